@@ -1,0 +1,90 @@
+"""The proof that comes with an answer: objective, lower bound, and how nearly the optimality conditions hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["duality", "relaxation", "regret", "stationarity"]
+
+
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence."""
+    if not (math.isfinite(objective) and math.isfinite(lower_bound)):
+        return math.inf
+    scale = max(abs(objective), abs(lower_bound))
+    return max(objective - lower_bound, 0.0) / scale if scale > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven about one point of one problem. Made by the problem, never by a solver.
+
+    Attributes
+    ----------
+    objective : float
+        The objective at the point, over all triplets, in float64.
+    lower_bound : float
+        No point of the problem has a smaller objective. ``-inf`` without evidence.
+    kind : {"duality", "relaxation", "regret", "stationarity"}
+        What the lower bound bounds: the problem itself, a convex relaxation of it, and so on.
+    primal_residual : float
+        How far the point was from the PSD cone before it was repaired, relative to its largest eigenvalue.
+    dual_residual : float
+        How far the dual candidate was from its box and its cone before it was repaired: the larger of the two
+        violations, the box relative to the push weight, the cone relative to the pull cost.
+    complementarity : float
+        ``<S, M> / max(1, objective)`` for the repaired dual slack S, 0 at an optimum.
+    n_active : int
+        Triplets with a positive hinge at the point.
+    null_dimension : int
+        Directions in which the data vary at no pull cost, treated as null.
+    program : str
+        The program that was certified.
+    unconstrained_lower_bound : float or None
+        For a program with further constraints: the lower bound of the problem without them, which is always valid.
+    """
+
+    objective: float
+    lower_bound: float
+    kind: Kind = "duality"
+    primal_residual: float = math.inf
+    dual_residual: float = math.inf
+    complementarity: float = math.inf
+    n_active: int = 0
+    null_dimension: int = 0
+    program: str = "LMNN"
+    unconstrained_lower_bound: float | None = None
+
+    @property
+    def gap(self) -> float:
+        """The objective less the lower bound; infinity without evidence."""
+        return max(self.objective - self.lower_bound, 0.0) if math.isfinite(self.lower_bound) else math.inf
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap relative to the larger of objective and lower bound; see `relative_gap`."""
+        return relative_gap(self.objective, self.lower_bound)
+
+    def proves_optimal(self, tol: float) -> bool:
+        """Whether the point is proven to be within a relative gap of `tol` of the optimum.
+
+        Parameters
+        ----------
+        tol : float
+            Relative gap, for example 1e-3.
+        """
+        return self.kind == "duality" and self.relative_gap <= tol
+
+    def __str__(self) -> str:
+        null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
+        beside = (
+            f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"
+            if self.unconstrained_lower_bound is not None
+            else ""
+        )
+        return (
+            f"{self.program}: objective {self.objective:.8g}, proven lower bound {self.lower_bound:.8g} "
+            f"({self.kind}), relative gap {self.relative_gap:.2e}, {self.n_active} active triplets{null}{beside}"
+        )

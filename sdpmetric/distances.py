@@ -1,0 +1,137 @@
+"""The one linear map of every convex method here, pair distances ``D(M)``, its adjoint, and sums of hinges over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpmetric import kernels
+from sdpmetric.neighbors import Candidates, Triplets, n_threads
+
+FloatArray = NDArray[np.float64]
+
+
+def distances(
+    Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]
+) -> FloatArray:
+    """Squared Euclidean distances between rows of embedded points, pair by pair.
+
+    Parameters
+    ----------
+    Z : (n, r) array
+        Embedded points ``X @ L.T``.
+    first, second : (p,) integer arrays
+
+    Returns
+    -------
+    D : (p,) array
+        ``D(M)_p`` for ``M = L.T @ L``.
+    """
+    out = np.empty(len(first))
+    kernels.pair_distances(np.ascontiguousarray(Z), first.astype(np.int32), second.astype(np.int32), out)
+    return out
+
+
+def adjoint(
+    X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
+) -> FloatArray:
+    """The adjoint ``D*(w) = sum_p w_p (x_a - x_b)(x_a - x_b)^T``, as ``X^T Lap(w) X``.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    first, second : (p,) integer arrays
+        Row indices of the pairs; pairs may repeat, and their weights then add up.
+    weights : (p,) array
+
+    Returns
+    -------
+    A : (d, d) array
+        Symmetric; ``<A, M> = sum_p w_p D(M)_p`` for every symmetric M.
+    """
+    W = sp.coo_array((weights, (first, second)), shape=(len(X), len(X))).tocsr()
+    W = W + W.T
+    degrees = np.asarray(W.sum(axis=1)).ravel()
+    A: FloatArray = X.T @ (degrees[:, None] * X - W @ X)
+    return 0.5 * (A + A.T)
+
+
+def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
+    """The matrix ``sum_t a_t B_t``, where ``B_t = C_il - C_ij`` belongs to triplet t = (i, j, l)."""
+    first = np.concatenate([triplets.anchors, triplets.anchors])
+    second = np.concatenate([triplets.impostors, triplets.targets])
+    return adjoint(X, first, second, np.concatenate([values, -values]))
+
+
+def margins(Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
+    """The margin ``<B_t, M> = D_il - D_ij`` of every triplet; the hinge is ``[1 - margin]_+``."""
+    far = distances(Z, triplets.anchors, triplets.impostors)
+    return far - distances(Z, triplets.anchors, triplets.targets)
+
+
+@dataclass(frozen=True)
+class HingeSums:
+    """Sums over the triplets of a candidate set, weights included and the push weight left out.
+
+    Attributes
+    ----------
+    loss : float
+        ``sum w h(u)`` with ``u = 1 - margin`` and h the hinge or its square, without smoothing.
+    slopes, squares : float
+        ``sum a`` and ``sum a^2 / w`` of the slopes a of the (smoothed) loss.
+    n_active : int
+        Triplets with ``u > 0``.
+    """
+
+    loss: float
+    slopes: float
+    squares: float
+    n_active: int
+
+
+def hinge_slopes(
+    Z: NDArray[np.floating], candidates: Candidates, gamma: float, squared: bool
+) -> tuple[HingeSums, FloatArray]:
+    """Slopes of the loss of every candidate triplet.
+
+    Parameters
+    ----------
+    Z : (n, r) array
+        Embedded points.
+    candidates : Candidates
+    gamma : float
+        Width of the quadratic part of the smoothed hinge; 0 for the hinge itself.
+    squared : bool
+        Take the squared hinge, which needs no smoothing.
+
+    Returns
+    -------
+    sums : HingeSums
+    slopes : (nnz, K) array
+        Weights included; 0 where the hinge is not active.
+    """
+    slopes = np.empty((len(candidates.impostors), candidates.targets.shape[1]))
+    C = candidates
+    sums = kernels.hinge_slopes(
+        np.ascontiguousarray(Z), C.anchors, C.targets, C.indptr, C.impostors, C.weights, C.bounds(n_threads()),
+        gamma, squared, slopes,
+    )  # fmt: skip
+    loss, slope, square, active = sums.sum(axis=0)
+    return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
+
+
+def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray) -> FloatArray:
+    """The matrix ``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, ``a_t`` being the entries."""
+    rows = candidates.rows
+    push = slopes.sum(axis=1)
+    pull = np.zeros(candidates.targets.shape)
+    for j in range(pull.shape[1]):
+        pull[:, j] = np.bincount(rows, slopes[:, j], minlength=len(pull))
+    row, slot = np.nonzero(pull)
+    used = push != 0
+    first = np.concatenate([candidates.anchors[rows[used]], candidates.anchors[row]])
+    second = np.concatenate([candidates.impostors[used], candidates.targets[row, slot]])
+    return adjoint(X, first, second, np.concatenate([push[used], -pull[row, slot]]))

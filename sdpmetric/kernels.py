@@ -1,0 +1,231 @@
+"""Every compiled loop of the package: impostor scanning, hinge slopes, and the smoothed objective.
+
+All loops walk *candidates* (see `sdpmetric.neighbors.Candidates`): row ``r`` holds an anchor, up to K target
+neighbors (padded with -1), and a slice of possible impostors. Rows are split over threads so that each thread meets
+about as many impostors as the next; every thread sums in a fixed order, so that results repeat exactly for a given
+number of threads.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz"}
+CHUNK = 32
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def count_within(
+    D: NDArray[np.floating],
+    limits: NDArray[np.floating],
+    labels: IndexArray,
+    strata: IndexArray,
+    rows: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Count, per row of D, the columns at or below the row's limit with another label and the same stratum."""
+    n = D.shape[1]
+    for r in nb.prange(D.shape[0]):
+        limit, label, stratum, found = limits[r], labels[rows[r]], strata[rows[r]], 0
+        for first in range(0, n, CHUNK):
+            last = min(first + CHUNK, n)
+            near = 0
+            for j in range(first, last):
+                near += D[r, j] <= limit
+            if near > 0:
+                for j in range(first, last):
+                    if D[r, j] <= limit and labels[j] != label and strata[j] == stratum:
+                        found += 1
+        counts[r] = found
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def list_within(
+    D: NDArray[np.floating],
+    limits: NDArray[np.floating],
+    labels: IndexArray,
+    strata: IndexArray,
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    out: IndexArray,
+) -> None:
+    """Write, per row of D, the columns that `count_within` counts, in increasing order."""
+    n = D.shape[1]
+    for r in nb.prange(D.shape[0]):
+        limit, label, stratum, p = limits[r], labels[rows[r]], strata[rows[r]], starts[r]
+        for first in range(0, n, CHUNK):
+            last = min(first + CHUNK, n)
+            near = 0
+            for j in range(first, last):
+                near += D[r, j] <= limit
+            if near > 0:
+                for j in range(first, last):
+                    if D[r, j] <= limit and labels[j] != label and strata[j] == stratum:
+                        out[p] = j
+                        p += 1
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def pair_distances(
+    Z: NDArray[np.floating], first: IndexArray, second: IndexArray, out: NDArray[np.floating]
+) -> None:
+    """Squared Euclidean distances between rows of Z, pair by pair."""
+    for p in nb.prange(len(first)):
+        s = 0.0
+        for q in range(Z.shape[1]):
+            u = Z[first[p], q] - Z[second[p], q]
+            s += u * u
+        out[p] = s
+
+
+@nb.njit(cache=True, fastmath=FAST, inline="always")
+def _distance(Z: NDArray[np.floating], i: int, j: int) -> float:
+    s = 0.0
+    for q in range(Z.shape[1]):
+        u = Z[i, q] - Z[j, q]
+        s += u * u
+    return s
+
+
+@nb.njit(cache=True, inline="always")
+def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
+    """Value and slope at u > 0 of the squared hinge, or of the hinge made quadratic on [0, gamma]."""
+    if squared:
+        return u * u, 2.0 * u
+    if u >= gamma:
+        return u - 0.5 * gamma, 1.0
+    return 0.5 * u * u / gamma, u / gamma
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def hinge_slopes(
+    Z: NDArray[np.floating],
+    anchors: IndexArray,
+    targets: IndexArray,
+    indptr: NDArray[np.int64],
+    impostors: IndexArray,
+    weights: FloatArray | None,
+    bounds: NDArray[np.int64],
+    gamma: float,
+    squared: bool,
+    slopes: FloatArray,
+) -> FloatArray:
+    """Slope of every triplet's loss (rows of `slopes` are candidate pairs, columns targets); sums per thread.
+
+    The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
+    """
+    K = targets.shape[1]
+    sums = np.zeros((len(bounds) - 1, 4))
+    for t in nb.prange(len(bounds) - 1):
+        dT = np.empty(K)
+        total = slope = square = active = 0.0
+        for r in range(bounds[t], bounds[t + 1]):
+            i = anchors[r]
+            size = 0
+            while size < K and targets[r, size] >= 0:
+                dT[size] = _distance(Z, i, targets[r, size])
+                size += 1
+            for p in range(indptr[r], indptr[r + 1]):
+                dP = _distance(Z, i, impostors[p])
+                w = 1.0
+                if weights is not None:
+                    w = weights[p]
+                for j in range(K):
+                    slopes[p, j] = 0.0
+                for j in range(size):
+                    u = 1.0 + dT[j] - dP
+                    if u > 0.0:
+                        a = w * _loss(u, gamma, squared)[1]
+                        slopes[p, j] = a
+                        total += w * (u * u if squared else u)
+                        slope += a
+                        if w > 0.0:
+                            square += a * a / w
+                            active += 1.0
+        sums[t, 0], sums[t, 1], sums[t, 2], sums[t, 3] = total, slope, square, active
+    return sums
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def smoothed_objective(
+    Z: NDArray[np.floating],
+    anchors: IndexArray,
+    targets: IndexArray,
+    indptr: NDArray[np.int64],
+    impostors: IndexArray,
+    weights: FloatArray | None,
+    bounds: NDArray[np.int64],
+    gamma: float,
+    squared: bool,
+    pull_weight: float,
+    push_weight: float,
+    Y: NDArray[np.floating],
+) -> FloatArray:
+    """Pieces of the smoothed objective, and in Y[t] the product of the weighted graph Laplacian with Z.
+
+    The sums are: pull, smoothed loss, loss without smoothing, slopes, slopes squared over weight, active triplets.
+    The gradient in the embedded points is ``2 * Y.sum(0)``, pull and push weights included.
+    """
+    K, R = targets.shape[1], Z.shape[1]
+    sums = np.zeros((len(bounds) - 1, 6))
+    for t in nb.prange(len(bounds) - 1):
+        Yt = Y[t]
+        Yt[:] = 0.0
+        dT = np.empty(K)
+        wT = np.empty(K)
+        pull = smooth = total = slope = square = active = 0.0
+        for r in range(bounds[t], bounds[t + 1]):
+            i = anchors[r]
+            size, furthest = 0, 0.0
+            while size < K and targets[r, size] >= 0:
+                dT[size] = _distance(Z, i, targets[r, size])
+                furthest = max(furthest, dT[size])
+                pull += dT[size]
+                wT[size] = pull_weight
+                size += 1
+            for p in range(indptr[r], indptr[r + 1]):
+                l = impostors[p]
+                dP = _distance(Z, i, l)
+                if dP < 1.0 + furthest:
+                    w = 1.0
+                    if weights is not None:
+                        w = weights[p]
+                    push = 0.0
+                    for j in range(size):
+                        u = 1.0 + dT[j] - dP
+                        if u > 0.0:
+                            value, a = _loss(u, gamma, squared)
+                            a *= w
+                            smooth += w * value
+                            total += w * (u * u if squared else u)
+                            slope += a
+                            if w > 0.0:
+                                square += a * a / w
+                                active += 1.0
+                            push += a
+                            wT[j] += push_weight * a
+                    push *= -push_weight
+                    for q in range(R):
+                        g = push * (Z[i, q] - Z[l, q])
+                        Yt[i, q] += g
+                        Yt[l, q] -= g
+            for j in range(size):
+                l = targets[r, j]
+                for q in range(R):
+                    g = wT[j] * (Z[i, q] - Z[l, q])
+                    Yt[i, q] += g
+                    Yt[l, q] -= g
+        sums[t, 0], sums[t, 1], sums[t, 2] = pull, smooth, total
+        sums[t, 3], sums[t, 4], sums[t, 5] = slope, square, active
+    return sums
+
+
+def thread_count() -> int:
+    """Threads that the compiled loops use; numba's setting decides."""
+    return int(nb.get_num_threads())

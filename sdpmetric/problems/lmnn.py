@@ -1,0 +1,458 @@
+"""Large margin nearest neighbor (LMNN): the statement, its objective, and its certificate."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric import neighbors, psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.distances import adjoint, distances, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.neighbors import (
+    Candidates,
+    LabeledTriplets,
+    ListedTriplets,
+    SearchMethod,
+    Triplets,
+    TripletSource,
+)
+from sdpmetric.solution import Dual
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+Loss = Literal["hinge", "squared_hinge"]
+
+# Smoothing widths whose slopes are tried as dual candidates where none is given.
+SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
+# Null parts of pull-free directions below this length (data have unit variance there) count as zero.
+NULL_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class _SlopeSums:
+    """What a lower bound needs of a dual candidate: ``sum a``, ``sum a^2 / w``, and ``sum a_t B_t``, whitened."""
+
+    total: float
+    squares: float
+    B: FloatArray
+    headroom: float = 1.0
+    box_violation: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LMNNProblem:
+    """LMNN as a convex program (Weinberger and Saul 2009, Eq. 14) [WS2009].
+
+    Minimize over PSD matrices M, with ``D`` the squared distance under M and ``mu`` the push weight::
+
+        (1 - mu) sum_{i, j~>i} D(i, j)  +  mu sum_{i, j~>i, l} w_ijl h(1 + D(i, j) - D(i, l))  +  ridge trace(M)
+
+    where h is the hinge or its square. Make one with `from_labels` or `from_triplets`.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        The data, float64 or float32.
+    source : TripletSource
+        The triplets, listed or implied by labels.
+    push_weight : float
+        ``mu``, in [0, 1].
+    ridge : float
+        Weight of the trace term, >= 0.
+    loss : {"hinge", "squared_hinge"}
+    classes : array or None
+        Sorted class labels, for a problem made from labels.
+    search : {"auto", "brute", "ball_tree"}
+        How impostors are searched for; every choice is exact.
+    """
+
+    X: NDArray[np.floating]
+    source: TripletSource
+    push_weight: float = 0.5
+    ridge: float = 0.0
+    loss: Loss = "hinge"
+    classes: NDArray[np.generic] | None = None
+    search: SearchMethod = "auto"
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        *,
+        target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
+        ridge: float = 0.0,
+        loss: Loss = "hinge",
+        search: SearchMethod = "auto",
+    ) -> LMNNProblem:
+        """State LMNN for labelled data.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_neighbors : int, default 3
+            Target neighbors per example: Euclidean, within the class, itself left out; distances that agree to a
+            relative 1e-9 are tied, ties go to the lowest index. Every class needs more members than this.
+        push_weight : float, default 0.5
+            ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge`.
+        target_neighbors : (n, k) integer array or (n, n) sparse array, optional
+            Target neighbors to use instead: row numbers, or a graph whose stored entries are the pairs.
+        ridge : float, default 0
+            Weight of ``trace(M)``.
+        loss : {"hinge", "squared_hinge"}, default "hinge"
+        search : {"auto", "brute", "ball_tree"}, default "auto"
+            Impostor search, exact in every case.
+
+        Raises
+        ------
+        ValueError
+            If the data are not finite, there is one class only, a class is too small, target neighbors are out of
+            range or foreign, or a weight is out of range.
+        """
+        data = validation.check_data(X)
+        classes, index = validation.check_labels(y, len(data))
+        if target_neighbors is None:
+            validation.check_class_sizes(classes, index, n_neighbors)
+            targets = neighbors.target_neighbors(np.asarray(data, dtype=np.float64), index, int(n_neighbors))
+        else:
+            targets = validation.check_target_neighbors(target_neighbors, index)
+        return cls._checked(data, LabeledTriplets(targets, index), push_weight, ridge, loss, classes, search)
+
+    @classmethod
+    def from_triplets(
+        cls,
+        X: ArrayLike,
+        triplets: ArrayLike | Triplets,
+        weights: ArrayLike | None = None,
+        push_weight: float = 0.5,
+        *,
+        ridge: float = 0.0,
+        loss: Loss = "hinge",
+    ) -> LMNNProblem:
+        """State LMNN for an explicit list of triplets.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        triplets : (t, 3) integer array or Triplets
+            Columns anchor, target, impostor: row numbers of X. Repeated triplets add up their weights.
+        weights : (t,) array, optional
+            Nonnegative weights of the hinges; default 1. The pull term counts each (anchor, target) once.
+        push_weight, ridge, loss
+            As in `from_labels`.
+
+        Raises
+        ------
+        ValueError
+            If the data are not finite, or a triplet or a weight is out of range.
+        """
+        data = validation.check_data(X)
+        checked, values = validation.check_triplets(triplets, weights, len(data))
+        source = ListedTriplets.from_triplets(checked, values)
+        return cls._checked(data, source, push_weight, ridge, loss, None, "auto")
+
+    @classmethod
+    def _checked(
+        cls,
+        X: NDArray[np.floating],
+        source: TripletSource,
+        push_weight: float,
+        ridge: float,
+        loss: Loss,
+        classes: NDArray[np.generic] | None,
+        search: SearchMethod,
+    ) -> LMNNProblem:
+        mu = validation.check_number("push_weight", push_weight, 0.0, 1.0)
+        ridge = validation.check_number("ridge", ridge, 0.0)
+        if mu == 1.0 and ridge == 0.0:
+            raise ValueError("push_weight=1 leaves nothing to minimise but hinges; pass a positive ridge with it.")
+        if loss not in ("hinge", "squared_hinge"):
+            raise ValueError(f"loss must be 'hinge' or 'squared_hinge', got {loss!r}.")
+        if search not in ("auto", "brute", "ball_tree"):
+            raise ValueError(f"search must be 'auto', 'brute' or 'ball_tree', got {search!r}.")
+        return cls(X, source, mu, ridge, loss, classes, search)
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        classes = "" if self.classes is None else f", {len(self.classes)} classes"
+        ridge = f", ridge {self.ridge:g}" if self.ridge else ""
+        return (
+            f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features{classes}, "
+            f"{len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
+            f"push weight {self.push_weight:g}, {self.loss.replace('_', ' ')}{ridge}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, triplets and parameters."""
+        digest = hashlib.sha256(repr((self.X.shape, str(self.X.dtype), self.push_weight, self.ridge, self.loss)).encode())
+        digest.update(np.ascontiguousarray(self.X).tobytes())
+        for array in self.source.arrays():
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is the squared hinge."""
+        return self.loss == "squared_hinge"
+
+    @cached_property
+    def centered(self) -> FloatArray:
+        """The data less their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
+        X = np.asarray(self.X, dtype=np.float64)
+        constant = np.ptp(X, axis=0) <= 1e-14 * np.abs(X).max(axis=0)
+        return np.where(constant, 0.0, X - X.mean(axis=0))
+
+    @cached_property
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs of the pull term, each once."""
+        return self.source.target_pairs()
+
+    def embed(self, components: FloatArray) -> FloatArray:
+        """Embedded points ``X @ L.T``, centered, float64."""
+        return self.centered @ components.T
+
+    def cost(self, components: FloatArray, Z: FloatArray) -> float:
+        """The linear part ``<C, M>``: pull and trace."""
+        pull = float(distances(Z, *self.target_pairs).sum())
+        return (1 - self.push_weight) * pull + self.ridge * float(np.sum(components**2))
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 14).
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        Z = self.embed(L)
+        loss = sum(hinge_slopes(Z, block, 0.0, self.squared)[0].loss for block in self._all_near(Z))
+        return self.cost(L, Z) + self.push_weight * loss
+
+    def subgradient(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
+        """Subgradient of the objective in M (Weinberger and Saul 2009, Eq. 18), (d, d), symmetric.
+
+        Parameters
+        ----------
+        components, metric
+            As in `objective`.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        Z = self.embed(L)
+        G = (1 - self.push_weight) * adjoint(self.centered, *self.target_pairs, np.ones(len(self.target_pairs[0])))
+        G += self.ridge * np.eye(len(G))
+        for block in self._all_near(Z):
+            _, slopes = hinge_slopes(Z, block, 0.0, self.squared)
+            G -= self.push_weight * slope_adjoint(self.centered, block, slopes)
+        return G
+
+    def _all_near(self, Z: FloatArray) -> Iterator[Candidates]:
+        everywhere = np.zeros(len(self.X), dtype=np.int32)
+        return self.source.near(Z, everywhere, method=self.search)
+
+    # -- coordinates for solvers: there C is the identity -----------------------------------------------------------
+
+    @cached_property
+    def coordinates(self) -> psd.Whitening:
+        """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
+        basis = psd.data_basis(self.centered)
+        points = self.centered @ basis
+        ones = np.ones(len(self.target_pairs[0]))
+        C = (1 - self.push_weight) * adjoint(points, *self.target_pairs, ones) + self.ridge * (basis.T @ basis)
+        return psd.whiten(basis, C)
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data in the range of the cost, whitened, (n, rank): there ``<C, M>`` is ``trace(M)``."""
+        return np.ascontiguousarray(self.centered @ self.coordinates.range)
+
+    @cached_property
+    def strata(self) -> IndexArray:
+        """Examples that agree in all null directions of the cost share a stratum, (n,).
+
+        An impostor of another stratum can be pushed away at no cost, so its hinges vanish from the problem.
+        """
+        n = len(self.X)
+        null = self.coordinates.null
+        if null.shape[1] == 0:
+            return np.zeros(n, dtype=np.int32)
+        # Target pairs do not differ there, so one member speaks for each connected component of their graph.
+        graph = sp.coo_array((np.ones(len(self.target_pairs[0])), self.target_pairs), shape=(n, n))
+        _, component = sp.csgraph.connected_components(graph, directed=False)
+        _, speaker = np.unique(component, return_index=True)
+        values = (self.centered @ null)[speaker]
+        close = NearestNeighbors(radius=NULL_TOLERANCE).fit(values).radius_neighbors_graph(values)
+        _, stratum = sp.csgraph.connected_components(close, directed=False)
+        return stratum[component].astype(np.int32)
+
+    def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, n_anchors: int | None = None) -> Candidates:
+        """Search exhaustively for the triplets that can cost anything near a metric.
+
+        Parameters
+        ----------
+        Z : (n, r) array
+            Embedded points.
+        widen : float, default 0
+            Impostors are listed up to ``(1 + max_j D_ij) * (1 + widen)``.
+        n_anchors : int, optional
+            Only rows of the first so many anchors.
+        """
+        blocks = list(self.source.near(Z, self.strata, widen=widen, n_anchors=n_anchors, method=self.search))
+        if not blocks:
+            empty = np.zeros(0, dtype=np.int32)
+            return Candidates(empty, np.zeros((0, 1), np.int32), np.zeros(1, np.int64), empty)
+        return Candidates.concatenate(blocks)
+
+    def lift(self, whitened: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from a factor on `points`.
+
+        Null directions of the cost are added, scaled so that impostors of other strata lose their hinges.
+
+        Parameters
+        ----------
+        whitened : (r, rank) array
+
+        Returns
+        -------
+        components : (r', d) array
+        """
+        L = whitened @ self.coordinates.range.T
+        null = self.coordinates.null
+        if null.shape[1] == 0 or self.push_weight == 0 or self.strata.max(initial=0) == 0:
+            return L
+        _, speaker = np.unique(self.strata, return_index=True)
+        values = (self.centered @ null)[speaker]
+        nearest, _ = NearestNeighbors(n_neighbors=2).fit(values).kneighbors(values)
+        anchors = np.unique(self.target_pairs[0])
+        furthest = distances(self.embed(L), *self.target_pairs).max(initial=0.0) if len(anchors) else 0.0
+        scale = math.sqrt(1.01 * (1.0 + furthest)) / float(nearest[:, 1].min())
+        return np.concatenate([L, scale * null.T])
+
+    # -- the certificate --------------------------------------------------------------------------------------------
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Dual | None = None
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        The objective is taken over all triplets. The lower bound comes from multipliers ``a`` in their box: scaled so
+        that ``C - sum a_t B_t`` is PSD they are dual feasible, and ``sum a_t`` is then below every objective. See
+        ``docs/certificates.md``.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : Dual, optional
+            Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, or is not PSD.
+        """
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        Z = self.embed(L)
+        widths = () if dual is not None else (0.0,) if self.squared else SMOOTHINGS
+        totals, loss, n_active = self._slope_sums(Z, widths)
+        objective = self.cost(L, Z) + self.push_weight * loss
+        tries = totals if dual is None else [self._dual_sums(dual)]
+        bounds = [self._bound(sums) for sums in tries]
+        best = int(np.argmax([bound for bound, _ in bounds]))
+        lower_bound, scaling = bounds[best]
+        sums = tries[best]
+        inverse = np.linalg.pinv(self.coordinates.range)
+        in_range = L @ inverse.T
+        aligned = float(np.sum((in_range @ sums.B) * in_range))
+        violation = max(0.0, psd.largest_eigenvalue(sums.B) - 1.0)
+        return Certificate(
+            objective=objective,
+            lower_bound=lower_bound,
+            primal_residual=primal_residual,
+            dual_residual=max(violation, sums.box_violation),
+            complementarity=abs(self.cost(L, Z) - scaling * aligned) / max(1.0, objective),
+            n_active=n_active,
+            null_dimension=self.coordinates.null.shape[1],
+        )
+
+    def _slope_sums(self, Z: FloatArray, widths: tuple[float, ...]) -> tuple[list[_SlopeSums], float, int]:
+        """One exhaustive pass: dual candidates for each smoothing width, the loss, and the active triplets."""
+        mu, rank = self.push_weight, self.coordinates.rank
+        total, squares = np.zeros(len(widths)), np.zeros(len(widths))
+        B = np.zeros((len(widths), rank, rank))
+        loss, n_active = 0.0, 0
+        for block in self._all_near(Z):
+            sums, _ = hinge_slopes(Z, block, 0.0, self.squared)
+            loss += sums.loss
+            n_active += sums.n_active
+            if widths and self.coordinates.null.shape[1]:
+                block = block.select(self.strata[block.anchors[block.rows]] == self.strata[block.impostors])
+            for g, gamma in enumerate(widths):
+                sums, slopes = hinge_slopes(Z, block, gamma, self.squared)
+                total[g] += mu * sums.slopes
+                squares[g] += mu**2 * sums.squares
+                B[g] += mu * slope_adjoint(self.points, block, slopes)
+        return [_SlopeSums(*parts) for parts in zip(total, squares, B, strict=True)], loss, n_active
+
+    def _dual_sums(self, dual: Dual) -> _SlopeSums:
+        """Repair given multipliers: each triplet once, in its box, none on pairs that null directions separate."""
+        values = np.asarray(dual.values, dtype=np.float64)
+        given = dual.triplets.to_array()
+        if len(values) != len(given) or not np.isfinite(values).all():
+            raise ValueError(f"dual has {len(values)} values for {len(given)} triplets; both must match, all finite.")
+        if given.size and (given.min() < 0 or given.max() >= len(self.X)):
+            raise ValueError(f"dual names rows outside 0..{len(self.X) - 1}.")
+        _, first, inverse = np.unique(dual.triplets.keys(len(self.X)), return_index=True, return_inverse=True)
+        triplets, values = dual.triplets[first], np.bincount(inverse.ravel(), values, minlength=len(first))
+        weights = self.source.weights_of(triplets)
+        weights[self.strata[triplets.anchors] != self.strata[triplets.impostors]] = 0.0
+        ceiling = np.inf * np.ones(len(weights)) if self.squared else self.push_weight * weights
+        ceiling[weights == 0] = 0.0
+        clipped = np.clip(values, 0.0, ceiling)
+        violation = float(np.abs(values - clipped).max(initial=0.0)) / max(self.push_weight, np.finfo(float).tiny)
+        used = clipped > 0
+        a, w = clipped[used], weights[used]
+        headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
+        B = margin_adjoint(self.points, triplets[used], a)
+        return _SlopeSums(float(a.sum()), float((a**2 / w).sum()), B, max(1.0, headroom), violation)
+
+    def _bound(self, sums: _SlopeSums) -> tuple[float, float]:
+        """The best lower bound from multiples of a dual candidate, and the multiple."""
+        if sums.total <= 0.0:
+            return 0.0, 0.0
+        top = psd.largest_eigenvalue(sums.B)
+        limit = 1.0 / (top * (1 + 1e-13)) if top > 0 else np.inf
+        if self.squared:
+            # sum a - sum a^2 / (4 mu w), a parabola along the multiple.
+            scaling = min(limit, 2 * self.push_weight * sums.total / sums.squares)
+            return scaling * sums.total - scaling**2 * sums.squares / (4 * self.push_weight), scaling
+        scaling = min(limit, sums.headroom)
+        return (scaling * sums.total, scaling) if np.isfinite(scaling) else (0.0, 0.0)
+

@@ -1,0 +1,265 @@
+"""What a solver gives back: a point, the problem's certificate for it, how it ended, and the way there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.certificate import Certificate
+from sdpmetric.neighbors import Triplets
+
+FloatArray = NDArray[np.float64]
+
+
+class Status(Enum):
+    """How a solve ended; every member carries advice.
+
+    The words are CVXPY's where it has one.
+    """
+
+    OPTIMAL = ("optimal", "The asked relative gap is proven.")
+    OPTIMAL_INACCURATE = (
+        "optimal_inaccurate",
+        "The solver stopped by its own measure, but the proven gap is larger than asked: "
+        "tighten the solver's own tolerances, or solve with solver='factored' or 'conic'.",
+    )
+    USER_LIMIT = (
+        "user_limit",
+        "The limit on time or iterations came first; this is the best certified point so far: "
+        "raise max_time or max_iter, or ask for a larger tol.",
+    )
+    INTERRUPTED = ("interrupted", "The solve was interrupted; this is the best certified point so far.")
+    STATIONARY = ("stationary", "A stationary point of a non-convex problem; nothing proves that it is a minimum.")
+    NUMERICAL_ERROR = (
+        "numerical_error",
+        "The iterates stopped being finite numbers; this is the last certified point: "
+        "check the data for extreme values, or standardise the features.",
+    )
+    SOLVER_ERROR = ("solver_error", "The convex solver gave no answer: try another one, or loosen its tolerances.")
+
+    def __init__(self, word: str, advice: str) -> None:
+        self.word = word
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return self.word
+
+    @property
+    def ok(self) -> bool:
+        """Whether the asked tolerance was proven."""
+        return self is Status.OPTIMAL
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Multipliers of triplets: all triplets that are not listed have multiplier 0.
+
+    Attributes
+    ----------
+    triplets : Triplets
+    values : (t,) array
+        The multiplier ``a_t`` of each listed triplet, between 0 and the push weight times its weight.
+    """
+
+    triplets: Triplets
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One line of a trace; what a solver does not know is NaN.
+
+    Attributes
+    ----------
+    iteration : int
+    seconds : float
+        Since the start of the solve.
+    objective, lower_bound : float
+        As the solver watches them; the certificate has the last word.
+    step : float
+        Step size, or the smoothing width of the factored solver.
+    n_active : int
+        Active triplets.
+    """
+
+    iteration: int
+    seconds: float
+    objective: float
+    lower_bound: float
+    step: float = float("nan")
+    n_active: int = 0
+
+
+@dataclass
+class Trace:
+    """The way to a solution, one `TraceRow` after another; columns by name, for example ``trace["objective"]``."""
+
+    rows: list[TraceRow] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[TraceRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, column: str) -> FloatArray:
+        return np.array([getattr(row, column) for row in self.rows], dtype=np.float64)
+
+
+class Problem(Protocol):
+    """What every statement offers: it describes itself and judges any point."""
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+
+    def fingerprint(self) -> str:
+        """Return a hash of data and parameters, so that a saved solution finds its problem."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A point of a problem with its certificate.
+
+    Attributes
+    ----------
+    components : (r, d) array
+        Factor L of the metric ``M = L.T @ L``; ``X @ L.T`` embeds the data. In the data's dtype.
+    certificate : Certificate
+        Made by the problem for exactly these components.
+    status : Status
+    solver : str
+        Name of the solver.
+    dual : Dual or None
+        The multipliers behind the lower bound.
+    trace : Trace
+    n_iter : int
+    seconds : float
+        Wall-clock seconds of the solve.
+    problem : Problem or None
+        The problem; None for a solution that was loaded without it.
+    threshold : float or None
+        POLA's threshold b.
+    """
+
+    components: NDArray[np.floating]
+    certificate: Certificate
+    status: Status
+    solver: str
+    dual: Dual | None = None
+    trace: Trace = field(default_factory=Trace)
+    n_iter: int = 0
+    seconds: float = 0.0
+    problem: Problem | None = None
+    threshold: float | None = None
+
+    @property
+    def metric(self) -> NDArray[np.floating]:
+        """The metric ``M = L.T @ L``, (d, d), PSD."""
+        return self.components.T @ self.components
+
+    @property
+    def metrics(self) -> NDArray[np.floating]:
+        """All metrics, (c, d, d)."""
+        return self.metric[None]
+
+    @property
+    def objective(self) -> float:
+        """Objective at the components; `certificate.objective`."""
+        return self.certificate.objective
+
+    @property
+    def lower_bound(self) -> float:
+        """Proven lower bound on every objective; `certificate.lower_bound`."""
+        return self.certificate.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Proven relative gap; `certificate.relative_gap`."""
+        return self.certificate.relative_gap
+
+    def __str__(self) -> str:
+        return f"{self.solver}: {self.status} after {self.seconds:.2f} s. {self.certificate}"
+
+    def __repr__(self) -> str:
+        return f"<Solution {self}>"
+
+    def save(self, path: str | Path) -> None:
+        """Save as one NPZ file: arrays, and everything else as JSON text; no pickle.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, as given.
+        """
+        about = {
+            "format": 1,
+            "certificate": asdict(self.certificate),
+            "status": self.status.word,
+            "solver": self.solver,
+            "n_iter": self.n_iter,
+            "seconds": self.seconds,
+            "threshold": self.threshold,
+            "fingerprint": None if self.problem is None else self.problem.fingerprint(),
+        }
+        arrays = {"components": self.components, "about": np.array(json.dumps(about))}
+        if self.dual is not None:
+            arrays |= {"dual_triplets": self.dual.triplets.to_array(), "dual_values": self.dual.values}
+        arrays |= {f"trace_{f.name}": self.trace[f.name] for f in fields(TraceRow)}
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Problem | None = None) -> Solution:
+        """Load what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+        problem : Problem, optional
+            The problem that was solved; it is checked to be the same one.
+
+        Raises
+        ------
+        ValueError
+            If the file was not written by `save`, or belongs to another problem.
+        """
+        with np.load(Path(path), allow_pickle=False) as file:
+            if "about" not in file or "components" not in file:
+                raise ValueError(f"{path} is not a saved solution: expected the arrays 'about' and 'components'.")
+            about = json.loads(str(file["about"]))
+            saved = about["fingerprint"]
+            if problem is not None and saved is not None and problem.fingerprint() != saved:
+                raise ValueError(
+                    f"{path} is the solution of another problem: data or parameters differ; pass the one it was saved with."
+                )
+            dual = None
+            if "dual_values" in file:
+                dual = Dual(Triplets.from_array(file["dual_triplets"]), file["dual_values"])
+            columns = {f.name: file[f"trace_{f.name}"] for f in fields(TraceRow)}
+            whole = {"iteration", "n_active"}
+            rows = [
+                TraceRow(**{name: int(v[r]) if name in whole else float(v[r]) for name, v in columns.items()})
+                for r in range(len(columns["iteration"]))
+            ]
+            return cls(
+                components=file["components"],
+                certificate=Certificate(**about["certificate"]),
+                status=next(s for s in Status if s.word == about["status"]),
+                solver=about["solver"],
+                dual=dual,
+                trace=Trace(rows),
+                n_iter=about["n_iter"],
+                seconds=about["seconds"],
+                problem=problem,
+                threshold=about["threshold"],
+            )

@@ -1,0 +1,193 @@
+"""The one loop around every solver: budget, trace, best point, interruption, status, and the problem's certificate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sdpmetric.certificate import Certificate, relative_gap
+from sdpmetric.solution import Dual, Problem, Solution, Status, Trace, TraceRow
+
+FloatArray = NDArray[np.float64]
+Callback = Callable[[TraceRow], bool | None]
+
+
+class CertifiableProblem(Problem, Protocol):
+    """A problem that judges factors and multipliers."""
+
+    X: NDArray[np.floating]
+
+    def certify(
+        self, components: NDArray[np.floating] | None = None, *, metric: None = None, dual: Dual | None = None
+    ) -> Certificate:
+        """Judge a point."""
+
+
+class BudgetSpent(Exception):
+    """Time or iterations ran out in the middle of a step."""
+
+
+class Budget:
+    """Time and iterations that a solve may take.
+
+    Parameters
+    ----------
+    max_time : float or None
+        Seconds; None: no limit.
+    max_iter : int or None
+        Iterations (evaluations of the objective and its gradient); None: no limit.
+    """
+
+    def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
+        for name, limit in (("max_time", max_time), ("max_iter", max_iter)):
+            if limit is not None and not limit > 0:
+                raise ValueError(f"{name} must be positive or None (no limit), got {limit!r}.")
+        self.max_time = math.inf if max_time is None else float(max_time)
+        self.max_iter = math.inf if max_iter is None else int(max_iter)
+        self.spent = 0
+        self._began = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._began
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, possibly infinite."""
+        return max(self.max_time - self.elapsed, 0.0)
+
+    def spend(self, iterations: int = 1) -> None:
+        """Count iterations.
+
+        Raises
+        ------
+        BudgetSpent
+            If the time is over or the iterations are used up.
+        """
+        if self.spent >= self.max_iter or self.elapsed >= self.max_time:
+            raise BudgetSpent
+        self.spent += iterations
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a solver reports now and then.
+
+    Attributes
+    ----------
+    components : (r, d) array
+        The point, in the data's own coordinates.
+    objective : float
+        Over all triplets, or infinity where the solver has not searched them all at this point.
+    lower_bound : float
+        As the solver watches it; -inf without evidence.
+    dual : callable returning Dual, or None
+        The multipliers behind the lower bound, frozen at this step.
+    certificate : Certificate or None
+        The problem's own judgement of exactly this point with this dual, where the solver asked for it.
+    step : float
+        Step size or smoothing width.
+    n_active : int
+        Active triplets.
+    """
+
+    components: FloatArray
+    objective: float = math.inf
+    lower_bound: float = -math.inf
+    dual: Callable[[], Dual] | None = None
+    certificate: Certificate | None = None
+    step: float = math.nan
+    n_active: int = 0
+
+
+def run(
+    problem: CertifiableProblem,
+    steps: Iterator[Step],
+    budget: Budget,
+    *,
+    solver: str,
+    tol: float,
+    callback: Callback | None = None,
+) -> Solution:
+    """Drive a solver until the asked gap is watched, the budget is spent, or it is done; then let the problem judge.
+
+    Parameters
+    ----------
+    problem : CertifiableProblem
+    steps : iterator of Step
+        The solver; it ends when it can do no more. Its first step must come before anything expensive.
+    budget : Budget
+        Shared with the solver, which spends it.
+    solver : str
+        Name for the solution.
+    tol : float
+        Relative gap to prove.
+    callback : callable, optional
+        Called with each `TraceRow`; returning True stops the solve.
+    """
+    if not tol > 0:
+        raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
+    trace = Trace()
+    best: Step | None = None
+    bound: Step | None = None
+    status = Status.OPTIMAL_INACCURATE
+    try:
+        with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
+            for step in steps:
+                if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
+                    status = Status.NUMERICAL_ERROR
+                    break
+                best = step if best is None or step.objective < best.objective else best
+                bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
+                row = TraceRow(
+                    budget.spent, budget.elapsed, step.objective, step.lower_bound, step.step, step.n_active
+                )
+                trace.rows.append(row)
+                if relative_gap(best.objective, bound.lower_bound) <= tol:
+                    break
+                if callback is not None and callback(row):
+                    status = Status.USER_LIMIT
+                    break
+    except BudgetSpent:
+        status = Status.USER_LIMIT
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if best is None or bound is None:
+        best = bound = Step(np.zeros((0, problem.X.shape[1])))
+    components, certificate, dual = judge(problem, best, bound)
+    if certificate.relative_gap <= tol:
+        status = Status.OPTIMAL
+    return Solution(
+        components=components,
+        certificate=certificate,
+        status=status,
+        solver=solver,
+        dual=dual,
+        trace=trace,
+        n_iter=budget.spent,
+        seconds=budget.elapsed,
+        problem=problem,
+    )
+
+
+def judge(
+    problem: CertifiableProblem, best: Step, bound: Step
+) -> tuple[NDArray[np.floating], Certificate, Dual | None]:
+    """The problem's certificate for the best point and the best bound, the point in the data's dtype."""
+    components: NDArray[np.floating] = best.components.astype(problem.X.dtype)
+    dual = None if bound.dual is None else bound.dual()
+    if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
+        return components, best.certificate, dual
+    certificate = problem.certify(components, dual=dual)
+    for step in (best, bound):  # a bound that the problem proved at another point holds for this one too
+        if step.certificate is not None and step.certificate.lower_bound > certificate.lower_bound:
+            certificate = replace(certificate, lower_bound=step.certificate.lower_bound)
+    return components, certificate, dual

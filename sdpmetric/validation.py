@@ -1,0 +1,154 @@
+"""Checks at the public edge. Every error is a sentence: what was wrong, what was expected, what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from sdpmetric import psd
+from sdpmetric.neighbors import Triplets
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# A metric whose smallest eigenvalue is below minus this share of its largest one is refused.
+PSD_TOLERANCE = 1e-6
+
+
+def check_data(X: ArrayLike) -> NDArray[np.floating]:
+    """Dense finite (n, d) data in float64 or float32, C-contiguous; n >= 1, d >= 1."""
+    array: NDArray[np.floating] = check_array(
+        X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
+    )
+    return array
+
+
+def check_labels(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], IndexArray]:
+    """Classes in sorted order and the (n,) class index of each example; at least two classes."""
+    labels = column_or_1d(y, warn=False)
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels for {n} rows of X; pass one label per row.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y contains NaN or infinity; drop those rows or give them a label.")
+    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
+        raise ValueError("y contains missing labels; drop those rows or give them a label.")
+    check_classification_targets(labels)
+    classes, index = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes[0]!r}); metric learning needs at least two, since impostors come from other classes."
+        )
+    return classes, index.astype(np.int32)
+
+
+def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbors: int) -> None:
+    """Every class must have more than `n_neighbors` members."""
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
+        raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
+    counts = np.bincount(index, minlength=len(classes))
+    if counts.min() <= n_neighbors:
+        smallest = int(counts.argmin())
+        raise ValueError(
+            f"class {classes[smallest].item()!r} has {counts[smallest]} members, but n_neighbors={n_neighbors} target neighbors "
+            f"need at least {n_neighbors + 1}; use n_neighbors={max(counts[smallest] - 1, 1)} or fewer, or drop the class."
+        )
+
+
+def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index: IndexArray) -> IndexArray:
+    """Target neighbors as (n, K) int32, padded with -1, from an index array or a sparse similarity graph."""
+    n = len(index)
+    if sp.issparse(targets):
+        graph = sp.csr_array(targets)
+        if graph.shape != (n, n):
+            raise ValueError(f"target_neighbors has shape {graph.shape}; a similarity graph must be ({n}, {n}).")
+        graph.eliminate_zeros()
+        graph.sum_duplicates()
+        sizes = np.diff(graph.indptr)
+        array = np.full((n, int(sizes.max(initial=0))), -1, dtype=np.int32)
+        rows = np.repeat(np.arange(n), sizes)
+        array[rows, np.arange(len(rows)) - graph.indptr[rows]] = graph.indices
+    else:
+        given = np.asarray(targets)
+        if given.ndim != 2 or given.shape[0] != n or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"target_neighbors must be an integer index array of shape ({n}, k) or a sparse ({n}, {n}) graph, "
+                f"got shape {given.shape} and dtype {given.dtype}."
+            )
+        if given.size and (given.min() < 0 or given.max() >= n):
+            raise ValueError(f"target_neighbors has indices outside 0..{n - 1}; they are row numbers of X.")
+        array = given.astype(np.int32)
+    row, slot = np.nonzero(array >= 0)
+    columns = array[row, slot]
+    if (columns == row).any():
+        raise ValueError(f"example {row[columns == row][0]} is its own target neighbor; leave it out of its row.")
+    foreign = index[columns] != index[row]
+    if foreign.any():
+        i, j = row[foreign][0], columns[foreign][0]
+        raise ValueError(f"target neighbor {j} of example {i} has another label; target neighbors share their anchor's class.")
+    ordered = np.sort(array, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+        raise ValueError("target_neighbors names a neighbor twice in one row; give each once.")
+    return np.ascontiguousarray(array)
+
+
+def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n: int) -> tuple[Triplets, FloatArray]:
+    """Triplets with row numbers below n, and their finite nonnegative weights."""
+    given = triplets.to_array() if isinstance(triplets, Triplets) else np.asarray(triplets)
+    if given.size == 0:
+        given = np.zeros((0, 3), dtype=np.int32)
+    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu":
+        raise ValueError(
+            "triplets must be an integer array of shape (t, 3) with columns anchor, target, impostor, "
+            f"got shape {given.shape} and dtype {given.dtype}."
+        )
+    if given.size and (given.min() < 0 or given.max() >= n):
+        raise ValueError(f"triplets have indices outside 0..{n - 1}; they are row numbers of X.")
+    if (given[:, 0] == given[:, 1]).any() or (given[:, 0] == given[:, 2]).any():
+        raise ValueError("a triplet pairs an example with itself; anchor, target and impostor must differ.")
+    values = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if values.shape != (len(given),) or not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"weights must be {len(given)} finite nonnegative numbers, one per triplet.")
+    return Triplets.from_array(given), values
+
+
+def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
+    """A finite number in [low, high]."""
+    number = float(value)
+    if not np.isfinite(number) or not low <= number <= high:
+        upper = "" if high == np.inf else f" and at most {high:g}"
+        raise ValueError(f"{name} must be a finite number of at least {low:g}{upper}, got {value!r}.")
+    return number
+
+
+def check_point(
+    components: ArrayLike | None, metric: ArrayLike | None, d: int
+) -> tuple[FloatArray, float]:
+    """A factor (r, d) in float64 from either keyword, and how far the metric was from the cone, relatively."""
+    if (components is None) == (metric is None):
+        raise ValueError("pass exactly one of components= (a factor L, metric L.T @ L) and metric= (the matrix M).")
+    if components is not None:
+        L = np.asarray(components, dtype=np.float64)
+        if L.ndim != 2 or L.shape[1] != d:
+            raise ValueError(f"components must have shape (r, {d}), one column per feature, got {L.shape}.")
+        if not np.isfinite(L).all():
+            raise ValueError("components contain NaN or infinity.")
+        return np.ascontiguousarray(L), 0.0
+    M = np.asarray(metric, dtype=np.float64)
+    if M.shape != (d, d):
+        raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
+    if not np.isfinite(M).all():
+        raise ValueError("metric contains NaN or infinity.")
+    size = float(np.abs(M).max(initial=0.0))
+    if np.abs(M - M.T).max(initial=0.0) > PSD_TOLERANCE * size:
+        raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
+    values = np.linalg.eigvalsh(psd.symmetrize(M))
+    residual = max(0.0, -float(values[0])) / max(float(values[-1]), np.finfo(float).tiny) if size else 0.0
+    if residual > PSD_TOLERANCE:
+        raise ValueError(
+            f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a largest one of "
+            f"{values[-1]:.3g}; project it first, for example with sdpmetric.psd.project."
+        )
+    return psd.factor(M), residual
