@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 from rich.table import Table
+from scipy.optimize import minimize_scalar
 
-from sdpmetric.certificate import Certificate
+from sdpmetric import validation
+from sdpmetric.certificate import Certificate, relative_gap
 from sdpmetric.printer import Printer
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solution import Dual, Solution
-from sdpmetric.solvers import base, subgradient
+from sdpmetric.solution import Dual, Solution, TraceRow
+from sdpmetric.solvers import base, conic, factored, subgradient
 
 Callback = base.Callback
+FloatArray = NDArray[np.float64]
+
+# Where constraint generation starts: a cheap solution to this relative gap.
+START_TOLERANCE = 1e-4
+
+
+class FittedEstimator(Protocol):
+    """Anything fitted that carries its factor, as scikit-learn's and metric-learn's estimators do."""
+
+    components_: NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,9 @@ class Solver:
 
 
 SOLVERS: dict[str, Solver] = {
-    "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"step", "start", "check_every"})),
+    "factored": Solver(factored.steps, 1e-3, frozenset({"start", "random_state"})),
+    "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"start", "step", "check_every"})),
+    "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options"})),
 }
 
 
@@ -55,7 +71,83 @@ def solve(
     random_state: int | None = None,
     **options: object,
 ) -> Solution:
-    raise NotImplementedError
+    """Solve a problem and have the problem certify the answer.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
+        "auto" is the factored solver: L-BFGS on a smoothed hinge in the factor, with a proof. "subgradient" is
+        Algorithm 1 of Weinberger and Saul (2009) with Polyak steps and an ergodic dual. "conic" is the exact
+        semidefinite program in CVXPY, by constraint generation.
+    tol : float, optional
+        Relative gap to prove; default 1e-3, and 1e-6 for "conic".
+    max_iter : int, optional
+        Evaluations of objective and gradient at most; default no limit.
+    max_time : float, optional
+        Seconds at most; default no limit. The best certified point so far is returned.
+    callback : callable, optional
+        Called with each `TraceRow`; returning True stops the solve.
+    verbose : bool, default False
+        Print progress.
+    random_state : int, optional
+        Seed of the factored solver's order of anchors; default 0. The other solvers use no randomness.
+    **options
+        Options of the solver: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"`` and
+        ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program) and
+        ``backend_options=`` for "conic".
+
+    Returns
+    -------
+    Solution
+        With `status` ``optimal`` only if the relative gap is proven to be at most `tol`.
+
+    Raises
+    ------
+    ValueError
+        If the solver is unknown, or an argument is out of range.
+    TypeError
+        If the solver does not take an option.
+    """
+    name = "factored" if solver == "auto" else solver
+    if name not in SOLVERS:
+        raise ValueError(f"unknown solver {solver!r}; choose one of 'auto', {', '.join(map(repr, SOLVERS))}.")
+    entry = SOLVERS[name]
+    if random_state is not None and "random_state" in entry.options:
+        options["random_state"] = random_state
+    foreign = set(options) - entry.options
+    if foreign:
+        raise TypeError(
+            f"solver {name!r} does not take {', '.join(sorted(foreign))}; its options are {', '.join(sorted(entry.options))}."
+        )
+    if options.get("start") is not None:
+        options["start"], _ = validation.check_point(np.asarray(options["start"]), None, problem.X.shape[1])
+    tol = entry.tol if tol is None else tol
+    budget = base.Budget(max_time, max_iter)
+    if name == "conic" and options.get("start") is None and options.get("program") is None:
+        # Only the index sets of this start are used, so that the exact layer stays an independent witness.
+        cheap = base.Budget(None if max_time is None else 0.3 * max_time)
+        options["start"] = base.run(
+            problem, factored.steps(problem, cheap, START_TOLERANCE), cheap, solver="factored", tol=START_TOLERANCE
+        ).components
+    return base.run(
+        problem,
+        entry.steps(problem, budget, tol, **options),
+        budget,
+        solver=name,
+        tol=tol,
+        callback=_with_printer(callback) if verbose else callback,
+    )
+
+
+def _with_printer(callback: Callback | None) -> Callback:
+    printer = Printer()
+
+    def both(row: TraceRow) -> bool | None:
+        printer(row)
+        return callback(row) if callback is not None else None
+
+    return both
 
 
 def certify(
@@ -65,5 +157,186 @@ def certify(
     metric: ArrayLike | None = None,
     dual: Dual | None = None,
 ) -> Certificate:
-    """Judge any point of a problem; see `LMNNProblem.certify`."""
+    """Judge any point of a problem, from any package, in one pass over the data; see `LMNNProblem.certify`.
+
+    The lower bound is what the point's own hinge slopes prove: cheap and always valid, but loose unless the point is
+    nearly optimal. `verify` spends more for a tight one.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    components : (r, d) array, optional
+        Factor L of the metric ``M = L.T @ L``.
+    metric : (d, d) array, optional
+        The metric itself; exactly one of the two.
+    dual : Dual, optional
+        Multipliers to prove the lower bound with.
+    """
     return problem.certify(components, metric=metric, dual=dual)
+
+
+def verify(
+    problem: LMNNProblem,
+    components: ArrayLike | None = None,
+    *,
+    metric: ArrayLike | None = None,
+    estimator: FittedEstimator | None = None,
+    rescale: bool = False,
+    tol: float = 1e-3,
+    max_time: float | None = None,
+    verbose: bool = False,
+) -> Certificate:
+    """How far is this metric from optimal? Proven, whoever learned it.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    components : (r, d) array, optional
+        Factor L of the metric.
+    metric : (d, d) array, optional
+        The metric itself.
+    estimator : object, optional
+        A fitted estimator with ``components_``. Exactly one of the three.
+    rescale : bool, default False
+        Judge the best multiple of the metric instead, so that a package with another margin is not judged by units.
+    tol : float, default 1e-3
+        The lower bound is proven to be within this relative gap of the optimum, unless the metric is proven to be
+        within `tol` of optimal before that.
+    max_time : float, optional
+        Seconds for the lower bound.
+    verbose : bool, default False
+
+    Returns
+    -------
+    Certificate
+        Of the given metric: its objective, the proven lower bound, and the gap between them.
+    """
+    if estimator is not None:
+        if components is not None or metric is not None:
+            raise ValueError("pass exactly one of components=, metric= and estimator=.")
+        components = estimator.components_
+    L, _ = validation.check_point(components, metric, problem.X.shape[1])
+    program = "LMNN"
+    if rescale:
+        factor = best_multiple(problem, L)
+        L, program = factor * L, f"LMNN, metric multiplied by {factor**2:.4g}"
+    certificate = replace(problem.certify(L), program=program)
+    if certificate.relative_gap <= tol:
+        return certificate
+
+    def enough(row: TraceRow) -> bool:
+        return relative_gap(certificate.objective, row.lower_bound) <= tol
+
+    solution = solve(problem, tol=tol, max_time=max_time, verbose=verbose, callback=enough)
+    return replace(
+        certificate,
+        lower_bound=max(certificate.lower_bound, solution.lower_bound),
+        dual_residual=solution.certificate.dual_residual,
+    )
+
+
+def best_multiple(problem: LMNNProblem, components: FloatArray) -> float:
+    """The number s > 0 for which ``s * components`` has about the smallest objective, never a worse one than s = 1.
+
+    The objective is convex along ``s ** 2``, so that a bounded line search on its logarithm finds the minimum; where
+    there are many examples the search runs on the first 1000 anchors with every example as a possible impostor.
+    """
+    Z = problem.embed(components)
+    n_anchors = min(1000, len(Z))
+
+    def objective(log_scale: float) -> float:
+        return problem.partial_objective(np.exp(log_scale) * Z, np.exp(log_scale) * components, n_anchors)
+
+    found = minimize_scalar(objective, bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-6})
+    factor = float(np.exp(found.x))
+    return factor if problem.objective(factor * components) < problem.objective(components) else 1.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Solutions of one problem side by side; prints as a table, in terminals and notebooks.
+
+    Attributes
+    ----------
+    solutions : tuple of Solution
+    """
+
+    solutions: tuple[Solution, ...]
+
+    COLUMNS = ("solver", "status", "objective", "lower bound", "relative gap", "seconds", "active triplets")
+
+    @property
+    def consistent(self) -> bool:
+        """Whether every lower bound is at or below every objective, up to rounding."""
+        lowest = min(s.objective for s in self.solutions)
+        return all(s.lower_bound <= lowest + 1e-9 * max(1.0, abs(lowest)) for s in self.solutions)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what these solutions prove together."""
+        lowest = min(s.objective for s in self.solutions)
+        highest = max(s.lower_bound for s in self.solutions)
+        if not self.consistent:
+            return f"Contradiction: a lower bound of {highest:.10g} lies above an objective of {lowest:.10g}."
+        return (
+            f"Proven: the optimum lies between {highest:.8g} and {lowest:.8g} "
+            f"(relative gap {relative_gap(lowest, highest):.1e}); every lower bound is below every objective."
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells of the table, a tuple for each solution."""
+        return [
+            (
+                s.solver,
+                str(s.status),
+                f"{s.objective:.6f}",
+                f"{s.lower_bound:.6f}",
+                f"{s.relative_gap:.1e}",
+                f"{s.seconds:.2f}",
+                f"{s.certificate.n_active:,}",
+            )
+            for s in self.solutions
+        ]
+
+    def __rich__(self) -> Table:
+        table = Table(caption=self.verdict, caption_justify="left")
+        for column in self.COLUMNS:
+            table.add_column(column, justify="left" if column in ("solver", "status") else "right", no_wrap=True)
+        for row in self.rows():
+            table.add_row(*row)
+        return table
+
+    def __str__(self) -> str:
+        console = Console(width=120, no_color=True, highlight=False)
+        with console.capture() as capture:
+            console.print(self.__rich__())
+        return capture.get().rstrip()
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(column)}</th>" for column in self.COLUMNS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows()
+        )
+        caption = f"<caption>{html.escape(self.verdict)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def compare(*solutions: Solution) -> Comparison:
+    """Set solutions of one problem side by side.
+
+    Parameters
+    ----------
+    *solutions : Solution
+        At least one; all of the same problem.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or they belong to different problems.
+    """
+    if not solutions:
+        raise ValueError("compare needs at least one solution.")
+    prints = {s.problem.fingerprint() for s in solutions if s.problem is not None}
+    if len(prints) > 1:
+        raise ValueError("these solutions belong to different problems; compare solutions of one problem.")
+    return Comparison(solutions)

@@ -250,6 +250,19 @@ class LMNNProblem:
         loss = sum(hinge_slopes(Z, block, 0.0, self.squared)[0].loss for block in self._all_near(Z))
         return self.cost(L, Z) + self.push_weight * loss
 
+    def partial_objective(self, Z: FloatArray, components: FloatArray, n_anchors: int) -> float:
+        """The part of the objective that belongs to the first `n_anchors` anchors, at embedded points Z."""
+        anchors, targets = self.target_pairs
+        own = anchors < n_anchors
+        everywhere = np.zeros(len(Z), dtype=np.int32)
+        loss = sum(
+            hinge_slopes(Z, block, 0.0, self.squared)[0].loss
+            for block in self.source.near(Z, everywhere, n_anchors=n_anchors, method=self.search)
+        )
+        pull = float(distances(Z, anchors[own], targets[own]).sum())
+        ridge = self.ridge * float(np.sum(components**2)) * n_anchors / len(Z)
+        return (1 - self.push_weight) * pull + ridge + self.push_weight * loss
+
     def subgradient(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
         """Subgradient of the objective in M (Weinberger and Saul 2009, Eq. 18), (d, d), symmetric.
 

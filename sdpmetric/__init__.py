@@ -1,0 +1,27 @@
+"""Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer."""
+
+from sdpmetric.certificate import Certificate
+from sdpmetric.formulations import to_cvxpy
+from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
+from sdpmetric.solve import Comparison, certify, compare, solve, verify
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "Comparison",
+    "Dual",
+    "LMNNProblem",
+    "Solution",
+    "Status",
+    "Trace",
+    "TraceRow",
+    "Triplets",
+    "certify",
+    "compare",
+    "solve",
+    "to_cvxpy",
+    "verify",
+]
