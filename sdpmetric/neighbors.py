@@ -216,7 +216,7 @@ class TripletSource(Protocol):
         strata: IndexArray,
         *,
         widen: float = 0.0,
-        n_anchors: int | None = None,
+        among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
         """Yield, block by block, all candidates that can violate their margin.
@@ -229,8 +229,8 @@ class TripletSource(Protocol):
             Only impostors in the anchor's stratum are listed.
         widen : float, default 0
             List impostors up to ``(1 + max_j D_ij) * (1 + widen)``.
-        n_anchors : int, optional
-            Only rows of the first so many anchors.
+        among : (m,) int32 array, optional
+            Only rows of these anchors.
         method : {"auto", "brute", "ball_tree"}
             How to search.
         """
@@ -282,12 +282,12 @@ class LabeledTriplets:
         strata: IndexArray,
         *,
         widen: float = 0.0,
-        n_anchors: int | None = None,
+        among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
         """Search exhaustively; see `TripletSource.near`."""
-        m = len(Z) if n_anchors is None else n_anchors
-        anchors = np.flatnonzero((self.targets[:m] >= 0).any(axis=1)).astype(np.int32)
+        anchors = np.arange(len(Z), dtype=np.int32) if among is None else among
+        anchors = anchors[(self.targets[anchors] >= 0).any(axis=1)]
         if not len(anchors):
             return
         limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
@@ -371,7 +371,7 @@ class ListedTriplets:
         strata: IndexArray,
         *,
         widen: float = 0.0,
-        n_anchors: int | None = None,
+        among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
         """Measure every listed triplet; see `TripletSource.near`."""
@@ -383,8 +383,8 @@ class ListedTriplets:
         distances = np.empty(len(C.impostors))
         kernels.pair_distances(Z, C.anchors[rows], C.impostors, distances)
         keep = (distances <= limits[rows]) & (strata[C.anchors[rows]] == strata[C.impostors])
-        if n_anchors is not None:
-            keep &= C.anchors[rows] < n_anchors
+        if among is not None:
+            keep &= np.isin(C.anchors[rows], among)
         yield C.select(keep)
 
 

@@ -239,13 +239,13 @@ def best_multiple(problem: LMNNProblem, components: FloatArray) -> float:
     """The number s > 0 for which ``s * components`` has about the smallest objective, never a worse one than s = 1.
 
     The objective is convex along ``s ** 2``, so that a bounded line search on its logarithm finds the minimum; where
-    there are many examples the search runs on the first 1000 anchors with every example as a possible impostor.
+    there are many examples the search runs on 1000 anchors, evenly spread, with every example as a possible impostor.
     """
     Z = problem.embed(components)
-    n_anchors = min(1000, len(Z))
+    among = np.unique(np.linspace(0, len(Z) - 1, min(1000, len(Z))).astype(np.int32))
 
     def objective(log_scale: float) -> float:
-        return problem.partial_objective(np.exp(log_scale) * Z, np.exp(log_scale) * components, n_anchors)
+        return problem.partial_objective(np.exp(log_scale) * Z, np.exp(log_scale) * components, among)
 
     found = minimize_scalar(objective, bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-6})
     factor = float(np.exp(found.x))

@@ -250,17 +250,17 @@ class LMNNProblem:
         loss = sum(hinge_slopes(Z, block, 0.0, self.squared)[0].loss for block in self._all_near(Z))
         return self.cost(L, Z) + self.push_weight * loss
 
-    def partial_objective(self, Z: FloatArray, components: FloatArray, n_anchors: int) -> float:
-        """The part of the objective that belongs to the first `n_anchors` anchors, at embedded points Z."""
+    def partial_objective(self, Z: FloatArray, components: FloatArray, among: IndexArray) -> float:
+        """The part of the objective that belongs to the given anchors, at embedded points Z."""
         anchors, targets = self.target_pairs
-        own = anchors < n_anchors
+        own = np.isin(anchors, among)
         everywhere = np.zeros(len(Z), dtype=np.int32)
         loss = sum(
             hinge_slopes(Z, block, 0.0, self.squared)[0].loss
-            for block in self.source.near(Z, everywhere, n_anchors=n_anchors, method=self.search)
+            for block in self.source.near(Z, everywhere, among=among, method=self.search)
         )
         pull = float(distances(Z, anchors[own], targets[own]).sum())
-        ridge = self.ridge * float(np.sum(components**2)) * n_anchors / len(Z)
+        ridge = self.ridge * float(np.sum(components**2)) * len(among) / len(Z)
         return (1 - self.push_weight) * pull + ridge + self.push_weight * loss
 
     def subgradient(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
@@ -319,7 +319,7 @@ class LMNNProblem:
         _, stratum = sp.csgraph.connected_components(close, directed=False)
         return stratum[component].astype(np.int32)
 
-    def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, n_anchors: int | None = None) -> Candidates:
+    def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None) -> Candidates:
         """Search exhaustively for the triplets that can cost anything near a metric.
 
         Parameters
@@ -328,10 +328,10 @@ class LMNNProblem:
             Embedded points.
         widen : float, default 0
             Impostors are listed up to ``(1 + max_j D_ij) * (1 + widen)``.
-        n_anchors : int, optional
-            Only rows of the first so many anchors.
+        among : (m,) int32 array, optional
+            Only rows of these anchors.
         """
-        blocks = list(self.source.near(Z, self.strata, widen=widen, n_anchors=n_anchors, method=self.search))
+        blocks = list(self.source.near(Z, self.strata, widen=widen, among=among, method=self.search))
         if not blocks:
             empty = np.zeros(0, dtype=np.int32)
             return Candidates(empty, np.zeros((0, 1), np.int32), np.zeros(1, np.int64), empty)
