@@ -293,7 +293,8 @@ class LabeledTriplets:
         limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
         if method == "auto":
             method = "ball_tree" if Z.shape[1] <= 2 else "brute"
-        search = _search_trees if method == "ball_tree" else _search_blocks
+        # The zero metric embeds into no dimension at all, which trees refuse.
+        search = _search_trees if method == "ball_tree" and Z.shape[1] > 0 else _search_blocks
         for rows, indptr, impostors in search(Z, self.labels, strata, anchors, limits):
             yield Candidates(anchors[rows], self.targets[anchors[rows]], indptr, impostors)
 
