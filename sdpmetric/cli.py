@@ -1,0 +1,340 @@
+"""The command line: ``sdpmetric demo``, ``solve``, ``compare`` and ``verify``.
+
+Results go to standard output, progress and errors to standard error. The exit code is 0 only if the asked gap was
+proven, 1 if it was not, 2 for bad input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+
+from sdpmetric import datasets, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.printer import Printer
+from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.solution import Solution, Status, TraceRow
+from sdpmetric.solve import SOLVERS, Callback, Comparison
+from sdpmetric.solve import compare as set_side_by_side
+from sdpmetric.solve import solve as solve_problem
+from sdpmetric.solve import verify as verify_point
+from sdpmetric.solvers.base import Budget
+
+Array = NDArray[np.generic]
+NOT_PROVEN, BAD_INPUT = 1, 2
+DEMO_COMPONENTS = 30
+
+app = typer.Typer(
+    help="Learn Mahalanobis metrics by convex optimization, with a proof of how far from optimal they can be.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help=f"{', '.join(datasets.NAMED)}; or a .csv file with a header; or an .npz file with X and y.",
+    ),
+]
+Label = Annotated[str | None, typer.Option(help="Column of a CSV file that holds the labels.")]
+Neighbors = Annotated[int, typer.Option(help="Target neighbors per example.")]
+PushWeight = Annotated[float, typer.Option(help="mu in (1 - mu) pull + mu push, between 0 and 1.")]
+Ridge = Annotated[float, typer.Option(help="Weight of trace(M).")]
+LossName = Annotated[Loss, typer.Option(help="Loss of a triplet.")]
+Standardize = Annotated[
+    bool | None, typer.Option("--standardize/--no-standardize", help="Default: standardize, unless --pca is given.")
+]
+Pca = Annotated[int | None, typer.Option(metavar="N", help="Reduce to N principal components, scaled to mean norm 4.")]
+Tolerance = Annotated[float | None, typer.Option(help="Relative gap to prove. Default: 1e-3, conic 1e-6.")]
+MaxTime = Annotated[float | None, typer.Option(help="Seconds at most, for each solver.")]
+MaxIter = Annotated[int | None, typer.Option(help="Iterations at most, for each solver.")]
+Seed = Annotated[int, typer.Option(help="Seed of the factored solver.")]
+
+
+@app.command()
+def demo(
+    only: Annotated[list[str] | None, typer.Option(help="iris, wine or digits; may be repeated. Default: all.")] = None,
+) -> None:
+    """Solve iris, wine and digits with three solvers that know nothing of each other, and say what is proven."""
+    chosen = only or ["iris", "wine", "digits"]
+    with _input_errors():
+        _check_names("data set", chosen, ("iris", "wine", "digits"))
+    out, began, proven = _out(), time.perf_counter(), True
+    for name in chosen:
+        problem = _state(name, pca=DEMO_COMPONENTS if name == "digits" else None)
+        out.print(f"[bold]{name}[/bold]: {problem.describe()}")
+        comparison = _run_all(problem, name, SOLVERS, _Limits())
+        out.print(comparison, "")
+        proven = proven and _proves(comparison, len(SOLVERS))
+    if proven:
+        asked = ", ".join(f"{solver} {entry.tol:.0e}" for solver, entry in SOLVERS.items())
+        out.print(
+            f"Proven on {', '.join(chosen)} in {time.perf_counter() - began:.0f} s: every solver is within the "
+            f"relative gap asked of it ({asked}), and no lower bound exceeds any objective."
+        )
+    else:
+        out.print("Not everything was proven: see the statuses above.")
+    _finish(proven)
+
+
+@app.command()
+def solve(
+    data: Data,
+    label: Label = None,
+    n_neighbors: Neighbors = 3,
+    push_weight: PushWeight = 0.5,
+    ridge: Ridge = 0.0,
+    loss: LossName = "hinge",
+    standardize: Standardize = None,
+    pca: Pca = None,
+    solver: Annotated[str, typer.Option(help=f"auto, {', '.join(SOLVERS)}.")] = "auto",
+    tol: Tolerance = None,
+    max_time: MaxTime = None,
+    max_iter: MaxIter = None,
+    seed: Seed = 0,
+    output: Annotated[Path | None, typer.Option(help="Save the solution to this .npz file.")] = None,
+) -> None:
+    """Learn a metric from labelled data and prove how far from optimal it can be."""
+    with _input_errors():
+        _check_names("solver", [solver], ("auto", *SOLVERS))
+        limits = _Limits(tol, max_time, max_iter, seed)
+        if output is not None and not output.parent.is_dir():
+            raise ValueError(f"there is no folder {output.parent} to save {output.name} in.")
+        problem = _state(data, label, n_neighbors, push_weight, ridge, loss, standardize, pca)
+    out = _out()
+    out.print(problem.describe())
+    name = "factored" if solver == "auto" else solver
+    solution = _run(problem, data, name, limits)
+    out.print(
+        f"{name}: {solution.status} after {solution.seconds:.2f} s; "
+        f"metric of rank {len(solution.components)}, {solution.certificate.n_active:,} active triplets."
+    )
+    out.print(_sentence(solution.certificate, SOLVERS[name].tol if tol is None else tol))
+    if not solution.status.ok:
+        out.print(solution.status.advice)
+    if output is not None:
+        with _input_errors():
+            solution.save(output)
+        out.print(f"Saved to {output}.")
+    _finish(solution.status.ok)
+
+
+@app.command()
+def compare(
+    data: Data,
+    label: Label = None,
+    n_neighbors: Neighbors = 3,
+    push_weight: PushWeight = 0.5,
+    ridge: Ridge = 0.0,
+    loss: LossName = "hinge",
+    standardize: Standardize = None,
+    pca: Pca = None,
+    solvers: Annotated[str, typer.Option(help="Solvers, separated by commas.")] = ",".join(SOLVERS),
+    tol: Tolerance = None,
+    max_time: MaxTime = None,
+    max_iter: MaxIter = None,
+    seed: Seed = 0,
+) -> None:
+    """Solve with several solvers and set what each of them proves side by side."""
+    names = [name.strip() for name in solvers.split(",")]
+    with _input_errors():
+        _check_names("solver", names, tuple(SOLVERS))
+        limits = _Limits(tol, max_time, max_iter, seed)
+        problem = _state(data, label, n_neighbors, push_weight, ridge, loss, standardize, pca)
+    out = _out()
+    out.print(problem.describe())
+    comparison = _run_all(problem, data, names, limits)
+    out.print(comparison)
+    _finish(_proves(comparison, len(names)))
+
+
+@app.command()
+def verify(
+    data: Data,
+    metric: Annotated[
+        Path, typer.Argument(metavar="METRIC", help="An .npz file with the array 'components' (L) or 'metric' (M).")
+    ],
+    label: Label = None,
+    n_neighbors: Neighbors = 3,
+    push_weight: PushWeight = 0.5,
+    ridge: Ridge = 0.0,
+    loss: LossName = "hinge",
+    standardize: Standardize = None,
+    pca: Pca = None,
+    rescale: Annotated[bool, typer.Option("--rescale", help="Judge the best multiple of the metric instead.")] = False,
+    tol: Annotated[float, typer.Option(help="Relative gap to prove.")] = 1e-3,
+    max_time: MaxTime = None,
+) -> None:
+    """How far is this metric from optimal on this data? Proven, whoever learned it.
+
+    The metric is judged in the coordinates of the prepared data: pass the options it was learned with.
+    """
+    with _input_errors():
+        _Limits(tol, max_time)
+        problem = _state(data, label, n_neighbors, push_weight, ridge, loss, standardize, pca)
+        components, matrix = _read_point(metric, problem)
+    out = _out()
+    out.print(problem.describe())
+    with _progress(f"{data}: proving a lower bound"):
+        certificate = verify_point(problem, components, metric=matrix, rescale=rescale, tol=tol, max_time=max_time)
+    out.print(str(certificate), _sentence(certificate, tol), sep="\n")
+    _finish(certificate.proves_optimal(tol))
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    """Turn what is wrong with the input into one sentence on standard error and the exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(
+            f"Error: {str(error).splitlines()[0]}", markup=False
+        )
+        raise typer.Exit(BAD_INPUT) from error
+
+
+def _check_names(what: str, given: list[str], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}.")
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What every solver is told alike."""
+
+    tol: float | None = None
+    max_time: float | None = None
+    max_iter: int | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        Budget(self.max_time, self.max_iter)
+        if self.tol is not None and not self.tol > 0:
+            raise ValueError(f"tol must be a positive relative gap, got {self.tol!r}.")
+
+
+def _state(
+    data: str,
+    label: str | None = None,
+    n_neighbors: int = 3,
+    push_weight: float = 0.5,
+    ridge: float = 0.0,
+    loss: Loss = "hinge",
+    standardize: bool | None = None,
+    pca: int | None = None,
+) -> LMNNProblem:
+    """Load, prepare, and state the problem."""
+    X, y = datasets.load(data, label)
+    if standardize or (standardize is None and pca is None):
+        X = datasets.standardize(X)
+    if pca is not None:
+        X = datasets.reduce(X, pca)
+    return LMNNProblem.from_labels(X, y, n_neighbors, push_weight, ridge=ridge, loss=loss)
+
+
+def _read_point(path: Path, problem: LMNNProblem) -> tuple[Array | None, Array | None]:
+    """Components or metric from a file, whichever its key names; the other one is None."""
+    arrays = datasets.read_npz(path)
+    components, metric = arrays.get("components"), arrays.get("metric")
+    if (components is None) == (metric is None):
+        raise ValueError(
+            f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected exactly one of 'components' (a factor "
+            "L) and 'metric' (the matrix M), since a matrix is never guessed to be one or the other."
+        )
+    validation.check_point(components, metric, problem.X.shape[1])
+    if "about" in arrays and json.loads(str(arrays["about"])).get("fingerprint") not in (None, problem.fingerprint()):
+        Console(stderr=True, soft_wrap=True).print(
+            f"Note: {path} was solved for other data or options than these; it is judged on these."
+        )
+    return components, metric
+
+
+# -- solving ----------------------------------------------------------------------------------------------------------
+
+
+def _run(problem: LMNNProblem, title: str, solver: str, limits: _Limits) -> Solution:
+    with _progress(f"{title}: {solver}") as callback:
+        return solve_problem(problem, solver, callback=callback, **asdict(limits))
+
+
+def _run_all(problem: LMNNProblem, title: str, solvers: Iterable[str], limits: _Limits) -> Comparison:
+    """Solve with each solver in turn; after an interruption the rest is left out."""
+    solutions: list[Solution] = []
+    for solver in solvers:
+        solutions.append(_run(problem, title, solver, limits))
+        if solutions[-1].status is Status.INTERRUPTED:
+            break
+    return set_side_by_side(*solutions)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Callback]:
+    """A live line on a terminal; elsewhere a line for the title and one a second; always on standard error."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        console.print(f"{title} ...", soft_wrap=True, markup=False)
+        printer = Printer(console, interval=1.0)
+
+        def line(row: TraceRow) -> None:
+            if row.seconds >= 1.0:
+                printer(row)
+
+        yield line
+        return
+    with console.status(escape(title)) as status:
+
+        def live(row: TraceRow) -> None:
+            status.update(
+                f"{escape(title)}: {row.seconds:.0f} s, iteration {row.iteration}, "
+                f"objective {row.objective:.6g}, lower bound {row.lower_bound:.6g}"
+            )
+
+        yield live
+
+
+# -- reporting --------------------------------------------------------------------------------------------------------
+
+
+def _out() -> Console:
+    """Standard output; wide enough for the table where it is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
+
+
+def _sentence(certificate: Certificate, tol: float) -> str:
+    between = f"the optimum lies between {certificate.lower_bound:.8g} and {certificate.objective:.8g}"
+    gap = f"relative gap {certificate.relative_gap:.1e}"
+    if certificate.proves_optimal(tol):
+        return f"Proven: {between} ({gap}, asked {tol:.0e})."
+    return f"Not proven to {tol:.0e}: {between} ({gap})."
+
+
+def _proves(comparison: Comparison, n_solvers: int) -> bool:
+    solved = comparison.solutions
+    return len(solved) == n_solvers and all(s.status.ok for s in solved) and comparison.consistent
+
+
+def _finish(proven: bool) -> None:
+    raise typer.Exit(0 if proven else NOT_PROVEN)
