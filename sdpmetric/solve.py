@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from scipy.optimize import minimize_scalar
@@ -299,9 +300,12 @@ class Comparison:
         ]
 
     def __rich__(self) -> Table:
-        table = Table(caption=self.verdict, caption_justify="left")
+        # Narrow enough for 80 columns; where that is not enough, cells fold rather than lose digits.
+        table = Table(
+            box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), caption=self.verdict, caption_justify="left"
+        )
         for column in self.COLUMNS:
-            table.add_column(column, justify="left" if column in ("solver", "status") else "right", no_wrap=True)
+            table.add_column(column, justify="left" if column in ("solver", "status") else "right", overflow="fold")
         for row in self.rows():
             table.add_row(*row)
         return table
