@@ -1,7 +1,8 @@
-"""The one linear map of every convex method here, pair distances ``D(M)``, its adjoint, and sums of hinges over them."""
+"""The one linear map of every convex method here, pair distances ``D(M)``, its adjoint, and sums of hinges over it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,11 @@ from sdpmetric.neighbors import Candidates, Triplets, n_threads
 
 FloatArray = NDArray[np.float64]
 
+# Pairs whose differences are held at once.
+PAIRS_AT_ONCE = 1 << 14
 
-def distances(
-    Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]
-) -> FloatArray:
+
+def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
     """Squared Euclidean distances between rows of embedded points, pair by pair.
 
     Parameters
@@ -36,7 +38,12 @@ def distances(
 
 
 def adjoint(
-    X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
+    X: FloatArray,
+    first: NDArray[np.integer],
+    second: NDArray[np.integer],
+    weights: FloatArray,
+    *,
+    accuracy: float = np.inf,
 ) -> FloatArray:
     """The adjoint ``D*(w) = sum_p w_p (x_a - x_b)(x_a - x_b)^T``, as ``X^T Lap(w) X``.
 
@@ -46,24 +53,44 @@ def adjoint(
     first, second : (p,) integer arrays
         Row indices of the pairs; pairs may repeat, and their weights then add up.
     weights : (p,) array
+    accuracy : float, default infinity
+        Absolute error to keep to. The Laplacian subtracts large numbers where X has long rows; if that might cost
+        more than this, differences are multiplied out pair by pair, which is slower.
 
     Returns
     -------
     A : (d, d) array
         Symmetric; ``<A, M> = sum_p w_p D(M)_p`` for every symmetric M.
     """
-    W = sp.coo_array((weights, (first, second)), shape=(len(X), len(X))).tocsr()
-    W = W + W.T
-    degrees = np.asarray(W.sum(axis=1)).ravel()
-    A: FloatArray = X.T @ (degrees[:, None] * X - W @ X)
+    A: FloatArray
+    longest = float(np.einsum("ij,ij->i", X, X).max(initial=0.0)) if np.isfinite(accuracy) else 0.0
+    if 4 * np.finfo(float).eps * longest * float(np.abs(weights).sum()) > accuracy:
+        A = np.zeros((X.shape[1], X.shape[1]))
+        for block, rows in zip(_blocks(len(weights)), differences(X, first, second), strict=True):
+            A += (weights[block, None] * rows).T @ rows
+    else:
+        W = sp.coo_array((weights, (first, second)), shape=(len(X), len(X))).tocsr()
+        W = W + W.T
+        degrees = np.asarray(W.sum(axis=1)).ravel()
+        A = X.T @ (degrees[:, None] * X - W @ X)
     return 0.5 * (A + A.T)
 
 
-def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
+def differences(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer]) -> Iterator[FloatArray]:
+    """The rows ``x_a - x_b`` of all pairs, block by block; one empty block if there are no pairs."""
+    for block in _blocks(len(first)):
+        yield X[first[block]] - X[second[block]]
+
+
+def _blocks(n_pairs: int) -> list[slice]:
+    return [slice(start, start + PAIRS_AT_ONCE) for start in range(0, max(n_pairs, 1), PAIRS_AT_ONCE)]
+
+
+def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray, *, accuracy: float = np.inf) -> FloatArray:
     """The matrix ``sum_t a_t B_t``, where ``B_t = C_il - C_ij`` belongs to triplet t = (i, j, l)."""
     first = np.concatenate([triplets.anchors, triplets.anchors])
     second = np.concatenate([triplets.impostors, triplets.targets])
-    return adjoint(X, first, second, np.concatenate([values, -values]))
+    return adjoint(X, first, second, np.concatenate([values, -values]), accuracy=accuracy)
 
 
 def margins(Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
@@ -123,8 +150,11 @@ def hinge_slopes(
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
 
 
-def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray) -> FloatArray:
-    """The matrix ``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, ``a_t`` being the entries."""
+def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray, *, accuracy: float = np.inf) -> FloatArray:
+    """The matrix ``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, ``a_t`` being the entries.
+
+    See `adjoint` for the accuracy.
+    """
     rows = candidates.rows
     push = slopes.sum(axis=1)
     pull = np.zeros(candidates.targets.shape)
@@ -134,4 +164,4 @@ def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray) -> 
     used = push != 0
     first = np.concatenate([candidates.anchors[rows[used]], candidates.anchors[row]])
     second = np.concatenate([candidates.impostors[used], candidates.targets[row, slot]])
-    return adjoint(X, first, second, np.concatenate([push[used], -pull[row, slot]]))
+    return adjoint(X, first, second, np.concatenate([push[used], -pull[row, slot]]), accuracy=accuracy)

@@ -1,10 +1,12 @@
 """Linear algebra of positive semidefinite (PSD) matrices: projection, factors, numerical rank, whitening.
 
-The one place where a numerical rank is decided is `RANK_TOLERANCE`; everything is relative to the largest eigenvalue.
+The one place where a numerical rank is decided is `RANK_TOLERANCE`, relative to the largest singular value of the data
+or of a root of the cost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,13 +66,18 @@ class Whitening:
     Attributes
     ----------
     transform : (d, p) array
-        New coordinates are ``X @ transform``. A factor ``L`` in them is ``L @ transform.T`` in the old ones.
+        New coordinates are ``X @ transform``. A factor ``L`` in them is ``L @ transform.T`` in the old ones. Its
+        columns lie in the row space of the data, so that this factor has the smallest trace of all that embed alike.
+    inverse : (p, d) array
+        The data are ``(X @ transform) @ inverse``. A factor ``L`` in the old coordinates is ``L @ inverse.T`` in the
+        new ones, the data being embedded alike.
     rank : int
         The cost is ``diag(1, .., 1, 0, .., 0)`` with `rank` ones in the new coordinates; the last ``p - rank``
         coordinates span the directions in which the data vary at no cost.
     """
 
     transform: FloatArray
+    inverse: FloatArray
     rank: int
 
     @property
@@ -84,7 +91,7 @@ class Whitening:
         return self.transform[:, self.rank :]
 
 
-def data_basis(X: FloatArray) -> FloatArray:
+def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Coordinates in which centered data have unit covariance, directions without variation left out.
 
     Parameters
@@ -95,29 +102,49 @@ def data_basis(X: FloatArray) -> FloatArray:
     Returns
     -------
     T : (d, p) array
-        ``(X @ T).T @ (X @ T) / n`` is the identity, up to rounding.
+        ``(X @ T).T @ (X @ T) / n`` is the identity, up to rounding. Its columns lie in the row space of X.
+    inverse : (p, d) array
+        ``X @ T @ inverse`` is X, up to rounding.
     """
     scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
+    varying = int(np.count_nonzero(scale))
     scale[scale == 0] = 1.0
     R = np.linalg.qr(X / scale, mode="r")
     _, sigma, Vt = np.linalg.svd(R, full_matrices=False)
     keep = sigma > RANK_TOLERANCE * sigma[0] if sigma.size and sigma[0] > 0 else np.zeros(sigma.size, dtype=bool)
-    T: FloatArray = (Vt[keep].T / sigma[keep]) * np.sqrt(len(X)) / scale[:, None]
-    return T
+    spread = sigma[keep] / np.sqrt(len(X))
+    T: FloatArray = (Vt[keep].T / spread) / scale[:, None]
+    inverse: FloatArray = spread[:, None] * Vt[keep] * scale
+    if len(inverse) < varying:
+        # Undoing the scaling has tilted T out of the row space, and a trace term would then be overrated.
+        Q = np.linalg.qr(inverse.T)[0]
+        T = Q @ (Q.T @ T)
+    return T, inverse
 
 
-def whiten(basis: FloatArray, cost: FloatArray) -> Whitening:
-    """Whiten a PSD cost within a data basis, its numerical rank decided relative to its largest eigenvalue.
+def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
+    """The R of a QR decomposition of stacked blocks of rows: ``R.T @ R`` is their Gram matrix, without squaring."""
+    R: FloatArray | None = None
+    for block in blocks:
+        R = np.linalg.qr(block if R is None else np.concatenate([R, block]), mode="r")
+    if R is None:
+        raise ValueError("triangle needs at least one block of rows; pass one with no rows where there are none.")
+    return R
+
+
+def whiten(basis: FloatArray, inverse: FloatArray, root: FloatArray) -> Whitening:
+    """Whiten a PSD cost within a data basis, its numerical rank decided relative to its largest singular value.
 
     Parameters
     ----------
-    basis : (d, p) array
+    basis, inverse : (d, p) and (p, d) arrays
         From `data_basis`: there the rank does not depend on the units of the features.
-    cost : (p, p) array
-        The cost in the coordinates of the basis, PSD.
+    root : (m, p) array
+        ``root.T @ root`` is the cost in the coordinates of the basis. A root tells directions of little cost from
+        those of none twice as many digits down as the cost itself does.
     """
-    values, vectors = np.linalg.eigh(symmetrize(cost))
-    top = values[-1] if values.size else 0.0
-    keep = values > max(RANK_TOLERANCE * top, 0.0)
-    spread = np.concatenate([vectors[:, keep] / np.sqrt(values[keep]), vectors[:, ~keep]], axis=1)
-    return Whitening(transform=basis @ spread, rank=int(keep.sum()))
+    _, sigma, Vt = np.linalg.svd(root, full_matrices=True)
+    rank = int(np.count_nonzero(sigma > RANK_TOLERANCE * sigma[0])) if sigma.size and sigma[0] > 0 else 0
+    size = np.ones(len(Vt))
+    size[:rank] = sigma[:rank]
+    return Whitening(transform=basis @ (Vt.T / size), inverse=(size[:, None] * Vt) @ inverse, rank=rank)

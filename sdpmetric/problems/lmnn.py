@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric import neighbors, psd, validation
 from sdpmetric.certificate import Certificate
-from sdpmetric.distances import adjoint, distances, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.distances import adjoint, differences, distances, hinge_slopes, margin_adjoint, slope_adjoint
 from sdpmetric.neighbors import (
     Candidates,
     LabeledTriplets,
@@ -33,8 +34,10 @@ Loss = Literal["hinge", "squared_hinge"]
 
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
-# Null parts of pull-free directions below this length (data have unit variance there) count as zero.
-NULL_TOLERANCE = 1e-7
+# Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
+NULL_TOLERANCE = 1e-10
+# Absolute error of the matrix of a dual candidate, to be compared with the identity.
+DUAL_ACCURACY = 1e-11
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,9 @@ class LMNNProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data, triplets and parameters."""
-        digest = hashlib.sha256(repr((self.X.shape, str(self.X.dtype), self.push_weight, self.ridge, self.loss)).encode())
+        digest = hashlib.sha256(
+            repr((self.X.shape, str(self.X.dtype), self.push_weight, self.ridge, self.loss)).encode()
+        )
         digest.update(np.ascontiguousarray(self.X).tobytes())
         for array in self.source.arrays():
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -289,11 +294,11 @@ class LMNNProblem:
     @cached_property
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
-        basis = psd.data_basis(self.centered)
-        points = self.centered @ basis
-        ones = np.ones(len(self.target_pairs[0]))
-        C = (1 - self.push_weight) * adjoint(points, *self.target_pairs, ones) + self.ridge * (basis.T @ basis)
-        return psd.whiten(basis, C)
+        basis, inverse = psd.data_basis(self.centered)
+        rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
+        pulls = differences(self.centered @ basis, *self.target_pairs)
+        root = psd.triangle(chain(rows, (math.sqrt(1 - self.push_weight) * pull for pull in pulls)))
+        return psd.whiten(basis, inverse, root)
 
     @cached_property
     def points(self) -> FloatArray:
@@ -311,12 +316,16 @@ class LMNNProblem:
         if null.shape[1] == 0:
             return np.zeros(n, dtype=np.int32)
         # Target pairs do not differ there, so one member speaks for each connected component of their graph.
-        graph = sp.coo_array((np.ones(len(self.target_pairs[0])), self.target_pairs), shape=(n, n))
+        free = self.centered @ null
+        first, second = self.target_pairs
+        noise = float(np.abs(free[first] - free[second]).max(initial=0.0))
+        graph = sp.coo_array((np.ones(len(first)), self.target_pairs), shape=(n, n))
         _, component = sp.csgraph.connected_components(graph, directed=False)
         _, speaker = np.unique(component, return_index=True)
-        values = (self.centered @ null)[speaker]
-        close = NearestNeighbors(radius=NULL_TOLERANCE).fit(values).radius_neighbors_graph(values)
-        _, stratum = sp.csgraph.connected_components(close, directed=False)
+        values = free[speaker]
+        # A tree takes differences; expanded squares would tell equal rows apart.
+        search = NearestNeighbors(radius=NULL_TOLERANCE + 4 * noise, algorithm="kd_tree").fit(values)
+        _, stratum = sp.csgraph.connected_components(search.radius_neighbors_graph(values), directed=False)
         return stratum[component].astype(np.int32)
 
     def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None) -> Candidates:
@@ -356,7 +365,7 @@ class LMNNProblem:
             return L
         _, speaker = np.unique(self.strata, return_index=True)
         values = (self.centered @ null)[speaker]
-        nearest, _ = NearestNeighbors(n_neighbors=2).fit(values).kneighbors(values)
+        nearest, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(values).kneighbors(values)
         anchors = np.unique(self.target_pairs[0])
         furthest = distances(self.embed(L), *self.target_pairs).max(initial=0.0) if len(anchors) else 0.0
         scale = math.sqrt(1.01 * (1.0 + furthest)) / float(nearest[:, 1].min())
@@ -401,8 +410,7 @@ class LMNNProblem:
         best = int(np.argmax([bound for bound, _ in bounds]))
         lower_bound, scaling = bounds[best]
         sums = tries[best]
-        inverse = np.linalg.pinv(self.coordinates.range)
-        in_range = L @ inverse.T
+        in_range = L @ self.coordinates.inverse[: self.coordinates.rank].T
         aligned = float(np.sum((in_range @ sums.B) * in_range))
         violation = max(0.0, psd.largest_eigenvalue(sums.B) - 1.0)
         return Certificate(
@@ -431,7 +439,7 @@ class LMNNProblem:
                 sums, slopes = hinge_slopes(Z, block, gamma, self.squared)
                 total[g] += mu * sums.slopes
                 squares[g] += mu**2 * sums.squares
-                B[g] += mu * slope_adjoint(self.points, block, slopes)
+                B[g] += mu * slope_adjoint(self.points, block, slopes, accuracy=DUAL_ACCURACY)
         return [_SlopeSums(*parts) for parts in zip(total, squares, B, strict=True)], loss, n_active
 
     def _dual_sums(self, dual: Dual) -> _SlopeSums:
@@ -453,7 +461,7 @@ class LMNNProblem:
         used = clipped > 0
         a, w = clipped[used], weights[used]
         headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
-        B = margin_adjoint(self.points, triplets[used], a)
+        B = margin_adjoint(self.points, triplets[used], a, accuracy=DUAL_ACCURACY)
         return _SlopeSums(float(a.sum()), float((a**2 / w).sum()), B, max(1.0, headroom), violation)
 
     def _bound(self, sums: _SlopeSums) -> tuple[float, float]:
@@ -468,4 +476,3 @@ class LMNNProblem:
             return scaling * sums.total - scaling**2 * sums.squares / (4 * self.push_weight), scaling
         scaling = min(limit, sums.headroom)
         return (scaling * sums.total, scaling) if np.isfinite(scaling) else (0.0, 0.0)
-
