@@ -9,12 +9,25 @@ from typing import Literal
 Kind = Literal["duality", "relaxation", "regret", "stationarity"]
 
 
-def relative_gap(objective: float, lower_bound: float) -> float:
-    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence."""
+# A lower bound may pass an objective by this much, relatively, through rounding; beyond it they contradict each other.
+CONTRADICTION = 1e-6
+
+
+def absolute_gap(objective: float, lower_bound: float) -> float:
+    """The gap ``primal - dual``, at least 0; infinity where evidence is missing or contradicts itself."""
     if not (math.isfinite(objective) and math.isfinite(lower_bound)):
         return math.inf
-    scale = max(abs(objective), abs(lower_bound))
-    return max(objective - lower_bound, 0.0) / scale if scale > 0 else 0.0
+    gap = objective - lower_bound
+    return max(gap, 0.0) if gap >= -CONTRADICTION * max(1.0, abs(objective)) else math.inf
+
+
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence.
+
+    A lower bound above the objective by more than rounding is no evidence: one of the two is wrong.
+    """
+    gap = absolute_gap(objective, lower_bound)
+    return gap / max(abs(objective), abs(lower_bound)) if 0.0 < gap < math.inf else gap
 
 
 @dataclass(frozen=True)
@@ -59,8 +72,8 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """The objective less the lower bound; infinity without evidence."""
-        return max(self.objective - self.lower_bound, 0.0) if math.isfinite(self.lower_bound) else math.inf
+        """The objective less the lower bound; see `absolute_gap`."""
+        return absolute_gap(self.objective, self.lower_bound)
 
     @property
     def relative_gap(self) -> float:

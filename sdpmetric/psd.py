@@ -126,7 +126,7 @@ def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
     """The R of a QR decomposition of stacked blocks of rows: ``R.T @ R`` is their Gram matrix, without squaring."""
     R: FloatArray | None = None
     for block in blocks:
-        R = np.linalg.qr(block if R is None else np.concatenate([R, block]), mode="r")
+        R = np.asarray(np.linalg.qr(block if R is None else np.concatenate([R, block]), mode="r"))
     if R is None:
         raise ValueError("triangle needs at least one block of rows; pass one with no rows where there are none.")
     return R

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,23 +234,34 @@ class Solution:
         ValueError
             If the file was not written by `save`, or belongs to another problem.
         """
-        with np.load(Path(path), allow_pickle=False) as file:
-            if "about" not in file or "components" not in file:
-                raise ValueError(f"{path} is not a saved solution: expected the arrays 'about' and 'components'.")
+        try:
+            file = np.load(Path(path), allow_pickle=False)
+        except (ValueError, EOFError, BadZipFile) as error:
+            raise ValueError(
+                f"{path} is not a saved solution: expected an NPZ file that Solution.save wrote."
+            ) from error
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} is not a saved solution but a single array; expected what Solution.save wrote.")
+        with file:
+            expected = {"about", "components", *(f"trace_{f.name}" for f in fields(TraceRow))}
+            if missing := sorted(expected.difference(file.files)):
+                raise ValueError(
+                    f"{path} is not a saved solution: it lacks {', '.join(missing)}; expected what Solution.save wrote."
+                )
             about = json.loads(str(file["about"]))
             saved = about["fingerprint"]
             if problem is not None and saved is not None and problem.fingerprint() != saved:
                 raise ValueError(
-                    f"{path} is the solution of another problem: data or parameters differ; pass the one it was saved with."
+                    f"{path} is the solution of another problem: data or parameters differ; "
+                    "pass the one it was saved with."
                 )
             dual = None
             if "dual_values" in file:
                 dual = Dual(Triplets.from_array(file["dual_triplets"]), file["dual_values"])
-            columns = {f.name: file[f"trace_{f.name}"] for f in fields(TraceRow)}
-            whole = {"iteration", "n_active"}
+            columns = [file[f"trace_{f.name}"] for f in fields(TraceRow)]
             rows = [
-                TraceRow(**{name: int(v[r]) if name in whole else float(v[r]) for name, v in columns.items()})
-                for r in range(len(columns["iteration"]))
+                TraceRow(int(iteration), float(seconds), float(objective), float(bound), float(step), int(n_active))
+                for iteration, seconds, objective, bound, step, n_active in zip(*columns, strict=True)
             ]
             return cls(
                 components=file["components"],

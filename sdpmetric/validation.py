@@ -20,9 +20,14 @@ PSD_TOLERANCE = 1e-6
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
     """Dense finite (n, d) data in float64 or float32, C-contiguous; n >= 1, d >= 1."""
-    array: NDArray[np.floating] = check_array(
-        X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
-    )
+    try:
+        array: NDArray[np.floating] = check_array(
+            X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
+        )
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(f"X contains text ({error}); encode those columns as numbers, or drop them.") from error
     return array
 
 
@@ -33,13 +38,19 @@ def check_labels(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], IndexArray]
         raise ValueError(f"y has {len(labels)} labels for {n} rows of X; pass one label per row.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity; drop those rows or give them a label.")
-    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
-        raise ValueError("y contains missing labels; drop those rows or give them a label.")
+    if labels.dtype.kind == "O":
+        if any(_is_missing(label) for label in labels):
+            raise ValueError("y contains missing labels; drop those rows or give them a label.")
+        try:
+            np.sort(labels)
+        except TypeError as error:
+            raise ValueError(f"y mixes labels that have no order ({error}); convert them to one type.") from error
     check_classification_targets(labels)
     classes, index = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y has one class only ({classes[0]!r}); metric learning needs at least two, since impostors come from other classes."
+            f"y has one class only ({classes.tolist()[0]!r}); "
+            "metric learning needs at least two, since impostors come from other classes."
         )
     return classes, index.astype(np.int32)
 
@@ -52,8 +63,9 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
     if counts.min() <= n_neighbors:
         smallest = int(counts.argmin())
         raise ValueError(
-            f"class {classes[smallest].item()!r} has {counts[smallest]} members, but n_neighbors={n_neighbors} target neighbors "
-            f"need at least {n_neighbors + 1}; use n_neighbors={max(counts[smallest] - 1, 1)} or fewer, or drop the class."
+            f"class {classes.tolist()[smallest]!r} has {counts[smallest]} members, but n_neighbors={n_neighbors} "
+            f"target neighbors need at least {n_neighbors + 1}; use n_neighbors={max(counts[smallest] - 1, 1)} or fewer, "
+            "or drop the class."
         )
 
 
@@ -61,7 +73,7 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
     """Target neighbors as (n, K) int32, padded with -1, from an index array or a sparse similarity graph."""
     n = len(index)
     if sp.issparse(targets):
-        graph = sp.csr_array(targets)
+        graph = sp.csr_array(targets, copy=True)  # what follows works in place
         if graph.shape != (n, n):
             raise ValueError(f"target_neighbors has shape {graph.shape}; a similarity graph must be ({n}, {n}).")
         graph.eliminate_zeros()
@@ -87,7 +99,9 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
     foreign = index[columns] != index[row]
     if foreign.any():
         i, j = row[foreign][0], columns[foreign][0]
-        raise ValueError(f"target neighbor {j} of example {i} has another label; target neighbors share their anchor's class.")
+        raise ValueError(
+            f"target neighbor {j} of example {i} has another label; target neighbors share their anchor's class."
+        )
     ordered = np.sort(array, axis=1)
     if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
         raise ValueError("target_neighbors names a neighbor twice in one row; give each once.")
@@ -106,8 +120,11 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
         )
     if given.size and (given.min() < 0 or given.max() >= n):
         raise ValueError(f"triplets have indices outside 0..{n - 1}; they are row numbers of X.")
-    if (given[:, 0] == given[:, 1]).any() or (given[:, 0] == given[:, 2]).any():
-        raise ValueError("a triplet pairs an example with itself; anchor, target and impostor must differ.")
+    repeated = (given == np.roll(given, 1, axis=1)).any(axis=1)
+    if repeated.any():
+        raise ValueError(
+            f"triplet {given[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
+        )
     values = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=np.float64)
     if values.shape != (len(given),) or not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"weights must be {len(given)} finite nonnegative numbers, one per triplet.")
@@ -116,27 +133,28 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
 
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
     """A finite number in [low, high]."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
     if not np.isfinite(number) or not low <= number <= high:
         upper = "" if high == np.inf else f" and at most {high:g}"
         raise ValueError(f"{name} must be a finite number of at least {low:g}{upper}, got {value!r}.")
     return number
 
 
-def check_point(
-    components: ArrayLike | None, metric: ArrayLike | None, d: int
-) -> tuple[FloatArray, float]:
+def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) -> tuple[FloatArray, float]:
     """A factor (r, d) in float64 from either keyword, and how far the metric was from the cone, relatively."""
     if (components is None) == (metric is None):
         raise ValueError("pass exactly one of components= (a factor L, metric L.T @ L) and metric= (the matrix M).")
     if components is not None:
-        L = np.asarray(components, dtype=np.float64)
+        L = _real_matrix("components", components)
         if L.ndim != 2 or L.shape[1] != d:
             raise ValueError(f"components must have shape (r, {d}), one column per feature, got {L.shape}.")
         if not np.isfinite(L).all():
             raise ValueError("components contain NaN or infinity.")
         return np.ascontiguousarray(L), 0.0
-    M = np.asarray(metric, dtype=np.float64)
+    M = _real_matrix("metric", metric)
     if M.shape != (d, d):
         raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
     if not np.isfinite(M).all():
@@ -152,3 +170,21 @@ def check_point(
             f"{values[-1]:.3g}; project it first, for example with sdpmetric.psd.project."
         )
     return psd.factor(M), residual
+
+
+def _is_missing(label: object) -> bool:
+    # NaN differs from itself, and pandas' NA does not answer.
+    same = label == label
+    return label is None or not isinstance(same, bool | np.bool_) or not same
+
+
+def _real_matrix(name: str, given: ArrayLike | None) -> FloatArray:
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a dense matrix of real numbers, got {type(given).__name__} ({error})."
+        ) from error

@@ -196,8 +196,8 @@ class LMNNProblem:
         classes = "" if self.classes is None else f", {len(self.classes)} classes"
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
         return (
-            f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features{classes}, "
-            f"{len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
+            f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features"
+            f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
             f"push weight {self.push_weight:g}, {self.loss.replace('_', ' ')}{ridge}"
         )
 
@@ -326,7 +326,8 @@ class LMNNProblem:
         # A tree takes differences; expanded squares would tell equal rows apart.
         search = NearestNeighbors(radius=NULL_TOLERANCE + 4 * noise, algorithm="kd_tree").fit(values)
         _, stratum = sp.csgraph.connected_components(search.radius_neighbors_graph(values), directed=False)
-        return stratum[component].astype(np.int32)
+        strata: IndexArray = stratum[component].astype(np.int32)
+        return strata
 
     def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None) -> Candidates:
         """Search exhaustively for the triplets that can cost anything near a metric.
@@ -451,7 +452,8 @@ class LMNNProblem:
         if given.size and (given.min() < 0 or given.max() >= len(self.X)):
             raise ValueError(f"dual names rows outside 0..{len(self.X) - 1}.")
         _, first, inverse = np.unique(dual.triplets.keys(len(self.X)), return_index=True, return_inverse=True)
-        triplets, values = dual.triplets[first], np.bincount(inverse.ravel(), values, minlength=len(first))
+        triplets = dual.triplets[first]
+        values = np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64)
         weights = self.source.weights_of(triplets)
         weights[self.strata[triplets.anchors] != self.strata[triplets.impostors]] = 0.0
         ceiling = np.inf * np.ones(len(weights)) if self.squared else self.push_weight * weights
@@ -466,13 +468,14 @@ class LMNNProblem:
 
     def _bound(self, sums: _SlopeSums) -> tuple[float, float]:
         """The best lower bound from multiples of a dual candidate, and the multiple."""
-        if sums.total <= 0.0:
+        if sums.total <= 0.0 or self.push_weight == 0.0:
             return 0.0, 0.0
         top = psd.largest_eigenvalue(sums.B)
         limit = 1.0 / (top * (1 + 1e-13)) if top > 0 else np.inf
         if self.squared:
             # sum a - sum a^2 / (4 mu w), a parabola along the multiple.
             scaling = min(limit, 2 * self.push_weight * sums.total / sums.squares)
-            return scaling * sums.total - scaling**2 * sums.squares / (4 * self.push_weight), scaling
+            bound = scaling * sums.total - scaling**2 * sums.squares / (4 * self.push_weight)
+            return (bound, scaling) if np.isfinite(bound) else (0.0, 0.0)
         scaling = min(limit, sums.headroom)
         return (scaling * sums.total, scaling) if np.isfinite(scaling) else (0.0, 0.0)
