@@ -103,6 +103,53 @@ def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
     return 0.5 * u * u / gamma, u / gamma
 
 
+@nb.njit(cache=True, fastmath=FAST)
+def hinge_slopes_of_rows(
+    Z: NDArray[np.floating],
+    anchors: IndexArray,
+    targets: IndexArray,
+    indptr: NDArray[np.int64],
+    impostors: IndexArray,
+    weights: FloatArray | None,
+    begin: int,
+    end: int,
+    gamma: float,
+    squared: bool,
+    slopes: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """`hinge_slopes` for a run of rows, on the calling thread."""
+    K = targets.shape[1]
+    dT = np.empty(K)
+    total = slope = square = active = 0.0
+    for r in range(begin, end):
+        if indptr[r] == indptr[r + 1]:
+            continue
+        i = anchors[r]
+        size = 0
+        while size < K and targets[r, size] >= 0:
+            dT[size] = _distance(Z, i, targets[r, size])
+            size += 1
+        for p in range(indptr[r], indptr[r + 1]):
+            dP = _distance(Z, i, impostors[p])
+            w = 1.0
+            if weights is not None:
+                w = weights[p]
+            for j in range(K):
+                slopes[p, j] = 0.0
+            for j in range(size):
+                u = 1.0 + dT[j] - dP
+                if u > 0.0:
+                    a = w * _loss(u, gamma, squared)[1]
+                    slopes[p, j] = a
+                    total += w * (u * u if squared else u)
+                    slope += a
+                    if w > 0.0:
+                        square += a * a / w
+                        active += 1.0
+    sums[0], sums[1], sums[2], sums[3] = total, slope, square, active
+
+
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
 def hinge_slopes(
     Z: NDArray[np.floating],
@@ -120,40 +167,16 @@ def hinge_slopes(
 
     The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
     """
-    K = targets.shape[1]
     sums = np.zeros((len(bounds) - 1, 4))
     for t in nb.prange(len(bounds) - 1):
-        dT = np.empty(K)
-        total = slope = square = active = 0.0
-        for r in range(bounds[t], bounds[t + 1]):
-            i = anchors[r]
-            size = 0
-            while size < K and targets[r, size] >= 0:
-                dT[size] = _distance(Z, i, targets[r, size])
-                size += 1
-            for p in range(indptr[r], indptr[r + 1]):
-                dP = _distance(Z, i, impostors[p])
-                w = 1.0
-                if weights is not None:
-                    w = weights[p]
-                for j in range(K):
-                    slopes[p, j] = 0.0
-                for j in range(size):
-                    u = 1.0 + dT[j] - dP
-                    if u > 0.0:
-                        a = w * _loss(u, gamma, squared)[1]
-                        slopes[p, j] = a
-                        total += w * (u * u if squared else u)
-                        slope += a
-                        if w > 0.0:
-                            square += a * a / w
-                            active += 1.0
-        sums[t, 0], sums[t, 1], sums[t, 2], sums[t, 3] = total, slope, square, active
+        hinge_slopes_of_rows(
+            Z, anchors, targets, indptr, impostors, weights, bounds[t], bounds[t + 1], gamma, squared, slopes, sums[t]
+        )
     return sums
 
 
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
-def smoothed_objective(
+def smoothed_push(
     Z: NDArray[np.floating],
     anchors: IndexArray,
     targets: IndexArray,
@@ -163,31 +186,30 @@ def smoothed_objective(
     bounds: NDArray[np.int64],
     gamma: float,
     squared: bool,
-    pull_weight: float,
-    push_weight: float,
     Y: NDArray[np.floating],
 ) -> FloatArray:
-    """Pieces of the smoothed objective, and in Y[t] the product of the weighted graph Laplacian with Z.
+    """Sums of the smoothed loss, and in Y[t] the product of its weighted graph Laplacian with Z.
 
-    The sums are: pull, smoothed loss, loss without smoothing, slopes, slopes squared over weight, active triplets.
-    The gradient in the embedded points is ``2 * Y.sum(0)``, pull and push weights included.
+    The sums are: smoothed loss, loss without smoothing, slopes, slopes squared over weight, active triplets. The
+    gradient in the embedded points is ``2 * Y.sum(0)``.
     """
     K, R = targets.shape[1], Z.shape[1]
-    sums = np.zeros((len(bounds) - 1, 6))
+    sums = np.zeros((len(bounds) - 1, 5))
     for t in nb.prange(len(bounds) - 1):
         Yt = Y[t]
         Yt[:] = 0.0
         dT = np.empty(K)
         wT = np.empty(K)
-        pull = smooth = total = slope = square = active = 0.0
+        smooth = total = slope = square = active = 0.0
         for r in range(bounds[t], bounds[t + 1]):
+            if indptr[r] == indptr[r + 1]:
+                continue
             i = anchors[r]
             size, furthest = 0, 0.0
             while size < K and targets[r, size] >= 0:
                 dT[size] = _distance(Z, i, targets[r, size])
                 furthest = max(furthest, dT[size])
-                pull += dT[size]
-                wT[size] = pull_weight
+                wT[size] = 0.0
                 size += 1
             for p in range(indptr[r], indptr[r + 1]):
                 l = impostors[p]
@@ -209,21 +231,43 @@ def smoothed_objective(
                                 square += a * a / w
                                 active += 1.0
                             push += a
-                            wT[j] += push_weight * a
-                    push *= -push_weight
+                            wT[j] += a
                     for q in range(R):
                         g = push * (Z[i, q] - Z[l, q])
+                        Yt[i, q] -= g
+                        Yt[l, q] += g
+            for j in range(size):
+                if wT[j] > 0.0:
+                    l = targets[r, j]
+                    for q in range(R):
+                        g = wT[j] * (Z[i, q] - Z[l, q])
                         Yt[i, q] += g
                         Yt[l, q] -= g
-            for j in range(size):
-                l = targets[r, j]
-                for q in range(R):
-                    g = wT[j] * (Z[i, q] - Z[l, q])
-                    Yt[i, q] += g
-                    Yt[l, q] -= g
-        sums[t, 0], sums[t, 1], sums[t, 2] = pull, smooth, total
-        sums[t, 3], sums[t, 4], sums[t, 5] = slope, square, active
+        sums[t, 0], sums[t, 1], sums[t, 2], sums[t, 3], sums[t, 4] = smooth, total, slope, square, active
     return sums
+
+
+@nb.njit(parallel=True, cache=True)
+def rows_times(X: NDArray[np.floating], Lt: NDArray[np.floating], out: NDArray[np.floating], parts: int) -> None:
+    """``out = X @ Lt`` by runs of rows, each run in a thread of this pool with BLAS held to one thread."""
+    n = len(X)
+    for t in nb.prange(parts):
+        first, last = t * n // parts, (t + 1) * n // parts
+        out[first:last] = np.dot(X[first:last], Lt)
+
+
+@nb.njit(parallel=True, cache=True)
+def transposed_times(Y: NDArray[np.floating], X: NDArray[np.floating], parts: int) -> NDArray[np.floating]:
+    """``Y.sum(0).T @ X`` by runs of rows, for Y of shape (threads, n, r)."""
+    n = len(X)
+    G = np.zeros((parts, Y.shape[2], X.shape[1]), dtype=X.dtype)
+    for t in nb.prange(parts):
+        first, last = t * n // parts, (t + 1) * n // parts
+        S = Y[0, first:last].copy()
+        for u in range(1, len(Y)):
+            S += Y[u, first:last]
+        G[t] = np.dot(S.T, X[first:last])
+    return G.sum(axis=0)
 
 
 def thread_count() -> int:

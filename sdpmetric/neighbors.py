@@ -210,6 +210,9 @@ class TripletSource(Protocol):
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
 
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """Draw about `size` triplets uniformly; also their share of all."""
+
     def near(
         self,
         Z: NDArray[np.floating],
@@ -275,6 +278,14 @@ class LabeledTriplets:
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
         return self.targets, self.labels
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """Draw `size` triplets or a few fewer uniformly, with repetition; also their share of all."""
+        anchors, targets = self.target_pairs()
+        pair, impostors = rng.integers(len(anchors), size=size), rng.integers(len(self.labels), size=size)
+        valid = self.labels[anchors[pair]] != self.labels[impostors]
+        drawn = Triplets(anchors[pair], targets[pair], impostors.astype(np.int32))[valid]
+        return drawn, len(drawn) / max(self.size, 1)
 
     def near(
         self,
@@ -353,7 +364,9 @@ class ListedTriplets:
         """Weight of each triplet, (t,); 0 for those that are not in the set."""
         C, weights = self.candidates, np.zeros(len(triplets))
         if self.size and C.weights is not None:
-            n = 1 + max(int(part.max()) for part in (C.anchors, C.targets, C.impostors, *triplets.to_array().T) if part.size)
+            n = 1 + max(
+                int(part.max()) for part in (C.anchors, C.targets, C.impostors, *triplets.to_array().T) if part.size
+            )
             rows = C.rows
             own = Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors).keys(n)
             asked = triplets.keys(n)
@@ -365,6 +378,13 @@ class ListedTriplets:
         """The arrays that define the set."""
         C = self.candidates
         return C.anchors, C.targets, C.indptr, C.impostors, C.weights if C.weights is not None else np.zeros(0)
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """All triplets where they are at most `size`, else a uniform draw; also their share of all. Ignores weights."""
+        C = self.candidates
+        chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
+        rows = C.rows[chosen]
+        return Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors[chosen]), len(chosen) / max(self.size, 1)
 
     def near(
         self,
@@ -453,7 +473,10 @@ def _search_trees(
             near = tree.query_radius(Z[asked[other]], r=radii[other])
             owners.append(np.repeat(other, [len(hit) for hit in near]))
             found.append(members[np.concatenate(near)] if len(near) else np.zeros(0, dtype=np.int64))
-        owner, impostor = np.concatenate(owners or [[]]).astype(np.int64), np.concatenate(found or [[]]).astype(np.int32)
+        owner, impostor = (
+            np.concatenate(owners or [[]]).astype(np.int64),
+            np.concatenate(found or [[]]).astype(np.int32),
+        )
         same = strata[asked[owner]] == strata[impostor]
         owner, impostor = owner[same], impostor[same]
         order = np.lexsort((impostor, owner))

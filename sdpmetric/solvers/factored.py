@@ -1,0 +1,235 @@
+"""The certified factored solver: L-BFGS on a smoothed hinge in the factor of the metric, with a proof.
+
+Coarse to fine in the anchors and in the smoothing width; see ``docs/factored.md`` for what each part is good for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+
+from sdpmetric import psd
+from sdpmetric.certificate import relative_gap
+from sdpmetric.distances import margins
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solvers.base import Budget, BudgetSpent, Step
+from sdpmetric.solvers.refinement import Bound, prove
+from sdpmetric.solvers.working_set import WorkingSet
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
+COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
+# Fewest anchors of an early level, in all and for each dimension: fewer are fitted by a metric of their own.
+FEWEST, FEWEST_PER_DIMENSION = 1000, 4
+# Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
+FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
+# Rounds without a proof that fits the width, before it shrinks all the same.
+PATIENCE = 8
+# L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
+LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
+# Rows of the factor shorter than this share of the longest are dropped.
+NEGLIGIBLE = 1e-3
+# Triplets that the starting scale is chosen by.
+SAMPLE = 200_000
+
+
+@dataclass
+class _State:
+    """The factor on `LMNNProblem.points`, kept current so that an interrupted solve can still be judged."""
+
+    L: FloatArray
+
+
+def steps(
+    problem: LMNNProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    start: FloatArray | None = None,
+    random_state: int = 0,
+) -> Iterator[Step]:
+    """Solve an LMNN problem in the factor of its metric.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    budget : Budget
+        Spent once for every evaluation of objective and gradient.
+    tol : float
+        Relative gap to prove.
+    start : (r, d) array, optional
+        Components to start from, at any scale; default: the Euclidean metric or the whitened one, whichever is
+        better after scaling.
+    random_state : int, default 0
+        Seed of the order in which anchors enter.
+
+    Yields
+    ------
+    Step
+        One for each round. Where the budget ends or the user interrupts, one more, and then the exception.
+    """
+    n, rank = problem.points.shape
+    zero = problem.lift(np.zeros((0, rank)))
+    trivial = problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0
+    if trivial or problem.coordinates.null.shape[1]:
+        certificate = problem.certify(zero)
+        yield Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
+        if trivial or certificate.relative_gap <= tol:
+            return
+    rng = np.random.default_rng(random_state)
+    state = _State(scaled_start(problem, start, rng))
+    whole = WorkingSet(problem, np.arange(n, dtype=np.int32))
+    try:
+        yield from _approach(state, problem, budget, rng)
+        yield from _prove(state, whole, budget, tol)
+    except (BudgetSpent, KeyboardInterrupt):
+        whole.search(state.L, 0.0)
+        yield _step(whole, state.L, prove(whole, state.L, FIRST_WIDTH), FIRST_WIDTH)
+        raise
+
+
+def _approach(state: _State, problem: LMNNProblem, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
+    """Few anchors, wide smoothing, single precision: into the region of the optimum."""
+    n, rank = problem.points.shape
+    order = rng.permutation(n).astype(np.int32)
+    fewest = max(FEWEST, FEWEST_PER_DIMENSION * rank)
+    for share, gamma in COARSE:
+        m = min(max(math.ceil(share * n), fewest), n)
+        working = WorkingSet(problem, np.sort(order[:m]), np.float32)
+        for _ in range(2 if gamma == 1.0 else 1):  # the first steps leave the first candidates far behind
+            working.search(state.L, 0.3 if gamma == 1.0 else 0.1)
+            before = math.inf
+
+            def slow(L: FloatArray, f: float) -> bool:
+                nonlocal before
+                decrease, before = before - f, f
+                return decrease < 1e-3 * f
+
+            _descend(state, working, gamma, budget, slow)
+            yield Step(problem.lift(state.L), step=gamma)
+
+
+def _prove(state: _State, working: WorkingSet, budget: Budget, tol: float) -> Iterator[Step]:
+    """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
+    gamma, patience, lower_bound = FIRST_WIDTH, PATIENCE, -math.inf
+    working.search(state.L, 0.1)
+    while gamma >= LAST_WIDTH:
+        best: Bound | None = None
+        before = math.inf
+
+        def settled(L: FloatArray, f: float) -> bool:
+            nonlocal best, before
+            decrease, before = (before - f) / f, f
+            if decrease > 1e-2:  # far from anything that could be proven
+                return False
+            bound = prove(working, L, gamma)
+            best = bound if best is None or bound.value > best.value else best
+            objective = working.value(L, gamma).objective
+            gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
+            enough = relative_gap(objective, max(lower_bound, best.value)) <= 0.9 * tol
+            return enough or decrease < 0.01 * (gap - least) or least > 0.7 * gap
+
+        _descend(state, working, gamma, budget, settled)
+        bound = best or prove(working, state.L, gamma)
+        step = _step(working, state.L, bound, gamma, search_again=0.1 + 0.5 * gamma)
+        lower_bound = max(lower_bound, bound.value)
+        yield step
+        least = bound.smoothing_loss / step.objective
+        patience = patience - 1 if relative_gap(step.objective, bound.value) > 3.0 * least else 0
+        if patience <= 0:
+            # No further down than the tolerance asks for: the wider, the better conditioned.
+            gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
+        state.L = _escape(working, state.L, gamma, bound)
+
+
+def _step(
+    working: WorkingSet, L: FloatArray, bound: Bound, gamma: float, search_again: float | None = None
+) -> Step:
+    """Report a factor with its exact objective, which takes a search, and a bound from the candidates before it."""
+    dual = working.dual(bound.multipliers.values)
+    if search_again is not None:
+        working.search(L, search_again)
+    value = working.value(L, gamma)
+    return Step(
+        working.problem.lift(L), value.objective, bound.value, lambda: dual, step=gamma, n_active=value.n_active
+    )
+
+
+def _descend(
+    state: _State,
+    working: WorkingSet,
+    gamma: float,
+    budget: Budget,
+    enough: Callable[[FloatArray, float], bool],
+) -> None:
+    """One round of L-BFGS on the smoothed objective; `enough` looks at the factor and the value now and then."""
+    shape, iterations = state.L.shape, 0
+
+    def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
+        budget.spend()
+        value = working.value(v.reshape(shape), gamma)
+        return value.smoothed, value.gradient.ravel()
+
+    def look(intermediate_result: OptimizeResult) -> None:
+        nonlocal iterations
+        iterations += 1
+        state.L = intermediate_result.x.reshape(shape).copy()
+        if iterations % LOOK_EVERY == 0 and enough(state.L, float(intermediate_result.fun)):
+            raise StopIteration
+
+    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0}
+    minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
+    _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
+    state.L = np.ascontiguousarray((sigma[:, None] * rows)[sigma > NEGLIGIBLE * sigma[0]])
+
+
+def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
+    """Add the directions in which the dual slack is negative: there the gradient in the factor is blind.
+
+    Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
+    """
+    missing = np.flatnonzero(bound.eigenvalues > 1.0 + 1e-4)[::-1][: working.X.shape[1] - len(L)]
+    if not len(missing):
+        return L
+    D = np.sqrt(bound.eigenvalues[missing] - 1.0)[:, None] * bound.eigenvectors[:, missing].T
+    D *= math.sqrt(float(np.sum(L**2)) / float(np.sum(D**2)))
+    best, grown = working.value(L, gamma).smoothed, L
+    for t in np.geomspace(1e-4, 1.0, 9):
+        longer = np.concatenate([L, t * D])
+        value = working.value(longer, gamma).smoothed
+        if value >= best:
+            break
+        best, grown = value, longer
+    return grown
+
+
+def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> FloatArray:
+    """A factor on `LMNNProblem.points`, at the scale that is best for a sample of triplets.
+
+    From a start at the wrong scale the first level can wander off by orders of magnitude.
+    """
+    inverse = np.linalg.pinv(problem.coordinates.range)
+    euclidean = psd.factor(inverse @ inverse.T)
+    shapes = [euclidean, np.eye(len(euclidean))] if start is None else [start @ inverse.T, euclidean]
+    triplets, share = problem.source.sample(SAMPLE, rng)
+    best, chosen = math.inf, euclidean
+    for L in shapes:
+        trace = float(np.sum(L**2))
+        if not trace > 0.0:
+            continue
+        margin = margins(problem.points @ L.T, triplets)
+        for s in np.geomspace(1e-4, 1e8, 49) / trace:
+            loss = np.maximum(0.0, 1.0 - s * margin)
+            value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
+            if value < best:
+                best, chosen = value, math.sqrt(s) * L
+        if start is not None:
+            break
+    return chosen

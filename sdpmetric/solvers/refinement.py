@@ -1,0 +1,151 @@
+"""Dual refinement: from nearly feasible multipliers to a lower bound as good as the point they come from.
+
+Near an optimum the multipliers of a first-order method violate the cone, ``I - sum a_t B_t >= 0``, by far more than
+the point's objective is off: the violation in a direction goes like the square root of what is left to gain there.
+Scaling by the largest eigenvalue pays for the worst direction with the whole bound. Multipliers strictly inside
+their box are free to move, though, and there are enough of them to set the few eigenvalues near 1 to exactly 1: a
+least-squares problem in as many dimensions as the optimal face has. See ``docs/factored.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.distances import adjoint
+from sdpmetric.solvers.working_set import Multipliers, WorkingSet
+
+FloatArray = NDArray[np.float64]
+
+# Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
+FACE = 0.9
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proven lower bound and what proves it.
+
+    Attributes
+    ----------
+    value : float
+    multipliers : Multipliers
+        Their multiple ``scaling`` is dual feasible.
+    eigenvalues, eigenvectors : (rank,), (rank, rank) arrays
+        Of ``sum a_t B_t`` before any refinement, in increasing order: directions above 1 are where the metric has too
+        little.
+    smoothing_loss : float
+        ``sum mu w [u]_+ - a u``, what the width of the smoothing alone keeps the gap from closing.
+    """
+
+    value: float
+    multipliers: Multipliers
+    smoothing_loss: float
+    eigenvalues: FloatArray
+    eigenvectors: FloatArray
+
+
+def bound_of(total: float, squares: float, top: float, push_weight: float, squared: bool) -> float:
+    """Lower bound from a multiple of multipliers: ``sum a``, ``sum a^2 / w``, largest eigenvalue of their matrix."""
+    limit = 1.0 / max(top * (1 + 1e-13), np.finfo(float).tiny)
+    if not squared:
+        return min(1.0, limit) * total
+    scaling = min(limit, 2 * push_weight * total / max(squares, np.finfo(float).tiny))
+    return scaling * total - scaling**2 * squares / (4 * push_weight)
+
+
+def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, refine: bool = True) -> Bound:
+    """Lower bound from the slopes at a factor, refined.
+
+    Parameters
+    ----------
+    working : WorkingSet
+    L : (r, rank) array
+    gamma : float
+        Smoothing width; 0 < slope < push weight exactly on the width.
+    rounds : int, default 3
+        Refinements at most.
+    refine : bool, default True
+        Whether to refine at all.
+    """
+    problem = working.problem
+    a = working.multipliers(L, gamma)
+    eigenvalues, eigenvectors = np.linalg.eigh(a.matrix)
+    squared = problem.squared
+    ceiling = working.weight * (1.0 if working.candidates.weights is None else working.candidates.weights[:, None])
+
+    def value(values: FloatArray, top: float) -> float:
+        squares = 0.0
+        if squared:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                squares = float(np.nansum(np.where(values > 0, values**2 / (ceiling / working.weight), 0.0)))
+        return bound_of(float(values.sum()), squares, top, working.weight, squared)
+
+    own = a.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
+    smoothing_loss = a.loss - own
+    best = Bound(value(a.values, eigenvalues[-1]), a, smoothing_loss, eigenvalues, eigenvectors)
+    if not refine:
+        return best
+    room = np.minimum(a.values, ceiling - a.values) if not squared else a.values
+    pair, slot = np.nonzero(room > 0)
+    if not len(pair):
+        return best
+    C = working.candidates
+    row = C.rows[pair]
+    i, j, l = C.anchors[row], C.targets[row, slot], C.impostors[pair]
+    limit = np.broadcast_to(ceiling, a.values.shape)[pair, slot] if not squared else np.full(len(pair), np.inf)
+    values, matrix = a.values.copy(), a.matrix
+    w, V = eigenvalues, eigenvectors
+    for _ in range(rounds):
+        near = w > FACE
+        if not near.any():
+            break
+        Q = V[:, near]
+        mass = np.sum((L @ Q) ** 2, axis=0)
+        off = w[near] - 1.0
+        # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are mended.
+        off[(off < 0) & (mass < 1e-3 * mass.max(initial=0.0))] = 0.0
+        now = values[pair, slot]
+        free = np.minimum(now, limit - now) if not squared else now
+        move = _least_change(working.X @ Q, i, j, l, free, np.diag(off))
+        new = np.clip(now - move, 0.0, limit)
+        values[pair, slot] = new
+        change = new - now
+        matrix = matrix + adjoint(
+            working.X, np.concatenate([i, i]), np.concatenate([l, j]), np.concatenate([change, -change])
+        )
+        w, V = np.linalg.eigh(matrix)
+        refined = value(values, w[-1])
+        if refined > best.value:
+            gain = refined - best.value
+            best = Bound(refined, Multipliers(values.copy(), matrix, a.loss), smoothing_loss, eigenvalues, eigenvectors)
+            if gain < 1e-2 * abs(off).max(initial=0.0) * refined * 1e-2:
+                break
+    return best
+
+
+def _least_change(
+    XQ: FloatArray, i: NDArray[np.int32], j: NDArray[np.int32], l: NDArray[np.int32], free: FloatArray, E: FloatArray
+) -> FloatArray:
+    """The change c of multipliers with ``Q^T (sum c_t B_t) Q = E`` that is least in the norm ``sum c^2 / free``.
+
+    Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds; ``c = D A y``.
+    """
+    far, near = XQ[i] - XQ[l], XQ[i] - XQ[j]
+    y, r = np.zeros_like(E), E.copy()
+    d, rr = r.copy(), float(np.sum(r * r))
+    first = rr
+    for _ in range(60):
+        if rr <= 1e-6 * first or rr == 0.0:
+            break
+        c = free * (np.einsum("ij,ij->i", far @ d, far) - np.einsum("ij,ij->i", near @ d, near))
+        Hd = (far * c[:, None]).T @ far - (near * c[:, None]).T @ near
+        curvature = float(np.sum(d * Hd))
+        if curvature <= 0.0:
+            break
+        y += (rr / curvature) * d
+        r -= (rr / curvature) * Hd
+        rr, before = float(np.sum(r * r)), rr
+        d = r + (rr / before) * d
+    return free * (np.einsum("ij,ij->i", far @ y, far) - np.einsum("ij,ij->i", near @ y, near))
