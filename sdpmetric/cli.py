@@ -69,7 +69,7 @@ Seed = Annotated[int, typer.Option(help="Seed of the factored solver.")]
 def demo(
     only: Annotated[list[str] | None, typer.Option(help="iris, wine or digits; may be repeated. Default: all.")] = None,
 ) -> None:
-    """Solve iris, wine and digits with three solvers that know nothing of each other, and say what is proven."""
+    """Solve iris, wine and digits with three solvers, set them side by side, and say what is proven."""
     chosen = only or ["iris", "wine", "digits"]
     with _input_errors():
         _check_names("data set", chosen, ("iris", "wine", "digits"))

@@ -31,9 +31,8 @@ def iris():
 @pytest.fixture
 def iris_csv(tmp_path):
     X, y = datasets.load("iris")
-    lines = [
-        ",".join([*map(repr, row[:2]), f"class {label}", *map(repr, row[2:])]) for row, label in zip(X.tolist(), y)
-    ]
+    rows = zip(X.tolist(), y, strict=True)
+    lines = [",".join([*map(repr, row[:2]), f"class {label}", *map(repr, row[2:])]) for row, label in rows]
     path = tmp_path / "iris.csv"
     path.write_text("\n".join(["a,b,kind,c,d", *lines]))
     return path
@@ -55,7 +54,7 @@ def assert_refused(result, sentence):
     assert isinstance(result.exception, SystemExit)
 
 
-# -- what works ---------------------------------------------------------------------------------------------------------
+# -- what works ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", ["auto", *SOLVERS])
@@ -156,7 +155,7 @@ def test_verify_rescale_forgives_the_units_of_a_metric(run, iris, tmp_path):
     assert "metric multiplied by 0.001" in result.stdout
 
 
-# -- what is not proven ------------------------------------------------------------------------------------------------
+# -- what is not proven ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["solve", "compare"])
@@ -192,7 +191,7 @@ def test_progress_goes_to_standard_error_only(run):
     assert "..." not in result.stdout
 
 
-# -- bad input ---------------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
