@@ -140,12 +140,18 @@ def hinge_slopes(
     slopes : (nnz, K) array
         Weights included; 0 where the hinge is not active.
     """
-    slopes = np.empty((len(candidates.impostors), candidates.targets.shape[1]))
-    C = candidates
-    sums = kernels.hinge_slopes(
-        np.ascontiguousarray(Z), C.anchors, C.targets, C.indptr, C.impostors, C.weights, C.bounds(n_threads()),
-        gamma, squared, slopes,
-    )  # fmt: skip
+    C, Z = candidates, np.ascontiguousarray(Z)
+    slopes = np.empty((len(C.impostors), C.targets.shape[1]))
+    if len(C.impostors) * Z.shape[1] <= kernels.SMALL_WORK:
+        sums = np.zeros((1, 4))
+        kernels.hinge_slopes_of_rows(
+            Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, slopes,
+            sums[0],
+        )  # fmt: skip
+    else:
+        sums = kernels.hinge_slopes(
+            Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, C.bounds(n_threads()), gamma, squared, slopes
+        )
     loss, slope, square, active = sums.sum(axis=0)
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
 

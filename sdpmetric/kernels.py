@@ -18,6 +18,9 @@ IndexArray = NDArray[np.int32]
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
 CHUNK = 32
+# Below this many coordinate differences (half a millisecond) one thread does the work: waking the others costs tens of
+# microseconds, and milliseconds on a machine that is busy with something else.
+SMALL_WORK = 500_000
 
 
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
@@ -71,19 +74,6 @@ def list_within(
                         p += 1
 
 
-@nb.njit(parallel=True, cache=True, fastmath=FAST)
-def pair_distances(
-    Z: NDArray[np.floating], first: IndexArray, second: IndexArray, out: NDArray[np.floating]
-) -> None:
-    """Squared Euclidean distances between rows of Z, pair by pair."""
-    for p in nb.prange(len(first)):
-        s = 0.0
-        for q in range(Z.shape[1]):
-            u = Z[first[p], q] - Z[second[p], q]
-            s += u * u
-        out[p] = s
-
-
 @nb.njit(cache=True, fastmath=FAST, inline="always")
 def _distance(Z: NDArray[np.floating], i: int, j: int) -> float:
     s = 0.0
@@ -91,6 +81,19 @@ def _distance(Z: NDArray[np.floating], i: int, j: int) -> float:
         u = Z[i, q] - Z[j, q]
         s += u * u
     return s
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def pair_distances(
+    Z: NDArray[np.floating], first: IndexArray, second: IndexArray, out: NDArray[np.floating]
+) -> None:
+    """Squared Euclidean distances between rows of Z, pair by pair."""
+    if len(first) * Z.shape[1] <= SMALL_WORK:
+        for p in range(len(first)):
+            out[p] = _distance(Z, first[p], second[p])
+    else:
+        for p in nb.prange(len(first)):
+            out[p] = _distance(Z, first[p], second[p])
 
 
 @nb.njit(cache=True, inline="always")
