@@ -5,7 +5,7 @@ from sdpmetric.formulations import to_cvxpy
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
-from sdpmetric.solve import Comparison, certify, compare, solve, verify
+from sdpmetric.solve import Comparison, certify, compare, path, solve, verify
 
 __version__ = "0.1.0"
 
@@ -21,6 +21,7 @@ __all__ = [
     "Triplets",
     "certify",
     "compare",
+    "path",
     "solve",
     "to_cvxpy",
     "verify",

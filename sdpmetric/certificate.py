@@ -88,7 +88,7 @@ class Certificate:
         tol : float
             Relative gap, for example 1e-3.
         """
-        return self.kind == "duality" and self.relative_gap <= tol
+        return self.kind in ("duality", "relaxation") and self.relative_gap <= tol
 
     def __str__(self) -> str:
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -70,6 +70,7 @@ def solve(
     callback: Callback | None = None,
     verbose: bool = False,
     random_state: int | None = None,
+    n_components: int | None = None,
     **options: object,
 ) -> Solution:
     """Solve a problem and have the problem certify the answer.
@@ -93,6 +94,9 @@ def solve(
         Print progress.
     random_state : int, optional
         Seed of the factored solver's order of anchors; default 0. The other solvers use no randomness.
+    n_components : int, optional
+        Bound on the rank of the metric (LMNN-R of Weinberger and Saul 2009, section 5.4); "factored" only. The full
+        problem is solved first, and its lower bound makes the certificate's relaxation gap.
     **options
         Options of the solver: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"`` and
         ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program) and
@@ -131,14 +135,67 @@ def solve(
         options["start"] = base.run(
             problem, factored.steps(problem, cheap, START_TOLERANCE), cheap, solver="factored", tol=START_TOLERANCE
         ).components
-    return base.run(
-        problem,
-        entry.steps(problem, budget, tol, **options),
-        budget,
-        solver=name,
-        tol=tol,
-        callback=_with_printer(callback) if verbose else callback,
+    watch = _with_printer(callback) if verbose else callback
+    if n_components is not None:
+        _check_rank(problem, name, n_components)
+    solution = base.run(
+        problem, entry.steps(problem, budget, tol, **options), budget, solver=name, tol=tol, callback=watch
     )
+    if n_components is None or len(solution.components) <= n_components:
+        return solution
+    low = factored.low_rank_steps(problem, budget, solution, n_components)
+    return base.run(problem, low, budget, solver=name, tol=tol, callback=watch, kind="relaxation")
+
+
+def _check_rank(problem: LMNNProblem, solver: str, n_components: int) -> None:
+    if solver != "factored":
+        raise ValueError(f"n_components is for solver='factored' only, got solver={solver!r}.")
+    if isinstance(n_components, bool) or not 1 <= n_components <= problem.X.shape[1]:
+        raise ValueError(f"n_components must be between 1 and {problem.X.shape[1]}, got {n_components!r}.")
+    if problem.coordinates.null.shape[1]:
+        raise ValueError(
+            f"{problem.coordinates.null.shape[1]} directions have no pull cost, and the metric needs them all: "
+            "reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
+        )
+
+
+def path(
+    problem: LMNNProblem,
+    *,
+    push_weight: Sequence[float] | None = None,
+    ridge: Sequence[float] | None = None,
+    tol: float = 1e-3,
+    max_time: float | None = None,
+    verbose: bool = False,
+) -> list[Solution]:
+    """Solve along a path of weights, each problem started from the solution before it.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+        Gives data, triplets and the weight that does not vary.
+    push_weight, ridge : sequence of float, optional
+        Exactly one of the two: the values along the path.
+    tol : float, default 1e-3
+        Relative gap to prove at every point.
+    max_time : float, optional
+        Seconds for each point.
+    verbose : bool, default False
+
+    Returns
+    -------
+    list of Solution
+        One for each value; `Solution.problem` is the problem that it solves.
+    """
+    if (push_weight is None) == (ridge is None):
+        raise ValueError("pass exactly one of push_weight= and ridge=, the values along the path.")
+    name, values = ("push_weight", push_weight) if push_weight is not None else ("ridge", ridge)
+    solutions: list[Solution] = []
+    for value in values or ():
+        here = problem.with_weights(**{name: value})
+        start = solutions[-1].components if solutions else None
+        solutions.append(solve(here, tol=tol, max_time=max_time, verbose=verbose, start=start))
+    return solutions
 
 
 def _with_printer(callback: Callback | None) -> Callback:

@@ -189,6 +189,18 @@ class LMNNProblem:
             raise ValueError(f"search must be 'auto', 'brute' or 'ball_tree', got {search!r}.")
         return cls(X, source, mu, ridge, loss, classes, search)
 
+    def with_weights(self, *, push_weight: float | None = None, ridge: float | None = None) -> LMNNProblem:
+        """State the same problem with other weights; data and triplets are shared.
+
+        Parameters
+        ----------
+        push_weight, ridge : float, optional
+            As in `from_labels`; what is not given stays.
+        """
+        mu = self.push_weight if push_weight is None else push_weight
+        lam = self.ridge if ridge is None else ridge
+        return self._checked(self.X, self.source, mu, lam, self.loss, self.classes, self.search)
+
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:

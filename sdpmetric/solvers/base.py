@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sdpmetric.certificate import Certificate, relative_gap
+from sdpmetric.certificate import Certificate, Kind, relative_gap
 from sdpmetric.solution import Dual, Problem, Solution, Status, Trace, TraceRow
 
 FloatArray = NDArray[np.float64]
@@ -116,6 +116,7 @@ def run(
     solver: str,
     tol: float,
     callback: Callback | None = None,
+    kind: Kind = "duality",
 ) -> Solution:
     """Drive a solver until the asked gap is watched, the budget is spent, or it is done; then let the problem judge.
 
@@ -132,20 +133,23 @@ def run(
         Relative gap to prove.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
+    kind : {"duality", "relaxation"}, default "duality"
+        Whether the lower bound is of the problem itself or of a relaxation of it; a solver of a non-convex problem
+        that ends by itself is then at a stationary point.
     """
     if not tol > 0:
         raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
     trace = Trace()
     best: Step | None = None
     bound: Step | None = None
-    status = Status.OPTIMAL_INACCURATE
+    status = Status.OPTIMAL_INACCURATE if kind == "duality" else Status.STATIONARY
     try:
         with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
             for step in steps:
                 if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
                     status = Status.NUMERICAL_ERROR
                     break
-                best = step if best is None or step.objective < best.objective else best
+                best = step if best is None or step.objective <= best.objective else best  # the latest of equals
                 bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
                 row = TraceRow(
                     budget.spent, budget.elapsed, step.objective, step.lower_bound, step.step, step.n_active
@@ -163,6 +167,7 @@ def run(
     if best is None or bound is None:
         best = bound = Step(np.zeros((0, problem.X.shape[1])))
     components, certificate, dual = judge(problem, best, bound)
+    certificate = replace(certificate, kind=kind)
     if certificate.relative_gap <= tol:
         status = Status.OPTIMAL
     return Solution(

@@ -17,6 +17,7 @@ from sdpmetric import psd
 from sdpmetric.certificate import relative_gap
 from sdpmetric.distances import margins
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solution import Solution
 from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.refinement import Bound, prove
 from sdpmetric.solvers.working_set import WorkingSet
@@ -84,10 +85,12 @@ def steps(
         if trivial or certificate.relative_gap <= tol:
             return
     rng = np.random.default_rng(random_state)
-    state = _State(scaled_start(problem, start, rng))
+    L, warm = scaled_start(problem, start, rng)
+    state = _State(L)
     whole = WorkingSet(problem, np.arange(n, dtype=np.int32))
     try:
-        yield from _approach(state, problem, budget, rng)
+        if not warm:
+            yield from _approach(state, problem, budget, rng)
         yield from _prove(state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
         whole.search(state.L, 0.0)
@@ -210,16 +213,19 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
     return grown
 
 
-def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> FloatArray:
-    """A factor on `LMNNProblem.points`, at the scale that is best for a sample of triplets.
+def scaled_start(
+    problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator
+) -> tuple[FloatArray, bool]:
+    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
 
-    From a start at the wrong scale the first level can wander off by orders of magnitude.
+    From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
+    the Euclidean metric and the whitened one, so that a bad one does no harm.
     """
-    inverse = np.linalg.pinv(problem.coordinates.range)
+    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     euclidean = psd.factor(inverse @ inverse.T)
-    shapes = [euclidean, np.eye(len(euclidean))] if start is None else [start @ inverse.T, euclidean]
+    shapes = [euclidean, np.eye(len(euclidean))] + ([] if start is None else [start @ inverse.T])
     triplets, share = problem.source.sample(SAMPLE, rng)
-    best, chosen = math.inf, euclidean
+    best, chosen, warm = math.inf, euclidean, False
     for L in shapes:
         trace = float(np.sum(L**2))
         if not trace > 0.0:
@@ -229,7 +235,62 @@ def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.
             loss = np.maximum(0.0, 1.0 - s * margin)
             value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
             if value < best:
-                best, chosen = value, math.sqrt(s) * L
-        if start is not None:
-            break
-    return chosen
+                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
+    return chosen, warm
+
+
+def low_rank_steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
+    """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
+
+    The leading eigenvectors of the full solution come first (LMNN-S there), then L-BFGS on the rectangular factor
+    (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+        Without directions of zero pull cost, which would add to the rank.
+    budget : Budget
+    full : Solution
+        Of the problem without a bound on the rank, with its multipliers.
+    n_components : int
+        Rows of the factor.
+
+    Yields
+    ------
+    Step
+    """
+    dual = full.dual
+    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
+    state = _State(_leading(np.asarray(full.components, dtype=np.float64) @ inverse.T, n_components))
+
+    def step(gamma: float) -> Step:
+        working.search(state.L, 0.3)
+        value = working.value(state.L, gamma)
+        return Step(
+            problem.lift(state.L),
+            value.objective,
+            full.lower_bound,
+            None if dual is None else lambda: dual,
+            step=gamma,
+            n_active=value.n_active,
+        )
+
+    yield step(math.nan if not len(state.L) else 1.0)
+    for gamma in (0.1, 0.1, FIRST_WIDTH, FIRST_WIDTH, 0.01, 0.003, 0.001):
+        if not len(state.L):
+            return
+        before = math.inf
+
+        def slow(L: FloatArray, f: float) -> bool:
+            nonlocal before
+            decrease, before = before - f, f
+            return decrease < 1e-6 * f
+
+        _descend(state, working, gamma, budget, slow)
+        yield step(gamma)
+
+
+def _leading(L: FloatArray, n_components: int) -> FloatArray:
+    _, sigma, rows = np.linalg.svd(L, full_matrices=False)
+    return np.ascontiguousarray((sigma[:, None] * rows)[:n_components])
