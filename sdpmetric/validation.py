@@ -62,10 +62,11 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
     counts = np.bincount(index, minlength=len(classes))
     if counts.min() <= n_neighbors:
         smallest = int(counts.argmin())
+        size = int(counts[smallest])
+        remedy = f"use n_neighbors={size - 1} or fewer, or drop the class" if size > 1 else "drop the class"
         raise ValueError(
-            f"class {classes.tolist()[smallest]!r} has {counts[smallest]} members, but n_neighbors={n_neighbors} "
-            f"target neighbors need at least {n_neighbors + 1}; use n_neighbors={max(counts[smallest] - 1, 1)} or fewer, "
-            "or drop the class."
+            f"class {classes.tolist()[smallest]!r} has {size} members, but n_neighbors={n_neighbors} target neighbors "
+            f"need at least {n_neighbors + 1}; {remedy}."
         )
 
 
