@@ -178,6 +178,69 @@ def hinge_slopes(
     return sums
 
 
+@nb.njit(cache=True, fastmath=FAST)
+def smoothed_push_of_rows(
+    Z: NDArray[np.floating],
+    anchors: IndexArray,
+    targets: IndexArray,
+    indptr: NDArray[np.int64],
+    impostors: IndexArray,
+    weights: FloatArray | None,
+    first: int,
+    last: int,
+    gamma: float,
+    squared: bool,
+    Y: NDArray[np.floating],
+    sums: FloatArray,
+) -> None:
+    """`smoothed_push` for a run of rows: fills Y and sums."""
+    K, R = targets.shape[1], Z.shape[1]
+    Y[:] = 0.0
+    dT = np.empty(K)
+    wT = np.empty(K)
+    smooth = total = active = 0.0
+    for r in range(first, last):
+        if indptr[r] == indptr[r + 1]:
+            continue
+        i = anchors[r]
+        size, furthest = 0, 0.0
+        while size < K and targets[r, size] >= 0:
+            dT[size] = _distance(Z, i, targets[r, size])
+            furthest = max(furthest, dT[size])
+            wT[size] = 0.0
+            size += 1
+        for p in range(indptr[r], indptr[r + 1]):
+            l = impostors[p]
+            dP = _distance(Z, i, l)
+            if dP < 1.0 + furthest:
+                w = 1.0
+                if weights is not None:
+                    w = weights[p]
+                push = 0.0
+                for j in range(size):
+                    u = 1.0 + dT[j] - dP
+                    if u > 0.0:
+                        value, a = _loss(u, gamma, squared)
+                        smooth += w * value
+                        total += w * (u * u if squared else u)
+                        if w > 0.0:
+                            active += 1.0
+                        push += w * a
+                        wT[j] += w * a
+                for q in range(R):
+                    g = push * (Z[i, q] - Z[l, q])
+                    Y[i, q] -= g
+                    Y[l, q] += g
+        for j in range(size):
+            if wT[j] > 0.0:
+                l = targets[r, j]
+                for q in range(R):
+                    g = wT[j] * (Z[i, q] - Z[l, q])
+                    Y[i, q] += g
+                    Y[l, q] -= g
+    sums[0], sums[1], sums[2] = smooth, total, active
+
+
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
 def smoothed_push(
     Z: NDArray[np.floating],
@@ -193,60 +256,14 @@ def smoothed_push(
 ) -> FloatArray:
     """Sums of the smoothed loss, and in Y[t] the product of its weighted graph Laplacian with Z.
 
-    The sums are: smoothed loss, loss without smoothing, slopes, slopes squared over weight, active triplets. The
-    gradient in the embedded points is ``2 * Y.sum(0)``.
+    The sums are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is
+    ``2 * Y.sum(0)``.
     """
-    K, R = targets.shape[1], Z.shape[1]
-    sums = np.zeros((len(bounds) - 1, 5))
+    sums = np.zeros((len(bounds) - 1, 3))
     for t in nb.prange(len(bounds) - 1):
-        Yt = Y[t]
-        Yt[:] = 0.0
-        dT = np.empty(K)
-        wT = np.empty(K)
-        smooth = total = slope = square = active = 0.0
-        for r in range(bounds[t], bounds[t + 1]):
-            if indptr[r] == indptr[r + 1]:
-                continue
-            i = anchors[r]
-            size, furthest = 0, 0.0
-            while size < K and targets[r, size] >= 0:
-                dT[size] = _distance(Z, i, targets[r, size])
-                furthest = max(furthest, dT[size])
-                wT[size] = 0.0
-                size += 1
-            for p in range(indptr[r], indptr[r + 1]):
-                l = impostors[p]
-                dP = _distance(Z, i, l)
-                if dP < 1.0 + furthest:
-                    w = 1.0
-                    if weights is not None:
-                        w = weights[p]
-                    push = 0.0
-                    for j in range(size):
-                        u = 1.0 + dT[j] - dP
-                        if u > 0.0:
-                            value, a = _loss(u, gamma, squared)
-                            a *= w
-                            smooth += w * value
-                            total += w * (u * u if squared else u)
-                            slope += a
-                            if w > 0.0:
-                                square += a * a / w
-                                active += 1.0
-                            push += a
-                            wT[j] += a
-                    for q in range(R):
-                        g = push * (Z[i, q] - Z[l, q])
-                        Yt[i, q] -= g
-                        Yt[l, q] += g
-            for j in range(size):
-                if wT[j] > 0.0:
-                    l = targets[r, j]
-                    for q in range(R):
-                        g = wT[j] * (Z[i, q] - Z[l, q])
-                        Yt[i, q] += g
-                        Yt[l, q] -= g
-        sums[t, 0], sums[t, 1], sums[t, 2], sums[t, 3], sums[t, 4] = smooth, total, slope, square, active
+        smoothed_push_of_rows(
+            Z, anchors, targets, indptr, impostors, weights, bounds[t], bounds[t + 1], gamma, squared, Y[t], sums[t]
+        )
     return sums
 
 

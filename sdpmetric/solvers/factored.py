@@ -121,7 +121,7 @@ def _approach(state: _State, problem: LMNNProblem, budget: Budget, rng: np.rando
 
 def _prove(state: _State, working: WorkingSet, budget: Budget, tol: float) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
-    gamma, patience, lower_bound = FIRST_WIDTH, PATIENCE, -math.inf
+    gamma, patience, lower_bound, stall = FIRST_WIDTH, PATIENCE, -math.inf, 1e-2
     working.search(state.L, 0.1)
     while gamma >= LAST_WIDTH:
         best: Bound | None = None
@@ -137,11 +137,13 @@ def _prove(state: _State, working: WorkingSet, budget: Budget, tol: float) -> It
             objective = working.value(L, gamma).objective
             gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
             enough = relative_gap(objective, max(lower_bound, best.value)) <= 0.9 * tol
-            return enough or decrease < 0.01 * (gap - least) or least > 0.7 * gap
+            return enough or decrease < stall * (gap - least) or least > 0.7 * gap
 
         _descend(state, working, gamma, budget, settled)
         bound = best or prove(working, state.L, gamma)
         step = _step(working, state.L, bound, gamma, search_again=0.1 + 0.5 * gamma)
+        # A round that proved nothing new has stopped too early: the next one is more patient.
+        stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
         lower_bound = max(lower_bound, bound.value)
         yield step
         least = bound.smoothing_loss / step.objective

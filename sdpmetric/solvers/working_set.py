@@ -117,25 +117,40 @@ class WorkingSet:
 
     def embed(self, L: FloatArray) -> NDArray[np.floating]:
         """Embedded points that the candidates use, in the set's precision."""
+        Lt = np.ascontiguousarray(L.T, dtype=self.dtype)
+        if self._small(L):
+            return self.X @ Lt
         Z = np.empty((len(self.X), len(L)), dtype=self.dtype)
-        kernels.rows_times(self.X, np.ascontiguousarray(L.T, dtype=self.dtype), Z, n_threads())
+        kernels.rows_times(self.X, Lt, Z, n_threads())
         return Z
 
     def value(self, L: FloatArray, gamma: float) -> Value:
         """Evaluate the smoothed objective and its gradient at a factor."""
-        C, Z = self.candidates, self.embed(L)
-        Y = np.empty((len(self._bounds) - 1, *Z.shape), dtype=self.dtype)
-        smooth, loss, _, _, active = kernels.smoothed_push(
-            Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, self._bounds, gamma, self.problem.squared, Y
-        ).sum(axis=0)
+        C, Z, squared = self.candidates, self.embed(L), self.problem.squared
+        if self._small(L):
+            Y, sums = np.empty(Z.shape, dtype=self.dtype), np.zeros((1, 3))
+            kernels.smoothed_push_of_rows(
+                Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, Y, sums[0]
+            )
+            push = Y.T @ self.X
+        else:
+            parts = np.empty((len(self._bounds) - 1, *Z.shape), dtype=self.dtype)
+            sums = kernels.smoothed_push(
+                Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, self._bounds, gamma, squared, parts
+            )
+            push = kernels.transposed_times(parts, self.X, n_threads())
+        smooth, loss, active = sums.sum(axis=0)
         trace = float(np.sum(L**2))
-        push = kernels.transposed_times(Y, self.X, n_threads())
         return Value(
             trace + self.weight * float(smooth),
             2.0 * (L + self.weight * push),
             trace + self.weight * float(loss),
-            int(active),
+            round(active),
         )
+
+    def _small(self, L: FloatArray) -> bool:
+        """Whether an evaluation is too short to wake a second thread for."""
+        return (len(self.candidates.impostors) + len(self.X) * self.X.shape[1]) * len(L) <= kernels.SMALL_WORK
 
     def multipliers(self, L: FloatArray, gamma: float) -> Multipliers:
         """The slopes at a factor as a dual candidate."""
