@@ -1,0 +1,211 @@
+"""Statements as CVXPY programs: the paper's program as it stands, and the smaller ones that constraint generation solves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpmetric.distances import adjoint, margin_adjoint
+from sdpmetric.neighbors import Candidates, Triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solution import Dual
+
+FloatArray = NDArray[np.float64]
+
+# Beyond either size a program with one row per triplet is refused: rows, and stored entries of the margin matrix.
+MAX_ROWS = 500_000
+MAX_ENTRIES = 100_000_000
+
+# Labels of the constraints, the paper's numbers in section 3.4 beside them.
+MARGINS, SLACKS, CONE = "margins", "slacks", "cone"
+
+
+def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Problem:
+    """State LMNN as the semidefinite program with slacks of Weinberger and Saul 2009, section 3.4, unsolved.
+
+    In the data's own coordinates. The variables are named ``M``, (d, d), and ``xi``, one slack per triplet; the
+    constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with `named`. The dual values of
+    ``margins`` are the multipliers a_t, that of ``cone`` is the slack matrix ``C - sum a_t B_t``.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    triplets : Triplets, optional
+        Only these triplets; default: all of them. The optimum of fewer triplets is a lower bound of the full one.
+
+    Returns
+    -------
+    program : cvxpy.Problem
+        Add constraints of your own by ``cvxpy.Problem(program.objective, program.constraints + [...])`` and pass the
+        result as ``solve(problem, solver="conic", program=...)``.
+
+    Raises
+    ------
+    ValueError
+        If there are more triplets than a solver could hold, a triplet is named twice, or one does not belong to the
+        problem.
+    """
+    d = problem.X.shape[1]
+    rows = problem.source.size if triplets is None else len(triplets)
+    if rows > MAX_ROWS or rows * d * (d + 1) // 2 > MAX_ENTRIES:
+        raise ValueError(
+            f"the program would have {rows:,} triplets with {d * (d + 1) // 2:,} entries each; it is stated up to "
+            f"{MAX_ROWS:,} triplets and {MAX_ENTRIES:,} entries. Pass triplets= with fewer of them, reduce the dimension, "
+            "or use solve(problem, solver='conic'), which finds the triplets that matter."
+        )
+    kept = all_triplets(problem) if triplets is None else _check_members(problem, triplets)
+    X, mu, w = problem.centered, problem.push_weight, problem.source.weights_of(kept)
+    pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
+    C = (1 - mu) * pull + problem.ridge * np.eye(d)
+
+    M = cp.Variable((d, d), symmetric=True, name="M")
+    objective = cp.trace(C @ M)  # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), and the ridge
+    constraints = []
+    if len(kept):
+        xi = cp.Variable(len(kept), name="xi")
+        objective += mu * _loss(xi, w, problem.squared)  # mu sum_ijl (1 - y_il) xi_ijl
+        margins = margin_rows(X, kept) @ cp.vec(M, order="C")
+        constraints += [
+            (margins >= 1 - xi).set_label(MARGINS),  # (1) (x_i - x_l)' M (x_i - x_l) - (x_i - x_j)' M (x_i - x_j) >= 1 - xi
+            (xi >= 0).set_label(SLACKS),  # (2) xi_ijl >= 0
+        ]
+    constraints.append((M >> 0).set_label(CONE))  # (3) M is PSD
+    return cp.Problem(cp.Minimize(objective), constraints)
+
+
+def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
+    """Variables by name and labelled constraints by label, for example ``named(program)["margins"].dual_value``.
+
+    Parameters
+    ----------
+    program : cvxpy.Problem
+    """
+    found = {variable.name(): variable for variable in program.variables()}
+    return found | {c.label: c for c in program.constraints if c.label is not None}
+
+
+def all_triplets(problem: LMNNProblem, strata: NDArray[np.int32] | None = None) -> Triplets:
+    """List all triplets of a problem, or those within the given strata of examples."""
+    # Where all points coincide (M = 0), every triplet violates its margin: the exhaustive search lists them all.
+    n = len(problem.X)
+    everywhere = np.zeros(n, dtype=np.int32) if strata is None else strata
+    blocks = list(problem.source.near(np.zeros((n, 1)), everywhere, method="brute"))
+    return list_triplets(Candidates.concatenate(blocks)) if blocks else Triplets.from_array(np.zeros((0, 3), np.int32))
+
+
+def list_triplets(candidates: Candidates) -> Triplets:
+    """List every triplet of a candidate set, one by one."""
+    present = (candidates.targets >= 0)[candidates.rows]
+    return candidates.triplets(present.astype(np.float64))[0]
+
+
+def margin_rows(X: FloatArray, triplets: Triplets) -> sp.csr_array:
+    """The matrix K, (t, d * d), with ``K @ vec(M) = <B_t, M>`` for symmetric M.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    triplets : Triplets
+
+    Returns
+    -------
+    K : (t, d * d) sparse array
+        Entries on and above the diagonal only, those above it doubled: half the entries of the full rows.
+    """
+    d = X.shape[1]
+    row, column = np.triu_indices(d)
+    twice = np.where(row == column, 1.0, 2.0)
+    far, near = X[triplets.anchors] - X[triplets.impostors], X[triplets.anchors] - X[triplets.targets]
+    values = (far[:, row] * far[:, column] - near[:, row] * near[:, column]) * twice
+    indptr = np.arange(len(triplets) + 1) * len(row)
+    return sp.csr_array((values.ravel(), np.tile(row * d + column, len(triplets)), indptr), shape=(len(triplets), d * d))
+
+
+def _loss(xi: cp.Variable, weights: FloatArray, squared: bool) -> cp.Expression:
+    return cp.sum_squares(cp.multiply(np.sqrt(weights), xi)) if squared else weights @ xi
+
+
+def _check_members(problem: LMNNProblem, triplets: Triplets) -> Triplets:
+    array, n = triplets.to_array(), len(problem.X)
+    if array.size and (array.min() < 0 or array.max() >= n):
+        raise ValueError(f"triplets has indices outside 0..{n - 1}; they are row numbers of X.")
+    if len(np.unique(triplets.keys(n))) < len(triplets):
+        raise ValueError("triplets names a triplet twice; give each once.")
+    foreign = problem.source.weights_of(triplets) == 0
+    if foreign.any():
+        i, j, l = array[foreign][0].tolist()
+        raise ValueError(f"triplet (anchor {i}, target {j}, impostor {l}) has no weight in the problem; leave it out.")
+    return triplets
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedProgram:
+    """LMNN with every triplet in one of three roles; its optimum is a lower bound of the full one.
+
+    In the whitened coordinates `LMNNProblem.points`, where the cost is the trace. A *free* triplet has its slack. A
+    *violated* one has the hinge ``[u]_+`` replaced by ``u = 1 - <B_t, M>``, a *silent* one by 0; both are never above
+    the hinge. Only free triplets need rows.
+
+    Attributes
+    ----------
+    free, violated : Triplets
+        All others are silent.
+    program : cvxpy.Problem
+        In units where M is divided by `scale` and the objective by the push weight: there the multipliers lie between
+        0 and their weights, which is what a solver's absolute tolerances are made for.
+    scale : float
+        The number of target pairs.
+    push_weight : float
+    ceilings : (t,) array
+        Push weight times weight of the violated triplets, their multipliers.
+    """
+
+    free: Triplets
+    violated: Triplets
+    program: cp.Problem
+    scale: float
+    push_weight: float
+    ceilings: FloatArray
+
+    @classmethod
+    def of(cls, problem: LMNNProblem, free: Triplets, violated: Triplets) -> ReducedProgram:
+        """State the program; `violated` must be empty for the squared hinge, which has no linear piece."""
+        if problem.squared and len(violated):
+            raise ValueError("the squared hinge has no linear piece; make its violated triplets free.")
+        points, mu, rank = problem.points, problem.push_weight, problem.coordinates.rank
+        scale = float(max(1, len(problem.target_pairs[0])))
+        ceilings = mu * problem.source.weights_of(violated)
+        M = cp.Variable((rank, rank), symmetric=True, name="M")
+        # trace(M) + mu sum_violated w_t (1 - <B_t, M>), over mu
+        linear = (scale / mu) * (np.eye(rank) - margin_adjoint(points, violated, ceilings))
+        objective = cp.trace(linear @ M) + ceilings.sum() / mu
+        constraints = []
+        if len(free):
+            weights = problem.source.weights_of(free)
+            xi = cp.Variable(len(free), name="xi")
+            objective += _loss(xi, weights, problem.squared)
+            margins = (scale * margin_rows(points, free)) @ cp.vec(M, order="C")
+            constraints += [(margins >= 1 - xi).set_label(MARGINS), (xi >= 0).set_label(SLACKS)]
+        constraints.append((M >> 0).set_label(CONE))
+        return cls(free, violated, cp.Problem(cp.Minimize(objective), constraints), scale, mu, ceilings)
+
+    @property
+    def value(self) -> float:
+        """The optimum, in the units of the problem's objective."""
+        return self.push_weight * float(self.program.value)
+
+    @property
+    def metric(self) -> FloatArray:
+        """The solved M on whitened points, (rank, rank), as the solver left it."""
+        return self.scale * np.asarray(named(self.program)["M"].value)
+
+    @property
+    def dual(self) -> Dual:
+        """The multipliers of free and violated triplets, as the solver left them."""
+        triplets = Triplets.from_array(np.concatenate([self.free.to_array(), self.violated.to_array()]))
+        solved = self.push_weight * np.ravel(named(self.program)[MARGINS].dual_value) if len(self.free) else np.zeros(0)
+        return Dual(triplets, np.concatenate([solved, self.ceilings]))

@@ -1,0 +1,250 @@
+"""The exact layer's solver: semidefinite programs in CVXPY, by constraint generation, judged on the full problem."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric import psd
+from sdpmetric.distances import margins
+from sdpmetric.formulations import CONE, MARGINS, SLACKS, ReducedProgram, all_triplets, list_triplets, named
+from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solution import Dual
+from sdpmetric.solvers.base import Budget, Step
+
+FloatArray = NDArray[np.float64]
+BackendOptions = Mapping[str, float | int | bool | str]
+
+# Up to so many triplets all of them are stated at once.
+SMALL = 2000
+# Free triplets to begin with, for each dimension of the cone: the optimal multipliers strictly inside their box are
+# about as many as the dimension of the optimal face, which is less.
+FREE_PER_DIMENSION = 2
+# What `to_cvxpy` states by itself.
+STATED = (MARGINS, SLACKS, CONE)
+# Rounds without a better gap before giving up.
+PATIENCE = 4
+# How a backend takes its time limit, and the settings that its proofs need.
+TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}
+SETTINGS: dict[str, dict[str, float | int | bool | str]] = {
+    "CLARABEL": {"tol_gap_rel": 1e-9, "tol_gap_abs": 1e-9, "tol_feas": 1e-9},
+    "SCS": {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iters": 20_000},
+}
+
+
+def steps(
+    problem: LMNNProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    backend: str = "CLARABEL",
+    program: cp.Problem | None = None,
+    start: FloatArray | None = None,
+    backend_options: BackendOptions | None = None,
+) -> Iterator[Step]:
+    """Solve LMNN exactly: reduced programs, an exhaustive search after each, until none of its replacements is wrong.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    budget : Budget
+        Spent once for every program; its time limit is passed on to the backends that take one.
+    tol : float
+        Relative gap to prove.
+    backend : str, default "CLARABEL"
+        Any installed CVXPY solver for semidefinite programs.
+    program : cvxpy.Problem, optional
+        An edited `sdpmetric.to_cvxpy` program, to be solved as it is instead.
+    start : (r, d) array, optional
+        Components of a cheap solution. Only the roles of the triplets are taken from it.
+    backend_options : mapping, optional
+        Passed to the backend, over the defaults that proofs need.
+
+    Yields
+    ------
+    Step
+        One for each program, with the problem's certificate.
+
+    Raises
+    ------
+    ValueError
+        If the backend is not installed or has no semidefinite cone, or an edited program has no solution.
+    """
+    name = check_backend(backend)
+    options: dict[str, float | int | bool | str] = {**SETTINGS.get(name, {}), **(backend_options or {})}
+    if program is not None:
+        yield _solve_edited(problem, program, name, budget, options)
+        return
+    rank = problem.coordinates.rank
+    zero = problem.lift(np.zeros((0, rank)))
+    if problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0:
+        certificate = problem.certify(zero)
+        yield Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
+        return
+    inverse = problem.coordinates.inverse[:rank]
+    L = psd.factor(inverse @ inverse.T) if start is None else start @ inverse.T
+    yield Step(problem.lift(L))
+    listed = all_triplets(problem, problem.strata) if problem.source.size <= SMALL else _near(problem, L)
+    free, violated = _roles(problem, L, listed)
+    best_gap, patience = np.inf, PATIENCE
+    while patience > 0:
+        reduced = ReducedProgram.of(problem, free, violated)
+        budget.spend()
+        if not _run(reduced.program, name, budget, options):
+            return
+        L = psd.factor(reduced.metric)
+        components = problem.lift(L)
+        dual = reduced.dual
+        certificate = problem.certify(components, dual=dual)
+        yield Step(
+            components,
+            certificate.objective,
+            certificate.lower_bound,
+            partial(_given, dual),
+            certificate,
+            n_active=certificate.n_active,
+        )
+        patience = PATIENCE if certificate.relative_gap < 0.5 * best_gap else patience - 1
+        best_gap = min(best_gap, certificate.relative_gap)
+        free, violated = _mend(problem, L, free, violated)
+
+
+def check_backend(backend: str) -> str:
+    """The backend's name as CVXPY spells it.
+
+    Raises
+    ------
+    ValueError
+        If it is not installed, or cannot solve semidefinite programs.
+    """
+    able = [name for name in cp.installed_solvers() if _takes_cones(name)]
+    if backend.upper() not in able:
+        raise ValueError(
+            f"backend {backend!r} is not an installed solver for semidefinite programs; choose one of {', '.join(able)}."
+        )
+    return backend.upper()
+
+
+def _takes_cones(name: str) -> bool:
+    X = cp.Variable((2, 2), symmetric=True)
+    try:
+        cp.Problem(cp.Minimize(cp.trace(X)), [X >> 0]).get_problem_data(name)
+    except cp.error.SolverError:
+        return False
+    return True
+
+
+def _given(dual: Dual) -> Dual:
+    return dual
+
+
+def _near(problem: LMNNProblem, L: FloatArray) -> Triplets:
+    return list_triplets(problem.candidates(problem.points @ L.T, widen=0.5))
+
+
+def _roles(problem: LMNNProblem, L: FloatArray, listed: Triplets) -> tuple[Triplets, Triplets]:
+    """The triplets nearest to their kink are free, and of the others those beyond it violated."""
+    if len(listed) <= SMALL or problem.squared:
+        return listed, listed[np.zeros(0, dtype=np.int64)]
+    rank = problem.coordinates.rank
+    u = 1.0 - margins(problem.points @ L.T, listed)
+    order = np.argsort(np.abs(u), kind="stable")
+    n_free = max(SMALL // 4, FREE_PER_DIMENSION * rank * (rank + 1) // 2)
+    rest = order[n_free:]
+    return listed[order[:n_free]], listed[rest[u[rest] > 0]]
+
+
+def _mend(problem: LMNNProblem, L: FloatArray, free: Triplets, violated: Triplets) -> tuple[Triplets, Triplets]:
+    """Free the triplets whose replacement is wrong at the new point: violated with slack, or silent and violated."""
+    n = len(problem.X)
+    Z = problem.points @ L.T
+    now = list_triplets(problem.candidates(Z))
+    now = now[1.0 - margins(Z, now) > 0]
+    known = np.concatenate([free.keys(n), violated.keys(n)])
+    wrong = 1.0 - margins(Z, violated) < 0
+    parts = [free, now[~np.isin(now.keys(n), known)], violated[wrong]]
+    return Triplets.from_array(np.concatenate([part.to_array() for part in parts])), violated[~wrong]
+
+
+def _run(
+    program: cp.Problem, name: str, budget: Budget, options: dict[str, float | int | bool | str]
+) -> bool:
+    """Solve a program; whether there is a point to judge."""
+    if name in TIME_LIMITS and np.isfinite(budget.remaining):
+        options = {TIME_LIMITS[name]: max(budget.remaining, 0.1), **options}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # inaccurate solutions are judged, not announced
+            program.solve(solver=name, **options)
+    except cp.error.SolverError:
+        return False
+    return all(v.value is not None and np.isfinite(v.value).all() for v in program.variables())
+
+
+def _solve_edited(
+    problem: LMNNProblem,
+    program: cp.Problem,
+    name: str,
+    budget: Budget,
+    options: dict[str, float | int | bool | str],
+) -> Step:
+    """Solve a user's program, and judge its metric on the data."""
+    M = named(program).get("M")
+    d = problem.X.shape[1]
+    if not isinstance(M, cp.Variable) or M.shape != (d, d):
+        raise ValueError(f"program has no variable named 'M' of shape ({d}, {d}); build it from sdpmetric.to_cvxpy(problem).")
+    budget.spend()
+    own = _solve_canonical(program, name, budget, options)
+    if M.value is None or not np.isfinite(M.value).all():
+        raise ValueError(
+            f"the edited program has no solution that {name} could find (status {program.status}); "
+            "check that its constraints can hold together, or try another backend."
+        )
+    components = psd.factor(np.asarray(M.value))
+    further = max(len(program.constraints) - len(STATED), 0)
+    judged = problem.certify(components)
+    certificate = replace(
+        judged,
+        lower_bound=max(own, judged.lower_bound),
+        program=f"LMNN with {further} further constraint{'' if further == 1 else 's'}",
+        unconstrained_lower_bound=judged.lower_bound,
+    )
+    return Step(components, certificate.objective, certificate.lower_bound, certificate=certificate)
+
+
+def _solve_canonical(
+    program: cp.Problem, name: str, budget: Budget, options: dict[str, float | int | bool | str]
+) -> float:
+    """Solve a program through its cone data, and recompute its dual objective from them.
+
+    The cone program is ``min c'x + x'Px / 2`` over ``b - Ax`` in K. For a multiplier z in the dual cone the dual
+    objective is ``-b'z - x'Px / 2``, less what the dual residual ``Px + A'z + c`` can be worth: its length times that
+    of x. -inf where the backend does not hand out its multipliers.
+    """
+    if name in TIME_LIMITS and np.isfinite(budget.remaining):
+        options = {TIME_LIMITS[name]: max(budget.remaining, 0.1), **options}
+    data, chain, inverse = program.get_problem_data(name)
+    raw = chain.solve_via_data(program, data, solver_opts=options)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            program.unpack_results(raw, chain, inverse)
+    except cp.error.SolverError:
+        return -np.inf
+    x, z = (np.asarray(raw.x), np.asarray(raw.z)) if name == "CLARABEL" else (raw.get("x"), raw.get("y"))
+    if x is None or z is None or program.value is None or not np.isfinite(program.value):
+        return -np.inf
+    Px = data["P"] @ x if data.get("P") is not None else np.zeros(len(x))
+    if data.get("P") is not None and name == "SCS":  # SCS keeps the upper triangle
+        Px = Px + data["P"].T @ x - data["P"].diagonal() * x
+    quadratic = 0.5 * float(x @ Px)
+    offset = float(program.value) - (float(data["c"] @ x) + quadratic)
+    residual = float(np.linalg.norm(Px + data["A"].T @ z + data["c"]))
+    return offset - float(data["b"] @ z) - quadratic - residual * float(np.linalg.norm(x))
