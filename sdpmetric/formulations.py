@@ -1,4 +1,4 @@
-"""Statements as CVXPY programs: the paper's program as it stands, and the smaller ones that constraint generation solves."""
+"""Statements as CVXPY programs: the paper's program as it stands, and the reduced ones of constraint generation."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Probl
     if rows > MAX_ROWS or rows * d * (d + 1) // 2 > MAX_ENTRIES:
         raise ValueError(
             f"the program would have {rows:,} triplets with {d * (d + 1) // 2:,} entries each; it is stated up to "
-            f"{MAX_ROWS:,} triplets and {MAX_ENTRIES:,} entries. Pass triplets= with fewer of them, reduce the dimension, "
-            "or use solve(problem, solver='conic'), which finds the triplets that matter."
+            f"{MAX_ROWS:,} triplets and {MAX_ENTRIES:,} entries. Pass triplets= with fewer of them, reduce the "
+            "dimension, or use solve(problem, solver='conic'), which finds the triplets that matter."
         )
     kept = all_triplets(problem) if triplets is None else _check_members(problem, triplets)
     X, mu, w = problem.centered, problem.push_weight, problem.source.weights_of(kept)
@@ -70,7 +70,8 @@ def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Probl
         objective += mu * _loss(xi, w, problem.squared)  # mu sum_ijl (1 - y_il) xi_ijl
         margins = margin_rows(X, kept) @ cp.vec(M, order="C")
         constraints += [
-            (margins >= 1 - xi).set_label(MARGINS),  # (1) (x_i - x_l)' M (x_i - x_l) - (x_i - x_j)' M (x_i - x_j) >= 1 - xi
+            # (1) (x_i - x_l)' M (x_i - x_l) - (x_i - x_j)' M (x_i - x_j) >= 1 - xi_ijl
+            (margins >= 1 - xi).set_label(MARGINS),
             (xi >= 0).set_label(SLACKS),  # (2) xi_ijl >= 0
         ]
     constraints.append((M >> 0).set_label(CONE))  # (3) M is PSD
@@ -122,7 +123,8 @@ def margin_rows(X: FloatArray, triplets: Triplets) -> sp.csr_array:
     far, near = X[triplets.anchors] - X[triplets.impostors], X[triplets.anchors] - X[triplets.targets]
     values = (far[:, row] * far[:, column] - near[:, row] * near[:, column]) * twice
     indptr = np.arange(len(triplets) + 1) * len(row)
-    return sp.csr_array((values.ravel(), np.tile(row * d + column, len(triplets)), indptr), shape=(len(triplets), d * d))
+    columns = np.tile(row * d + column, len(triplets))
+    return sp.csr_array((values.ravel(), columns, indptr), shape=(len(triplets), d * d))
 
 
 def _loss(xi: cp.Variable, weights: FloatArray, squared: bool) -> cp.Expression:

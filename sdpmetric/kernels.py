@@ -84,9 +84,7 @@ def _distance(Z: NDArray[np.floating], i: int, j: int) -> float:
 
 
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
-def pair_distances(
-    Z: NDArray[np.floating], first: IndexArray, second: IndexArray, out: NDArray[np.floating]
-) -> None:
+def pair_distances(Z: NDArray[np.floating], first: IndexArray, second: IndexArray, out: NDArray[np.floating]) -> None:
     """Squared Euclidean distances between rows of Z, pair by pair."""
     if len(first) * Z.shape[1] <= SMALL_WORK:
         for p in range(len(first)):
@@ -287,7 +285,8 @@ def transposed_times(Y: NDArray[np.floating], X: NDArray[np.floating], parts: in
         for u in range(1, len(Y)):
             S += Y[u, first:last]
         G[t] = np.dot(S.T, X[first:last])
-    return G.sum(axis=0)
+    total: NDArray[np.floating] = G.sum(axis=0)
+    return total
 
 
 def thread_count() -> int:

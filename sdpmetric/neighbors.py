@@ -187,7 +187,7 @@ def _pick(index: NDArray[np.integer], distance: FloatArray, k: int) -> NDArray[n
     rank = np.where(distance < kth * (1 - TIE_TOLERANCE), 0, np.where(distance <= kth * (1 + TIE_TOLERANCE), 1, 2))
     chosen = np.argsort(rank, axis=1, kind="stable")[:, :k]
     order = np.argsort(np.take_along_axis(distance, chosen, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(index, np.take_along_axis(chosen, order, axis=1), axis=1)
+    return np.take_along_axis(index.astype(np.int64), np.take_along_axis(chosen, order, axis=1), axis=1)
 
 
 class TripletSource(Protocol):
@@ -273,7 +273,8 @@ class LabeledTriplets:
     def weights_of(self, triplets: Triplets) -> FloatArray:
         """Weight of each triplet: 1, or 0 for those that are not in the set."""
         member = (self.targets[triplets.anchors] == triplets.targets[:, None]).any(axis=1)
-        return (member & (self.labels[triplets.anchors] != self.labels[triplets.impostors])).astype(np.float64)
+        other = self.labels[triplets.anchors] != self.labels[triplets.impostors]
+        return np.asarray(member & other, dtype=np.float64)
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
@@ -445,7 +446,7 @@ def _search_blocks(
     for first in range(0, len(anchors), step):
         block = slice(first, min(first + step, len(anchors)))
         with controller.limit(limits=n_threads(), user_api="blas"):
-            D = left[block] @ right
+            D = np.matmul(left[block], right)
         counts = np.empty(len(D), dtype=np.int64)
         kernels.count_within(D, thresholds[block], labels, strata, rows[block], counts)
         indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -473,10 +474,8 @@ def _search_trees(
             near = tree.query_radius(Z[asked[other]], r=radii[other])
             owners.append(np.repeat(other, [len(hit) for hit in near]))
             found.append(members[np.concatenate(near)] if len(near) else np.zeros(0, dtype=np.int64))
-        owner, impostor = (
-            np.concatenate(owners or [[]]).astype(np.int64),
-            np.concatenate(found or [[]]).astype(np.int32),
-        )
+        owner = np.concatenate([np.zeros(0, dtype=np.int64), *owners])
+        impostor = np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int32)
         same = strata[asked[owner]] == strata[impostor]
         owner, impostor = owner[same], impostor[same]
         order = np.lexsort((impostor, owner))

@@ -25,6 +25,10 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
             X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
         )
     except ValueError as error:
+        if "Complex data" in str(error):
+            raise ValueError(
+                "X contains complex numbers; pass real ones, for example both parts as features."
+            ) from error
         if "could not convert" not in str(error):
             raise
         raise ValueError(f"X contains text ({error}); encode those columns as numbers, or drop them.") from error

@@ -453,7 +453,8 @@ class LMNNProblem:
                 total[g] += mu * sums.slopes
                 squares[g] += mu**2 * sums.squares
                 B[g] += mu * slope_adjoint(self.points, block, slopes, accuracy=DUAL_ACCURACY)
-        return [_SlopeSums(*parts) for parts in zip(total, squares, B, strict=True)], loss, n_active
+        tries = zip(total.tolist(), squares.tolist(), B, strict=True)
+        return [_SlopeSums(*parts) for parts in tries], loss, n_active
 
     def _dual_sums(self, dual: Dual) -> _SlopeSums:
         """Repair given multipliers: each triplet once, in its box, none on pairs that null directions separate."""
@@ -471,12 +472,15 @@ class LMNNProblem:
         ceiling = np.inf * np.ones(len(weights)) if self.squared else self.push_weight * weights
         ceiling[weights == 0] = 0.0
         clipped = np.clip(values, 0.0, ceiling)
-        violation = float(np.abs(values - clipped).max(initial=0.0)) / max(self.push_weight, np.finfo(float).tiny)
+        excess = float(np.abs(values - clipped).max(initial=0.0))
+        violation = excess / self.push_weight if self.push_weight > 0 else np.inf if excess > 0 else 0.0
         used = clipped > 0
         a, w = clipped[used], weights[used]
         headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
         B = margin_adjoint(self.points, triplets[used], a, accuracy=DUAL_ACCURACY)
-        return _SlopeSums(float(a.sum()), float((a**2 / w).sum()), B, max(1.0, headroom), violation)
+        with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
+            squares = float((a**2 / w).sum())
+        return _SlopeSums(float(a.sum()), squares, B, max(1.0, headroom), violation)
 
     def _bound(self, sums: _SlopeSums) -> tuple[float, float]:
         """The best lower bound from multiples of a dual candidate, and the multiple."""

@@ -22,7 +22,9 @@ Callback = Callable[[TraceRow], bool | None]
 class CertifiableProblem(Problem, Protocol):
     """A problem that judges factors and multipliers."""
 
-    X: NDArray[np.floating]
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
 
     def certify(
         self, components: NDArray[np.floating] | None = None, *, metric: None = None, dual: Dual | None = None
@@ -151,9 +153,7 @@ def run(
                     break
                 best = step if best is None or step.objective <= best.objective else best  # the latest of equals
                 bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
-                row = TraceRow(
-                    budget.spent, budget.elapsed, step.objective, step.lower_bound, step.step, step.n_active
-                )
+                row = TraceRow(budget.spent, budget.elapsed, step.objective, step.lower_bound, step.step, step.n_active)
                 trace.rows.append(row)
                 if relative_gap(best.objective, bound.lower_bound) <= tol:
                     break

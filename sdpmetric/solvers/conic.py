@@ -26,7 +26,7 @@ BackendOptions = Mapping[str, float | int | bool | str]
 SMALL = 2000
 # Free triplets to begin with, for each dimension of the cone: the optimal multipliers strictly inside their box are
 # about as many as the dimension of the optimal face, which is less.
-FREE_PER_DIMENSION = 2
+FREE_PER_DIMENSION = 0.5
 # What `to_cvxpy` states by itself.
 STATED = (MARGINS, SLACKS, CONE)
 # Rounds without a better gap before giving up.
@@ -156,7 +156,7 @@ def _roles(problem: LMNNProblem, L: FloatArray, listed: Triplets) -> tuple[Tripl
     rank = problem.coordinates.rank
     u = 1.0 - margins(problem.points @ L.T, listed)
     order = np.argsort(np.abs(u), kind="stable")
-    n_free = max(SMALL // 4, FREE_PER_DIMENSION * rank * (rank + 1) // 2)
+    n_free = SMALL // 4 + int(FREE_PER_DIMENSION * rank * (rank + 1) / 2)
     rest = order[n_free:]
     return listed[order[:n_free]], listed[rest[u[rest] > 0]]
 
@@ -173,9 +173,7 @@ def _mend(problem: LMNNProblem, L: FloatArray, free: Triplets, violated: Triplet
     return Triplets.from_array(np.concatenate([part.to_array() for part in parts])), violated[~wrong]
 
 
-def _run(
-    program: cp.Problem, name: str, budget: Budget, options: dict[str, float | int | bool | str]
-) -> bool:
+def _run(program: cp.Problem, name: str, budget: Budget, options: dict[str, float | int | bool | str]) -> bool:
     """Solve a program; whether there is a point to judge."""
     if name in TIME_LIMITS and np.isfinite(budget.remaining):
         options = {TIME_LIMITS[name]: max(budget.remaining, 0.1), **options}
@@ -199,7 +197,9 @@ def _solve_edited(
     M = named(program).get("M")
     d = problem.X.shape[1]
     if not isinstance(M, cp.Variable) or M.shape != (d, d):
-        raise ValueError(f"program has no variable named 'M' of shape ({d}, {d}); build it from sdpmetric.to_cvxpy(problem).")
+        raise ValueError(
+            f"program has no variable named 'M' of shape ({d}, {d}); build it from sdpmetric.to_cvxpy(problem)."
+        )
     budget.spend()
     own = _solve_canonical(program, name, budget, options)
     if M.value is None or not np.isfinite(M.value).all():

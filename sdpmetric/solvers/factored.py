@@ -108,14 +108,7 @@ def _approach(state: _State, problem: LMNNProblem, budget: Budget, rng: np.rando
         working = WorkingSet(problem, np.sort(order[:m]), np.float32)
         for _ in range(2 if gamma == 1.0 else 1):  # the first steps leave the first candidates far behind
             working.search(state.L, 0.3 if gamma == 1.0 else 0.1)
-            before = math.inf
-
-            def slow(L: FloatArray, f: float) -> bool:
-                nonlocal before
-                decrease, before = before - f, f
-                return decrease < 1e-3 * f
-
-            _descend(state, working, gamma, budget, slow)
+            _descend(state, working, gamma, budget, _Slow(1e-3))
             yield Step(problem.lift(state.L), step=gamma)
 
 
@@ -124,23 +117,9 @@ def _prove(state: _State, working: WorkingSet, budget: Budget, tol: float) -> It
     gamma, patience, lower_bound, stall = FIRST_WIDTH, PATIENCE, -math.inf, 1e-2
     working.search(state.L, 0.1)
     while gamma >= LAST_WIDTH:
-        best: Bound | None = None
-        before = math.inf
-
-        def settled(L: FloatArray, f: float) -> bool:
-            nonlocal best, before
-            decrease, before = (before - f) / f, f
-            if decrease > 1e-2:  # far from anything that could be proven
-                return False
-            bound = prove(working, L, gamma)
-            best = bound if best is None or bound.value > best.value else best
-            objective = working.value(L, gamma).objective
-            gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
-            enough = relative_gap(objective, max(lower_bound, best.value)) <= 0.9 * tol
-            return enough or decrease < stall * (gap - least) or least > 0.7 * gap
-
-        _descend(state, working, gamma, budget, settled)
-        bound = best or prove(working, state.L, gamma)
+        watch = _Settled(working, gamma, tol, lower_bound, stall)
+        _descend(state, working, gamma, budget, watch)
+        bound = watch.best or prove(working, state.L, gamma)
         step = _step(working, state.L, bound, gamma, search_again=0.1 + 0.5 * gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
@@ -154,9 +133,44 @@ def _prove(state: _State, working: WorkingSet, budget: Budget, tol: float) -> It
         state.L = _escape(working, state.L, gamma, bound)
 
 
-def _step(
-    working: WorkingSet, L: FloatArray, bound: Bound, gamma: float, search_again: float | None = None
-) -> Step:
+@dataclass
+class _Slow:
+    """Enough when the value falls by less than a share of itself between two looks."""
+
+    share: float
+    before: float = math.inf
+
+    def __call__(self, L: FloatArray, value: float) -> bool:
+        decrease, self.before = self.before - value, value
+        return decrease < self.share * value
+
+
+@dataclass
+class _Settled:
+    """Enough when the gap is proven, or most of it is the smoothing's, or the descent is slow beside the rest."""
+
+    working: WorkingSet
+    gamma: float
+    tol: float
+    lower_bound: float
+    stall: float
+    before: float = math.inf
+    best: Bound | None = None
+
+    def __call__(self, L: FloatArray, value: float) -> bool:
+        decrease, self.before = (self.before - value) / value, value
+        if decrease > 1e-2:  # far from anything that could be proven
+            return False
+        bound = prove(self.working, L, self.gamma)
+        if self.best is None or bound.value > self.best.value:
+            self.best = bound
+        objective = self.working.value(L, self.gamma).objective
+        gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
+        proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
+        return proven or decrease < self.stall * (gap - least) or least > 0.7 * gap
+
+
+def _step(working: WorkingSet, L: FloatArray, bound: Bound, gamma: float, search_again: float | None = None) -> Step:
     """Report a factor with its exact objective, which takes a search, and a bound from the candidates before it."""
     dual = working.dual(bound.multipliers.values)
     if search_again is not None:
@@ -175,7 +189,7 @@ def _descend(
     enough: Callable[[FloatArray, float], bool],
 ) -> None:
     """One round of L-BFGS on the smoothed objective; `enough` looks at the factor and the value now and then."""
-    shape, iterations = state.L.shape, 0
+    start, shape, iterations = state.L, state.L.shape, 0
 
     def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()
@@ -192,6 +206,9 @@ def _descend(
     options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0}
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
+    if sigma[0] == 0.0:  # no candidate held it up; so near to zero that the next search finds some
+        state.L = 0.1 * start
+        return
     state.L = np.ascontiguousarray((sigma[:, None] * rows)[sigma > NEGLIGIBLE * sigma[0]])
 
 
@@ -215,9 +232,7 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
     return grown
 
 
-def scaled_start(
-    problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator
-) -> tuple[FloatArray, bool]:
+def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
     """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
 
     From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
@@ -282,14 +297,7 @@ def low_rank_steps(problem: LMNNProblem, budget: Budget, full: Solution, n_compo
     for gamma in (0.1, 0.1, FIRST_WIDTH, FIRST_WIDTH, 0.01, 0.003, 0.001):
         if not len(state.L):
             return
-        before = math.inf
-
-        def slow(L: FloatArray, f: float) -> bool:
-            nonlocal before
-            decrease, before = before - f, f
-            return decrease < 1e-6 * f
-
-        _descend(state, working, gamma, budget, slow)
+        _descend(state, working, gamma, budget, _Slow(1e-6))
         yield step(gamma)
 
 

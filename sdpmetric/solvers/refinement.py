@@ -83,7 +83,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
         return bound_of(float(values.sum()), squares, top, working.weight, squared)
 
     own = a.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
-    smoothing_loss = a.loss - own
+    smoothing_loss = 0.0 if squared else a.loss - own
     best = Bound(value(a.values, eigenvalues[-1]), a, smoothing_loss, eigenvalues, eigenvectors)
     if not refine:
         return best
@@ -93,7 +93,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
         return best
     C = working.candidates
     row = C.rows[pair]
-    i, j, l = C.anchors[row], C.targets[row, slot], C.impostors[pair]
+    i, j, k = C.anchors[row], C.targets[row, slot], C.impostors[pair]
     limit = np.broadcast_to(ceiling, a.values.shape)[pair, slot] if not squared else np.full(len(pair), np.inf)
     values, matrix = a.values.copy(), a.matrix
     w, V = eigenvalues, eigenvectors
@@ -108,31 +108,30 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
         off[(off < 0) & (mass < 1e-3 * mass.max(initial=0.0))] = 0.0
         now = values[pair, slot]
         free = np.minimum(now, limit - now) if not squared else now
-        move = _least_change(working.X @ Q, i, j, l, free, np.diag(off))
+        move = _least_change(working.X @ Q, i, j, k, free, np.diag(off))
         new = np.clip(now - move, 0.0, limit)
         values[pair, slot] = new
         change = new - now
         matrix = matrix + adjoint(
-            working.X, np.concatenate([i, i]), np.concatenate([l, j]), np.concatenate([change, -change])
+            working.X, np.concatenate([i, i]), np.concatenate([k, j]), np.concatenate([change, -change])
         )
         w, V = np.linalg.eigh(matrix)
         refined = value(values, w[-1])
         if refined > best.value:
-            gain = refined - best.value
             best = Bound(refined, Multipliers(values.copy(), matrix, a.loss), smoothing_loss, eigenvalues, eigenvectors)
-            if gain < 1e-2 * abs(off).max(initial=0.0) * refined * 1e-2:
-                break
+        if w[-1] <= 1.0 + 1e-9:
+            break
     return best
 
 
 def _least_change(
-    XQ: FloatArray, i: NDArray[np.int32], j: NDArray[np.int32], l: NDArray[np.int32], free: FloatArray, E: FloatArray
+    XQ: FloatArray, i: NDArray[np.int32], j: NDArray[np.int32], k: NDArray[np.int32], free: FloatArray, E: FloatArray
 ) -> FloatArray:
     """The change c of multipliers with ``Q^T (sum c_t B_t) Q = E`` that is least in the norm ``sum c^2 / free``.
 
     Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds; ``c = D A y``.
     """
-    far, near = XQ[i] - XQ[l], XQ[i] - XQ[j]
+    far, near = XQ[i] - XQ[k], XQ[i] - XQ[j]
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))
     first = rr
@@ -148,4 +147,5 @@ def _least_change(
         r -= (rr / curvature) * Hd
         rr, before = float(np.sum(r * r)), rr
         d = r + (rr / before) * d
-    return free * (np.einsum("ij,ij->i", far @ y, far) - np.einsum("ij,ij->i", near @ y, near))
+    change: FloatArray = free * (np.einsum("ij,ij->i", far @ y, far) - np.einsum("ij,ij->i", near @ y, near))
+    return change

@@ -150,7 +150,7 @@ class WorkingSet:
 
     def _small(self, L: FloatArray) -> bool:
         """Whether an evaluation is too short to wake a second thread for."""
-        return (len(self.candidates.impostors) + len(self.X) * self.X.shape[1]) * len(L) <= kernels.SMALL_WORK
+        return int(len(self.candidates.impostors) + self.X.size) * len(L) <= kernels.SMALL_WORK
 
     def multipliers(self, L: FloatArray, gamma: float) -> Multipliers:
         """The slopes at a factor as a dual candidate."""
