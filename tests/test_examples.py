@@ -36,9 +36,11 @@ def test_example_runs_and_says_what_it_found(example, tmp_path, capsys):
 def snippets():
     """Each python block that is followed by a text block, its output."""
     pattern = re.compile(r"```python\n(.*?)```\n+```text\n(.*?)```", re.DOTALL)
-    for page in PAGES:
-        for code, output in pattern.findall(page.read_text(encoding="utf-8")):
-            yield pytest.param(code, output, id=f"{page.stem}-{code.splitlines()[-1][:40]}")
+    return [
+        pytest.param(code, output, id=f"{page.stem}-{code.splitlines()[-1][:40]}")
+        for page in PAGES
+        for code, output in pattern.findall(page.read_text(encoding="utf-8"))
+    ]
 
 
 @pytest.mark.parametrize(("code", "output"), snippets())
@@ -52,7 +54,7 @@ def test_snippets_print_what_the_pages_say(code, output, tmp_path, monkeypatch):
 
 
 def test_there_are_snippets_and_examples_to_run():
-    assert len(list(snippets())) >= 2
+    assert len(snippets()) >= 2
     assert len(EXAMPLES) >= 3
 
 
