@@ -163,7 +163,7 @@ def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray, *, 
     """
     rows = candidates.rows
     push = slopes.sum(axis=1)
-    pull = np.zeros(candidates.targets.shape)
+    pull: FloatArray = np.zeros(candidates.targets.shape)
     for j in range(pull.shape[1]):
         pull[:, j] = np.bincount(rows, slopes[:, j], minlength=len(pull))
     row, slot = np.nonzero(pull)

@@ -164,6 +164,8 @@ class ReducedProgram:
     push_weight : float
     ceilings : (t,) array
         Push weight times weight of the violated triplets, their multipliers.
+    face : (rank, q) array
+        Orthonormal; the metric is ``Q N Q^T`` with N in the program. The identity states the whole cone.
     """
 
     free: Triplets
@@ -172,13 +174,14 @@ class ReducedProgram:
     scale: float
     push_weight: float
     ceilings: FloatArray
+    face: FloatArray
 
     @classmethod
-    def of(cls, problem: LMNNProblem, free: Triplets, violated: Triplets) -> ReducedProgram:
+    def of(cls, problem: LMNNProblem, free: Triplets, violated: Triplets, face: FloatArray) -> ReducedProgram:
         """State the program; `violated` must be empty for the squared hinge, which has no linear piece."""
         if problem.squared and len(violated):
             raise ValueError("the squared hinge has no linear piece; make its violated triplets free.")
-        points, mu, rank = problem.points, problem.push_weight, problem.coordinates.rank
+        points, mu, rank = problem.points @ face, problem.push_weight, face.shape[1]
         scale = float(max(1, len(problem.target_pairs[0])))
         ceilings = mu * problem.source.weights_of(violated)
         M = cp.Variable((rank, rank), symmetric=True, name="M")
@@ -193,7 +196,7 @@ class ReducedProgram:
             margins = (scale * margin_rows(points, free)) @ cp.vec(M, order="C")
             constraints += [(margins >= 1 - xi).set_label(MARGINS), (xi >= 0).set_label(SLACKS)]
         constraints.append((M >> 0).set_label(CONE))
-        return cls(free, violated, cp.Problem(cp.Minimize(objective), constraints), scale, mu, ceilings)
+        return cls(free, violated, cp.Problem(cp.Minimize(objective), constraints), scale, mu, ceilings, face)
 
     @property
     def value(self) -> float:
@@ -203,7 +206,8 @@ class ReducedProgram:
     @property
     def metric(self) -> FloatArray:
         """The solved M on whitened points, (rank, rank), as the solver left it."""
-        return self.scale * np.asarray(named(self.program)["M"].value)
+        N = self.scale * np.asarray(named(self.program)["M"].value)
+        return self.face @ N @ self.face.T
 
     @property
     def dual(self) -> Dual:

@@ -123,7 +123,8 @@ def solve(
     foreign = set(options) - entry.options
     if foreign:
         raise TypeError(
-            f"solver {name!r} does not take {', '.join(sorted(foreign))}; its options are {', '.join(sorted(entry.options))}."
+            f"solver {name!r} does not take {', '.join(sorted(foreign))}; "
+            f"its options are {', '.join(sorted(entry.options))}."
         )
     if options.get("start") is not None:
         options["start"], _ = validation.check_point(np.asarray(options["start"]), None, problem.X.shape[1])

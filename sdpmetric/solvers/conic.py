@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric import psd
-from sdpmetric.distances import margins
+from sdpmetric.distances import margin_adjoint, margins
 from sdpmetric.formulations import CONE, MARGINS, SLACKS, ReducedProgram, all_triplets, list_triplets, named
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.solvers.refinement import refined_dual
 
 FloatArray = NDArray[np.float64]
 BackendOptions = Mapping[str, float | int | bool | str]
@@ -29,6 +30,10 @@ SMALL = 2000
 FREE_PER_DIMENSION = 0.5
 # What `to_cvxpy` states by itself.
 STATED = (MARGINS, SLACKS, CONE)
+# Cones up to this dimension are stated whole; larger ones on a face that grows until the full dual slack is PSD.
+WHOLE_CONE = 40
+# Directions of the face beyond the rank of the metric, and the smoothing width that finds the first ones.
+FACE_MARGIN, SLOPE_WIDTH = 22, 0.01
 # Rounds without a better gap before giving up.
 PATIENCE = 4
 # How a backend takes its time limit, and the settings that its proofs need.
@@ -93,15 +98,20 @@ def steps(
     yield Step(problem.lift(L))
     listed = all_triplets(problem, problem.strata) if problem.source.size <= SMALL else _near(problem, L)
     free, violated = _roles(problem, L, listed)
+    slopes = np.clip((1.0 - margins(problem.points @ L.T, free)) / SLOPE_WIDTH, 0.0, 1.0)
+    guess = Dual(_both(free, violated), np.concatenate([slopes, np.ones(len(violated))]))
+    values = problem.push_weight * problem.source.weights_of(guess.triplets) * guess.values
+    face = _face(problem, L, guess.triplets, values)
     best_gap, patience = np.inf, PATIENCE
     while patience > 0:
-        reduced = ReducedProgram.of(problem, free, violated)
+        reduced = ReducedProgram.of(problem, free, violated, face)
         budget.spend()
         if not _run(reduced.program, name, budget, options):
             return
         L = psd.factor(reduced.metric)
         components = problem.lift(L)
-        dual = reduced.dual
+        raw = reduced.dual
+        dual = refined_dual(problem, L, raw)
         certificate = problem.certify(components, dual=dual)
         yield Step(
             components,
@@ -111,9 +121,10 @@ def steps(
             certificate,
             n_active=certificate.n_active,
         )
-        patience = PATIENCE if certificate.relative_gap < 0.5 * best_gap else patience - 1
+        patience = PATIENCE if certificate.relative_gap < 0.8 * best_gap else patience - 1
         best_gap = min(best_gap, certificate.relative_gap)
         free, violated = _mend(problem, L, free, violated)
+        face = _face(problem, L, raw.triplets, raw.values)  # before its repair it points to what the face lacks
 
 
 def check_backend(backend: str) -> str:
@@ -127,7 +138,8 @@ def check_backend(backend: str) -> str:
     able = [name for name in cp.installed_solvers() if _takes_cones(name)]
     if backend.upper() not in able:
         raise ValueError(
-            f"backend {backend!r} is not an installed solver for semidefinite programs; choose one of {', '.join(able)}."
+            f"backend {backend!r} is not an installed solver for semidefinite programs; "
+            f"choose one of {', '.join(able)}."
         )
     return backend.upper()
 
@@ -143,6 +155,10 @@ def _takes_cones(name: str) -> bool:
 
 def _given(dual: Dual) -> Dual:
     return dual
+
+
+def _both(*parts: Triplets) -> Triplets:
+    return Triplets.from_array(np.concatenate([part.to_array() for part in parts]))
 
 
 def _near(problem: LMNNProblem, L: FloatArray) -> Triplets:
@@ -170,7 +186,28 @@ def _mend(problem: LMNNProblem, L: FloatArray, free: Triplets, violated: Triplet
     known = np.concatenate([free.keys(n), violated.keys(n)])
     wrong = 1.0 - margins(Z, violated) < 0
     parts = [free, now[~np.isin(now.keys(n), known)], violated[wrong]]
-    return Triplets.from_array(np.concatenate([part.to_array() for part in parts])), violated[~wrong]
+    return _both(*parts), violated[~wrong]
+
+
+def _face(problem: LMNNProblem, L: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
+    """The subspace that the next metric may use: all of it where that is cheap.
+
+    Else what the metric at hand uses, and beside it the directions in which the dual slack is least: negative ones are
+    where the metric has too little.
+    """
+    rank = problem.coordinates.rank
+    if rank <= WHOLE_CONE:
+        return np.eye(rank)
+    S = np.eye(rank) - margin_adjoint(problem.points, triplets, values)
+    _, sigma, rows = np.linalg.svd(L, full_matrices=False)
+    own = rows[sigma > 3e-3 * sigma[0]].T
+    _, vectors = np.linalg.eigh(S)
+    # However little of such a direction lies outside, that part is what turns the subspace.
+    beside = vectors[:, :FACE_MARGIN] - own @ (own.T @ vectors[:, :FACE_MARGIN])
+    beside /= np.linalg.norm(beside, axis=0)
+    beside -= own @ (own.T @ beside)
+    more, sizes, _ = np.linalg.svd(beside, full_matrices=False)
+    return np.concatenate([own, more[:, sizes > 1e-3]], axis=1)
 
 
 def _run(program: cp.Problem, name: str, budget: Budget, options: dict[str, float | int | bool | str]) -> bool:

@@ -9,12 +9,16 @@ least-squares problem in as many dimensions as the optimal face has. See ``docs/
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.distances import adjoint
+from sdpmetric.distances import margin_adjoint
+from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solution import Dual
 from sdpmetric.solvers.working_set import Multipliers, WorkingSet
 
 FloatArray = NDArray[np.float64]
@@ -89,49 +93,98 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
         return best
     room = np.minimum(a.values, ceiling - a.values) if not squared else a.values
     pair, slot = np.nonzero(room > 0)
-    if not len(pair):
-        return best
     C = working.candidates
     row = C.rows[pair]
-    i, j, k = C.anchors[row], C.targets[row, slot], C.impostors[pair]
-    limit = np.broadcast_to(ceiling, a.values.shape)[pair, slot] if not squared else np.full(len(pair), np.inf)
-    values, matrix = a.values.copy(), a.matrix
-    w, V = eigenvalues, eigenvectors
-    for _ in range(rounds):
+    inside = Triplets(C.anchors[row], C.targets[row, slot], C.impostors[pair])
+    limits = np.broadcast_to(ceiling, a.values.shape)[pair, slot] if not squared else np.full(len(pair), np.inf)
+    values = a.values.copy()
+    for moved, matrix, w in mended(working.X, inside, a.values[pair, slot], limits, a.matrix, L, rounds):
+        values[pair, slot] = moved
+        refined = value(values, w[-1])
+        if refined > best.value:
+            best = Bound(refined, Multipliers(values.copy(), matrix, a.loss), smoothing_loss, eigenvalues, eigenvectors)
+    return best
+
+
+def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 5) -> Dual:
+    """The last refinement of given multipliers, at a factor on `LMNNProblem.points` near the optimum.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    L : (r, rank) array
+    dual : Dual
+        Multipliers of triplets of the problem, nearly in their box and in the cone.
+    rounds : int, default 5
+    """
+    ceiling = problem.push_weight * problem.source.weights_of(dual.triplets)
+    values = np.clip(dual.values, 0.0, np.inf if problem.squared else ceiling)
+    room = values if problem.squared else np.minimum(values, ceiling - values)
+    inside = np.flatnonzero(room > 1e-6 * ceiling)
+    limits = np.full(len(inside), np.inf) if problem.squared else ceiling[inside]
+    matrix = margin_adjoint(problem.points, dual.triplets, values)
+    for moved, _, _ in mended(problem.points, dual.triplets[inside], values[inside], limits, matrix, L, rounds):
+        values[inside] = moved
+    return Dual(dual.triplets, values)
+
+
+def mended(
+    X: NDArray[np.floating],
+    inside: Triplets,
+    values: FloatArray,
+    limits: FloatArray,
+    matrix: FloatArray,
+    L: FloatArray,
+    rounds: int,
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
+
+    Parameters
+    ----------
+    X : (n, rank) array
+        Whitened points.
+    inside : Triplets
+        Those whose multipliers may move, row numbers of X.
+    values, limits : (t,) arrays
+        Their multipliers, and the upper ends of their box.
+    matrix : (rank, rank) array
+        ``sum a_t B_t`` over all triplets.
+    L : (r, rank) array
+        Factor of the metric.
+    rounds : int
+
+    Yields
+    ------
+    values, matrix, eigenvalues
+        After each round; eigenvalues of the matrix in increasing order.
+    """
+    w, V = np.linalg.eigh(matrix)
+    for _ in range(rounds if len(inside) else 0):
         near = w > FACE
         if not near.any():
-            break
+            return
         Q = V[:, near]
         mass = np.sum((L @ Q) ** 2, axis=0)
         off = w[near] - 1.0
         # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are mended.
         off[(off < 0) & (mass < 1e-3 * mass.max(initial=0.0))] = 0.0
-        now = values[pair, slot]
-        free = np.minimum(now, limit - now) if not squared else now
-        move = _least_change(working.X @ Q, i, j, k, free, np.diag(off))
-        new = np.clip(now - move, 0.0, limit)
-        values[pair, slot] = new
-        change = new - now
-        matrix = matrix + adjoint(
-            working.X, np.concatenate([i, i]), np.concatenate([k, j]), np.concatenate([change, -change])
-        )
+        free = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
+        new = np.clip(values - _least_change(X @ Q, inside, free, np.diag(off)), 0.0, limits)
+        matrix = matrix + margin_adjoint(np.asarray(X, dtype=np.float64), inside, new - values)
+        values = new
         w, V = np.linalg.eigh(matrix)
-        refined = value(values, w[-1])
-        if refined > best.value:
-            best = Bound(refined, Multipliers(values.copy(), matrix, a.loss), smoothing_loss, eigenvalues, eigenvectors)
+        yield values, matrix, w
         if w[-1] <= 1.0 + 1e-9:
-            break
-    return best
+            return
 
 
-def _least_change(
-    XQ: FloatArray, i: NDArray[np.int32], j: NDArray[np.int32], k: NDArray[np.int32], free: FloatArray, E: FloatArray
-) -> FloatArray:
+def _least_change(XQ: NDArray[np.floating], inside: Triplets, free: FloatArray, E: FloatArray) -> FloatArray:
     """The change c of multipliers with ``Q^T (sum c_t B_t) Q = E`` that is least in the norm ``sum c^2 / free``.
 
     Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds; ``c = D A y``.
     """
-    far, near = XQ[i] - XQ[k], XQ[i] - XQ[j]
+    far = XQ[inside.anchors] - XQ[inside.impostors]
+    near = XQ[inside.anchors] - XQ[inside.targets]
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))
     first = rr

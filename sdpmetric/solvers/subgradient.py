@@ -155,6 +155,10 @@ class ActiveSet:
         At the current metric.
     """
 
+    slopes: FloatArray
+    _rows: NDArray[np.int64]
+    _slope_sums: FloatArray
+
     def __init__(self, problem: LMNNProblem) -> None:
         self.problem = problem
         self._replace(_no_candidates(), np.zeros((0, 1)))
@@ -200,7 +204,8 @@ class ActiveSet:
         anchors = points[C.anchors[rows]]
         far = anchors - points[C.impostors[pairs]]
         near = anchors[pair] - points[C.targets[rows[pair], slot]]
-        return far.T @ (values.sum(axis=1)[:, None] * far) - near.T @ (values[pair, slot][:, None] * near)
+        total: FloatArray = far.T @ (values.sum(axis=1)[:, None] * far) - near.T @ (values[pair, slot][:, None] * near)
+        return total
 
     def _add(self, found: Candidates) -> None:
         """Merge newly found candidates into the set."""
@@ -244,7 +249,7 @@ class ActiveSet:
 
     def restart(self) -> None:
         """Forget the averages, and the pairs that were not active since they began; sum the gradient afresh."""
-        keep = self._slope_sums.any(axis=1)
+        keep = np.asarray(self._slope_sums.any(axis=1))
         self._replace(self.candidates.select(keep), self.slopes[keep])
         self.pushed = slope_adjoint(self.problem.points, self.candidates, self.slopes)
         self._clear()
