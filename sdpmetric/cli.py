@@ -77,6 +77,7 @@ def demo(
     for name in chosen:
         problem = _state(name, pca=DEMO_COMPONENTS if name == "digits" else None)
         out.print(f"[bold]{name}[/bold]: {problem.describe()}")
+        _run(problem, f"{name}: compiling, on the first run only", "factored", _Limits())  # not to be timed as solving
         comparison = _run_all(problem, name, SOLVERS, _Limits())
         out.print(comparison, "")
         proven = proven and _proves(comparison)
@@ -118,7 +119,7 @@ def solve(
     out = _out()
     out.print(problem.describe())
     name = "factored" if solver == "auto" else solver
-    solution = _run(problem, data, name, limits)
+    solution = _run(problem, f"{data}: {name}", name, limits)
     out.print(
         f"{name}: {solution.status} after {solution.seconds:.2f} s; "
         f"metric of rank {len(solution.components)}, {solution.certificate.n_active:,} active triplets."
@@ -276,7 +277,7 @@ def _read_point(path: Path, problem: LMNNProblem) -> tuple[Array | None, Array |
 
 
 def _run(problem: LMNNProblem, title: str, solver: str, limits: _Limits) -> Solution:
-    with _progress(f"{title}: {solver}") as callback:
+    with _progress(title) as callback:
         return solve_problem(problem, solver, callback=callback, **asdict(limits))
 
 
@@ -284,7 +285,7 @@ def _run_all(problem: LMNNProblem, title: str, solvers: Iterable[str], limits: _
     """Solve with each solver in turn; after an interruption the rest is left out."""
     solutions: list[Solution] = []
     for solver in solvers:
-        solutions.append(_run(problem, title, solver, limits))
+        solutions.append(_run(problem, f"{title}: {solver}", solver, limits))
         if solutions[-1].status is Status.INTERRUPTED:
             break
     return set_side_by_side(*solutions)
