@@ -177,10 +177,13 @@ class ReducedProgram:
     face: FloatArray
 
     @classmethod
-    def of(cls, problem: LMNNProblem, free: Triplets, violated: Triplets, face: FloatArray) -> ReducedProgram:
-        """State the program; `violated` must be empty for the squared hinge, which has no linear piece."""
+    def of(
+        cls, problem: LMNNProblem, free: Triplets, violated: Triplets, face: FloatArray | None = None
+    ) -> ReducedProgram:
+        """State the program, on the whole cone where no face is given; `violated` must be empty for the squared hinge, which has no linear piece."""
         if problem.squared and len(violated):
             raise ValueError("the squared hinge has no linear piece; make its violated triplets free.")
+        face = np.eye(problem.coordinates.rank) if face is None else face
         points, mu, rank = problem.points @ face, problem.push_weight, face.shape[1]
         scale = float(max(1, len(problem.target_pairs[0])))
         ceilings = mu * problem.source.weights_of(violated)
