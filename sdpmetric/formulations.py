@@ -90,12 +90,15 @@ def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
 
 
 def all_triplets(problem: LMNNProblem, strata: NDArray[np.int32] | None = None) -> Triplets:
-    """List all triplets of a problem, or those within the given strata of examples."""
+    """List all triplets of a problem that have a weight, or those of them within the given strata of examples."""
     # Where all points coincide (M = 0), every triplet violates its margin: the exhaustive search lists them all.
     n = len(problem.X)
     everywhere = np.zeros(n, dtype=np.int32) if strata is None else strata
     blocks = list(problem.source.near(np.zeros((n, 1)), everywhere, method="brute"))
-    return list_triplets(Candidates.concatenate(blocks)) if blocks else Triplets.from_array(np.zeros((0, 3), np.int32))
+    if not blocks:
+        return Triplets.from_array(np.zeros((0, 3), np.int32))
+    every = list_triplets(Candidates.concatenate(blocks))
+    return every[problem.source.weights_of(every) > 0]
 
 
 def list_triplets(candidates: Candidates) -> Triplets:
@@ -180,7 +183,13 @@ class ReducedProgram:
     def of(
         cls, problem: LMNNProblem, free: Triplets, violated: Triplets, face: FloatArray | None = None
     ) -> ReducedProgram:
-        """State the program, on the whole cone where no face is given; `violated` must be empty for the squared hinge, which has no linear piece."""
+        """State the program, on the whole cone where no face is given.
+
+        Raises
+        ------
+        ValueError
+            If there are violated triplets and the squared hinge, which has no linear piece.
+        """
         if problem.squared and len(violated):
             raise ValueError("the squared hinge has no linear piece; make its violated triplets free.")
         face = np.eye(problem.coordinates.rank) if face is None else face
