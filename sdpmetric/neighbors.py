@@ -198,8 +198,8 @@ class TripletSource(Protocol):
         """Number of triplets in all."""
 
     @property
-    def max_weight(self) -> float:
-        """Largest weight of a triplet."""
+    def total_weight(self) -> float:
+        """Sum of the weights of all triplets."""
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""
@@ -261,9 +261,9 @@ class LabeledTriplets:
         return int(np.sum((self.targets >= 0).sum(axis=1) * others))
 
     @property
-    def max_weight(self) -> float:
-        """Largest weight of a triplet: 1."""
-        return 1.0
+    def total_weight(self) -> float:
+        """Sum of the weights of all triplets: their number."""
+        return float(self.size)
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""
@@ -352,10 +352,10 @@ class ListedTriplets:
         return len(self.candidates.impostors)
 
     @property
-    def max_weight(self) -> float:
-        """Largest weight of a triplet; 0 if there is none."""
+    def total_weight(self) -> float:
+        """Sum of the weights of all triplets."""
         weights = self.candidates.weights
-        return float(weights.max()) if weights is not None and weights.size else 0.0
+        return float(weights.sum()) if weights is not None else 0.0
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""

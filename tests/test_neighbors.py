@@ -61,6 +61,9 @@ def test_many_duplicates_are_all_tied():
 def test_more_ties_than_a_first_look_lists():
     """All distances are equal, or all but lost beside the offset: the first list of neighbors cannot be trusted."""
     assert target_neighbors(np.eye(30), np.zeros(30, int), 2).tolist() == [[1, 2], [0, 2]] + [[0, 1]] * 28
+    angles = np.random.default_rng(0).permutation(80) * np.pi / 40
+    star = np.vstack([np.column_stack([np.cos(angles), np.sin(angles)]), np.zeros((1, 2))])
+    assert target_neighbors(star, np.zeros(81, int), 2)[80].tolist() in ([0, 1], [1, 0])
     X = np.random.default_rng(0).normal(size=(30, 20)) + 1e8
     assert target_neighbors(X, np.zeros(30, int), 2).tolist() == oracles.target_neighbors(X, np.zeros(30), 2)
 
@@ -201,7 +204,7 @@ def test_listed_triplets_group_sum_and_look_up():
     rows = np.array([[3, 1, 0], [0, 2, 4], [3, 1, 5], [0, 2, 4], [0, 1, 4]])
     source = ListedTriplets.from_triplets(Triplets.from_array(rows), np.array([1.0, 2.0, 0.5, 0.25, 3.0]))
     assert source.size == 4
-    assert source.max_weight == 3.0
+    assert source.total_weight == 6.75
     assert list(zip(*(part.tolist() for part in source.target_pairs()), strict=True)) == [(0, 1), (0, 2), (3, 1)]
     asked = np.array([[0, 2, 4], [3, 1, 5], [3, 1, 4], [5, 5, 5], [0, 1, 4], [3, 1, 0]])
     assert source.weights_of(Triplets.from_array(asked)).tolist() == [2.25, 0.5, 0.0, 0.0, 3.0, 1.0]

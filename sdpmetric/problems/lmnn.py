@@ -36,6 +36,8 @@ Loss = Literal["hinge", "squared_hinge"]
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
 # Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
 NULL_TOLERANCE = 1e-10
+# An objective below this share of that of the zero metric is nothing but rounding.
+ZERO = 1e-14
 # Absolute error of the matrix of a dual candidate, to be compared with the identity.
 DUAL_ACCURACY = 1e-11
 
@@ -418,6 +420,8 @@ class LMNNProblem:
         widths = () if dual is not None else (0.0,) if self.squared else SMOOTHINGS
         totals, loss, n_active = self._slope_sums(Z, widths)
         objective = self.cost(L, Z) + self.push_weight * loss
+        if objective <= ZERO * self.push_weight * self.source.total_weight:
+            objective = 0.0  # the rounding of null directions, whose pull is 0
         tries = totals if dual is None else [self._dual_sums(dual)]
         bounds = [self._bound(sums) for sums in tries]
         best = int(np.argmax([bound for bound, _ in bounds]))

@@ -203,7 +203,7 @@ def _descend(
         if iterations % LOOK_EVERY == 0 and enough(state.L, float(intermediate_result.fun)):
             raise StopIteration
 
-    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0}
+    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0, "maxls": 60}
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
     if sigma[0] == 0.0:  # no candidate held it up; so near to zero that the next search finds some

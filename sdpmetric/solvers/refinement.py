@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric import psd
 from sdpmetric.distances import margin_adjoint
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -107,7 +108,9 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
 
 
 def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 5) -> Dual:
-    """The last refinement of given multipliers, at a factor on `LMNNProblem.points` near the optimum.
+    """Refine given multipliers, at a factor on `LMNNProblem.points` near the optimum; never for the worse.
+
+    Multipliers of a squared hinge, which determine the metric's hinges, stay as they are.
 
     Parameters
     ----------
@@ -117,15 +120,20 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
         Multipliers of triplets of the problem, nearly in their box and in the cone.
     rounds : int, default 5
     """
+    if problem.squared:
+        return dual
     ceiling = problem.push_weight * problem.source.weights_of(dual.triplets)
-    values = np.clip(dual.values, 0.0, np.inf if problem.squared else ceiling)
-    room = values if problem.squared else np.minimum(values, ceiling - values)
-    inside = np.flatnonzero(room > 1e-6 * ceiling)
-    limits = np.full(len(inside), np.inf) if problem.squared else ceiling[inside]
+    values = np.clip(dual.values, 0.0, ceiling)
+    inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix = margin_adjoint(problem.points, dual.triplets, values)
-    for moved, _, _ in mended(problem.points, dual.triplets[inside], values[inside], limits, matrix, L, rounds):
+    best, chosen = values.sum() / max(1.0, psd.largest_eigenvalue(matrix)), values.copy()
+    for moved, _, w in mended(
+        problem.points, dual.triplets[inside], values[inside], ceiling[inside], matrix, L, rounds
+    ):
         values[inside] = moved
-    return Dual(dual.triplets, values)
+        if values.sum() / max(1.0, w[-1]) > best:
+            best, chosen = values.sum() / max(1.0, w[-1]), values.copy()
+    return Dual(dual.triplets, chosen)
 
 
 def mended(

@@ -9,8 +9,7 @@ cost is the identity: the problem is ``min trace(M) + mu sum_t w_t h(1 - <B_t, M
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -18,11 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from sdpmetric import psd, validation
-from sdpmetric.distances import HingeSums, distances, hinge_slopes, slope_adjoint
-from sdpmetric.neighbors import Candidates, Triplets
+from sdpmetric.distances import distances, hinge_slopes
+from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers import base
+from sdpmetric.solvers.active_set import ActiveSet
 
 FloatArray = NDArray[np.float64]
 StepRule = Literal["polyak", "paper"]
@@ -91,8 +91,7 @@ def _iterate(
 ) -> Iterator[base.Step]:
     rank = problem.coordinates.rank
     if problem.push_weight == 0 or problem.source.size == 0:  # nothing pushes, and M = 0 costs nothing
-        nothing = Dual(Triplets.from_array(np.zeros((0, 3), dtype=np.int32)), np.zeros(0))
-        yield base.Step(np.zeros((0, problem.X.shape[1])), 0.0, 0.0, lambda: nothing)
+        yield base.Step(np.zeros((0, problem.X.shape[1])), 0.0, 0.0, _nothing)
         return
     L = np.eye(rank) if given is None else given @ np.linalg.pinv(problem.coordinates.range).T
     yield base.Step(problem.lift(L))
@@ -136,148 +135,6 @@ def _iterate(
         M = L.T @ L
 
 
-class ActiveSet:
-    """The triplets that exhaustive searches have found, their slopes at the current metric, and averages of those.
-
-    Parameters
-    ----------
-    problem : LMNNProblem
-
-    Attributes
-    ----------
-    candidates : Candidates
-        What was found, less what a restart dropped.
-    slopes : (nnz, K) array
-        Push weight times the slope of each triplet's loss.
-    pushed : (rank, rank) array
-        ``sum_t slope_t B_t`` in the whitened coordinates, kept up to date by what changes (Eq. 19).
-    sums : HingeSums
-        At the current metric.
-    """
-
-    slopes: FloatArray
-    _rows: NDArray[np.int64]
-    _slope_sums: FloatArray
-
-    def __init__(self, problem: LMNNProblem) -> None:
-        self.problem = problem
-        self._replace(_no_candidates(), np.zeros((0, 1)))
-        self.pushed: FloatArray = np.zeros((problem.coordinates.rank,) * 2)
-        self.sums = HingeSums(0.0, 0.0, 0.0, 0)
-        self._clear()
-
-    def evaluate(self, Z: FloatArray, *, search: bool = False) -> float:
-        """Update slopes and gradient for the embedded points Z.
-
-        Parameters
-        ----------
-        Z : (n, r) array
-        search : bool, default False
-            Search all triplets first and add those that are active at Z.
-
-        Returns
-        -------
-        loss : float
-            Push weight times the loss: over all triplets after a search, over the active set otherwise.
-        """
-        if search:
-            self._add(self.problem.candidates(Z))
-        mu = self.problem.push_weight
-        self.sums, slopes = hinge_slopes(Z, self.candidates, 0.0, self.problem.squared)
-        slopes *= mu
-        change = slopes - self.slopes
-        self.slopes = slopes
-        self.pushed += self._sum(np.flatnonzero(change.any(axis=1)), change)
-        return mu * self.sums.loss
-
-    def _sum(self, pairs: NDArray[np.int64], values: FloatArray) -> FloatArray:
-        """``sum_t values_t B_t`` over some of the pairs."""
-        points, C = self.problem.points, self.candidates
-        if len(pairs) > len(points):
-            keep = np.zeros(len(values), dtype=bool)
-            keep[pairs] = True
-            return slope_adjoint(points, C.select(keep), values[pairs])
-        # So few that one small matrix product is cheaper than a graph Laplacian.
-        values = values[pairs]
-        pair, slot = np.nonzero(values)
-        rows = self._rows[pairs]
-        anchors = points[C.anchors[rows]]
-        far = anchors - points[C.impostors[pairs]]
-        near = anchors[pair] - points[C.targets[rows[pair], slot]]
-        total: FloatArray = far.T @ (values.sum(axis=1)[:, None] * far) - near.T @ (values[pair, slot][:, None] * near)
-        return total
-
-    def _add(self, found: Candidates) -> None:
-        """Merge newly found candidates into the set."""
-        old = self.candidates
-        if not len(old.anchors):
-            self._replace(found, np.zeros((len(found.impostors), found.targets.shape[1])))
-            self._clear()
-            return
-        # Every search lists the same rows, so that row and impostor name a pair.
-        impostors = np.concatenate([old.impostors, found.impostors])
-        keys = np.concatenate([self._rows, found.rows]) * len(self.problem.points) + impostors
-        _, first = np.unique(keys, return_index=True)
-        rows = np.concatenate([self._rows, found.rows])[first]
-        indptr = np.searchsorted(rows, np.arange(len(found.anchors) + 1))
-        weights = None
-        if old.weights is not None and found.weights is not None:
-            weights = np.concatenate([old.weights, found.weights])[first]
-        news = np.zeros((len(found.impostors), found.targets.shape[1]))
-        self._slope_sums = np.concatenate([self._slope_sums, news])[first]
-        self._replace(
-            Candidates(found.anchors, found.targets, indptr, impostors[first], weights),
-            np.concatenate([self.slopes, news])[first],
-        )
-
-    def _replace(self, candidates: Candidates, slopes: FloatArray) -> None:
-        self.candidates, self.slopes = candidates, slopes
-        self._rows = candidates.rows
-
-    def _clear(self) -> None:
-        self._weight = 0.0
-        self._slope_sums = np.zeros_like(self.slopes)
-        self._pushed_sum = np.zeros_like(self.pushed)
-
-    def average(self, weight: float) -> None:
-        """Count the slopes at the current metric with a weight in the averages."""
-        if self._weight == 0 and weight == 0:
-            weight = 1.0  # whatever the step rule thinks of it, one set of slopes is an average
-        self._weight += weight
-        self._slope_sums += weight * self.slopes
-        self._pushed_sum += weight * self.pushed
-
-    def restart(self) -> None:
-        """Forget the averages, and the pairs that were not active since they began; sum the gradient afresh."""
-        keep = np.asarray(self._slope_sums.any(axis=1))
-        self._replace(self.candidates.select(keep), self.slopes[keep])
-        self.pushed = slope_adjoint(self.problem.points, self.candidates, self.slopes)
-        self._clear()
-
-    def averaged(self) -> tuple[float, FloatArray]:
-        """A lower bound from the averaged slopes, and the averages, (nnz, K): feasible after scaling."""
-        return self._bound(self._slope_sums / self._weight, self._pushed_sum / self._weight)
-
-    def current(self) -> tuple[float, FloatArray]:
-        """A lower bound from the slopes at the current metric, and the slopes, (nnz, K): feasible after scaling."""
-        return self._bound(self.slopes, self.pushed)
-
-    def _bound(self, values: FloatArray, pushed: FloatArray) -> tuple[float, FloatArray]:
-        total = float(values.sum())
-        if total == 0:
-            return 0.0, values
-        mu, weights = self.problem.push_weight, self.candidates.weights
-        top = psd.largest_eigenvalue(pushed)
-        scaling = 1.0 / (top * (1 + 1e-13)) if top > 0 else math.inf
-        relative = values if weights is None else values / np.where(weights > 0, weights, 1.0)[:, None]
-        if self.problem.squared:
-            # sum a - sum a^2 / (4 mu w), a parabola along the multiple
-            squares = float(np.sum(values * relative)) / (4 * mu)
-            scaling = min(scaling, total / (2 * squares))
-            return scaling * (total - scaling * squares), values
-        return min(scaling, mu / float(relative.max())) * total, values
-
-
 class _Stage:
     """The best lower bound so far and its dual, and whether the current average has done its service.
 
@@ -295,7 +152,7 @@ class _Stage:
 
     def __init__(self) -> None:
         self.bound, self.over = 0.0, False
-        self.dual = partial(_dual, _no_candidates(), np.zeros((0, 1)))
+        self.dual: Callable[[], Dual] = _nothing
         self._objective, self._patience = math.inf, PATIENCE
         self._begin()
 
@@ -310,13 +167,12 @@ class _Stage:
 
     def watch(self, active: ActiveSet, objective: float) -> None:
         """Take note of an exhaustive search."""
-        bound, values = active.averaged()
-        if active.problem.squared:  # a smooth loss, whose slopes converge by themselves
-            bound, values = max((bound, values), active.current(), key=lambda pair: pair[0])
-        if bound > self.bound:
-            self.bound, self.dual, self._useful = bound, partial(_dual, active.candidates, values), True
-        self._stale = 0 if bound > self._own else self._stale + 1
-        self._own = max(self._own, bound)
+        own = active.improve().bound
+        best = active.best
+        if best is not None and best.bound > self.bound:
+            self.bound, self.dual, self._useful = best.bound, best.dual, True
+        self._stale = 0 if own > self._own else self._stale + 1
+        self._own = max(self._own, own)
         self._objective = min(self._objective, objective)
         gap = self._objective - self.bound
         if math.isinf(self._first):
@@ -324,13 +180,9 @@ class _Stage:
         self.over = gap <= STAGE_SHARE * self._first or self._stale >= self._patience
 
 
-def _no_candidates() -> Candidates:
-    none = np.zeros(0, dtype=np.int32)
-    return Candidates(none, np.zeros((0, 1), dtype=np.int32), np.zeros(1, dtype=np.int64), none)
-
-
-def _dual(candidates: Candidates, values: FloatArray) -> Dual:
-    return Dual(*candidates.triplets(values))
+def _nothing() -> Dual:
+    """No multipliers at all: the bound is 0."""
+    return Dual(Triplets.from_array(np.zeros((0, 3), dtype=np.int32)), np.zeros(0))
 
 
 def _rescaled(problem: LMNNProblem, L: FloatArray, budget: base.Budget, *, keep: bool) -> FloatArray:
