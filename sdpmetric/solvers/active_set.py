@@ -105,10 +105,11 @@ class ActiveSet:
     sums : HingeSums
         At the current metric.
     best : Multipliers or None
-        The best dual candidate since the last restart.
+        The best dual candidate so far.
     """
 
     slopes: FloatArray
+    best: Multipliers | None = None
     _rows: NDArray[np.int64]
     _slope_sums: FloatArray
 
@@ -191,7 +192,6 @@ class ActiveSet:
         self._rows = candidates.rows
 
     def _clear(self) -> None:
-        self.best: Multipliers | None = None
         self._weight = 0.0
         self._slope_sums = np.zeros_like(self.slopes)
         self._pushed_sum = np.zeros_like(self.pushed)
@@ -207,7 +207,11 @@ class ActiveSet:
     def restart(self) -> None:
         """Forget the averages, and the pairs that were not active since they began; sum the gradient afresh."""
         keep = np.asarray(self._slope_sums.any(axis=1))
+        if self.best is not None:
+            keep |= self.best.values.any(axis=1)
         self._replace(self.candidates.select(keep), self.slopes[keep])
+        if self.best is not None:
+            self.best = replace(self.best, candidates=self.candidates, values=self.best.values[keep])
         self.pushed = slope_adjoint(self.problem.points, self.candidates, self.slopes)
         self._clear()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 import cvxpy as cp
@@ -13,23 +12,23 @@ from numpy.typing import NDArray
 
 from sdpmetric import psd
 from sdpmetric.distances import margin_adjoint, margins
-from sdpmetric.formulations import CONE, MARGINS, SLACKS, ReducedProgram, all_triplets, list_triplets, named
+from sdpmetric.formulations import ReducedProgram, all_triplets, list_triplets
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.solvers.edited import EditedProgram
 from sdpmetric.solvers.refinement import refined_dual
 
 FloatArray = NDArray[np.float64]
 BackendOptions = Mapping[str, float | int | bool | str]
+Options = dict[str, float | int | bool | str]
 
 # Up to so many triplets all of them are stated at once.
 SMALL = 2000
 # Free triplets to begin with, for each dimension of the cone: the optimal multipliers strictly inside their box are
 # about as many as the dimension of the optimal face, which is less.
 FREE_PER_DIMENSION = 0.5
-# What `to_cvxpy` states by itself.
-STATED = (MARGINS, SLACKS, CONE)
 # Cones up to this dimension are stated whole; larger ones on a face that grows until the full dual slack is PSD.
 WHOLE_CONE = 40
 # Directions of the face beyond the rank of the metric, and the smoothing width that finds the first ones.
@@ -38,7 +37,7 @@ FACE_MARGIN, SLOPE_WIDTH = 22, 0.01
 PATIENCE = 4
 # How a backend takes its time limit, and the settings that its proofs need.
 TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}
-SETTINGS: dict[str, dict[str, float | int | bool | str]] = {
+SETTINGS: dict[str, Options] = {
     "CLARABEL": {"tol_gap_rel": 1e-9, "tol_gap_abs": 1e-9, "tol_feas": 1e-9},
     "SCS": {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iters": 20_000},
 }
@@ -83,9 +82,11 @@ def steps(
         If the backend is not installed or has no semidefinite cone, or an edited program has no solution.
     """
     name = check_backend(backend)
-    options: dict[str, float | int | bool | str] = {**SETTINGS.get(name, {}), **(backend_options or {})}
+    options: Options = {**SETTINGS.get(name, {}), **(backend_options or {})}
     if program is not None:
-        yield _solve_edited(problem, program, name, budget, options)
+        edited = EditedProgram.of(problem, program)
+        budget.spend()
+        yield edited.solve(name, _timed(name, budget, options))
         return
     rank = problem.coordinates.rank
     zero = problem.lift(np.zeros((0, rank)))
@@ -107,7 +108,13 @@ def steps(
         reduced = ReducedProgram.of(problem, free, violated, face)
         budget.spend()
         if not _run(reduced.program, name, budget, options):
-            return
+            if not len(violated):
+                return
+            # Unbounded: a metric far from the optimum took too many triplets for violated.
+            order = np.argsort(1.0 - margins(problem.points @ L.T, violated), kind="stable")
+            freed = order[: max(SMALL, 2 * len(free))]
+            free, violated = _both(free, violated[freed]), violated[np.setdiff1d(order, freed)]
+            continue
         L = psd.factor(reduced.metric)
         components = problem.lift(L)
         raw = reduced.dual
@@ -210,78 +217,19 @@ def _face(problem: LMNNProblem, L: FloatArray, triplets: Triplets, values: Float
     return np.concatenate([own, more[:, sizes > 1e-3]], axis=1)
 
 
-def _run(program: cp.Problem, name: str, budget: Budget, options: dict[str, float | int | bool | str]) -> bool:
-    """Solve a program; whether there is a point to judge."""
+def _timed(name: str, budget: Budget, options: Options) -> Options:
+    """The options, and the time that is left where the backend takes a limit."""
     if name in TIME_LIMITS and np.isfinite(budget.remaining):
-        options = {TIME_LIMITS[name]: max(budget.remaining, 0.1), **options}
+        return {TIME_LIMITS[name]: max(budget.remaining, 0.1), **options}
+    return options
+
+
+def _run(program: cp.Problem, name: str, budget: Budget, options: Options) -> bool:
+    """Solve a program; whether there is a point to judge."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # inaccurate solutions are judged, not announced
-            program.solve(solver=name, **options)
+            program.solve(solver=name, **_timed(name, budget, options))
     except cp.error.SolverError:
         return False
     return all(v.value is not None and np.isfinite(v.value).all() for v in program.variables())
-
-
-def _solve_edited(
-    problem: LMNNProblem,
-    program: cp.Problem,
-    name: str,
-    budget: Budget,
-    options: dict[str, float | int | bool | str],
-) -> Step:
-    """Solve a user's program, and judge its metric on the data."""
-    M = named(program).get("M")
-    d = problem.X.shape[1]
-    if not isinstance(M, cp.Variable) or M.shape != (d, d):
-        raise ValueError(
-            f"program has no variable named 'M' of shape ({d}, {d}); build it from sdpmetric.to_cvxpy(problem)."
-        )
-    budget.spend()
-    own = _solve_canonical(program, name, budget, options)
-    if M.value is None or not np.isfinite(M.value).all():
-        raise ValueError(
-            f"the edited program has no solution that {name} could find (status {program.status}); "
-            "check that its constraints can hold together, or try another backend."
-        )
-    components = psd.factor(np.asarray(M.value))
-    further = max(len(program.constraints) - len(STATED), 0)
-    judged = problem.certify(components)
-    certificate = replace(
-        judged,
-        lower_bound=max(own, judged.lower_bound),
-        program=f"LMNN with {further} further constraint{'' if further == 1 else 's'}",
-        unconstrained_lower_bound=judged.lower_bound,
-    )
-    return Step(components, certificate.objective, certificate.lower_bound, certificate=certificate)
-
-
-def _solve_canonical(
-    program: cp.Problem, name: str, budget: Budget, options: dict[str, float | int | bool | str]
-) -> float:
-    """Solve a program through its cone data, and recompute its dual objective from them.
-
-    The cone program is ``min c'x + x'Px / 2`` over ``b - Ax`` in K. For a multiplier z in the dual cone the dual
-    objective is ``-b'z - x'Px / 2``, less what the dual residual ``Px + A'z + c`` can be worth: its length times that
-    of x. -inf where the backend does not hand out its multipliers.
-    """
-    if name in TIME_LIMITS and np.isfinite(budget.remaining):
-        options = {TIME_LIMITS[name]: max(budget.remaining, 0.1), **options}
-    data, chain, inverse = program.get_problem_data(name)
-    raw = chain.solve_via_data(program, data, solver_opts=options)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            program.unpack_results(raw, chain, inverse)
-    except cp.error.SolverError:
-        return -np.inf
-    x, z = (np.asarray(raw.x), np.asarray(raw.z)) if name == "CLARABEL" else (raw.get("x"), raw.get("y"))
-    if x is None or z is None or program.value is None or not np.isfinite(program.value):
-        return -np.inf
-    Px = data["P"] @ x if data.get("P") is not None else np.zeros(len(x))
-    if data.get("P") is not None and name == "SCS":  # SCS keeps the upper triangle
-        Px = Px + data["P"].T @ x - data["P"].diagonal() * x
-    quadratic = 0.5 * float(x @ Px)
-    offset = float(program.value) - (float(data["c"] @ x) + quadratic)
-    residual = float(np.linalg.norm(Px + data["A"].T @ z + data["c"]))
-    return offset - float(data["b"] @ z) - quadratic - residual * float(np.linalg.norm(x))

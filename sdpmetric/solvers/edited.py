@@ -1,4 +1,4 @@
-"""Programs that a user has added constraints to: solved as they are, judged on the data, bounded from their cone data."""
+"""Programs with constraints of a user's own: solved as they are, judged on the data, bounded from their cone data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sdpmetric.solvers.base import Step
 FloatArray = NDArray[np.float64]
 
 STATED = (MARGINS, SLACKS, CONE)
-# What the program's optimum may be larger than the solution found, where nothing else bounds it; see `EditedProgram.bound`.
+# How much longer than the solution found a minimizer may be, where nothing else bounds it; see `EditedProgram.bound`.
 TRUST = 10.0
 REBUILD = (
     "build it as cvxpy.Problem(p.objective, p.constraints + [...]) from p = sdpmetric.to_cvxpy(problem), and leave "
@@ -110,7 +110,7 @@ class EditedProgram:
         ValueError
             If the backend found no solution.
         """
-        data, chain, inverse = self.program.get_problem_data(backend)
+        data, chain, inverse = self.program.get_problem_data(backend, solver_opts=dict(options))
         self.M.value = None
         raw = chain.solve_via_data(self.program, data, solver_opts=dict(options))
         try:
@@ -122,8 +122,8 @@ class EditedProgram:
             found = False
         if not found:
             raise ValueError(
-                f"{backend} found no solution of program (status {self.program.status}); check that its constraints can "
-                "hold together, give it more time, or try another backend."
+                f"{backend} found no solution of program (status {self.program.status}); check that its constraints "
+                "can hold together, give it more time, or try another backend."
             )
         own = -np.inf
         if backend in ("CLARABEL", "SCS"):
