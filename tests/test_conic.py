@@ -292,7 +292,7 @@ def test_a_program_of_fewer_triplets_bounds_from_below(small):
 
 
 class Dims:
-    zero, nonneg, soc, psd, exp, p3d, pnd = 2, 3, [4, 3], [3, 2], 0, [], []  # noqa: RUF012
+    zero, nonneg, soc, psd, exp, p3d, pnd = 2, 3, [4, 3], [3, 2], 0, [], []
 
 
 @pytest.mark.parametrize("upper", [True, False])
@@ -314,7 +314,7 @@ def test_triangles_are_read_as_cvxpy_stacks_them(rng):
     from cvxpy.utilities.psd_utils import TriangleKind, tri_to_full
 
     class Only(Dims):
-        zero, nonneg, soc, psd = 0, 0, [], [4]  # noqa: RUF012
+        zero, nonneg, soc, psd = 0, 0, [], [4]
 
     for upper, kind in ((True, TriangleKind.UPPER), (False, TriangleKind.LOWER)):
         z = rng.normal(size=10)

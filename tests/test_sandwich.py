@@ -1,4 +1,4 @@
-"""The sandwich: every lower bound is below every objective of the same problem, and each solver proves what it promises."""
+"""The sandwich: every lower bound is below every objective of a problem, and each solver proves what it promises."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROMISES = {"conic": 1e-6, "factored": 1e-3, "subgradient": 1e-2}
 
 
 def random_problem(seed: int) -> sm.LMNNProblem:
-    """Small, asymmetric, of any kind: classes of unequal size, listed triplets with weights, a ridge, integer features."""
+    """Small, asymmetric, of any kind: unequal classes, listed triplets with weights, a ridge, integer features."""
     rng = np.random.default_rng(seed)
     n, d, k = int(rng.integers(8, 41)), int(rng.integers(1, 6)), int(rng.integers(1, 4))
     X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-1, 1, d)
