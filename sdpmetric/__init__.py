@@ -1,11 +1,12 @@
 """Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer."""
 
 from sdpmetric.certificate import Certificate
+from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
-from sdpmetric.solve import Comparison, certify, compare, path, solve, verify
+from sdpmetric.solve import certify, path, solve, verify
 
 __version__ = "0.1.0"
 
