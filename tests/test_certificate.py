@@ -123,6 +123,26 @@ def test_a_feature_with_hardly_any_pull_is_not_lost():
     assert 1.0 < 0.95 * best <= bound
 
 
+def test_examples_far_apart_do_not_blur_what_is_near(rng):
+    """Pairs and multipliers stay within two groups: how far apart the groups are must not enter the bound."""
+    y, group = np.arange(24) % 2, np.arange(24) // 12
+    X = np.round(rng.normal(size=(24, 3)) * 2**20) / 2**20  # adding a power of two is exact
+    graph = sp.csr_array(
+        (y[:, None] == y) & (group[:, None] == group) & (rng.random((24, 24)) < 0.3) & ~np.eye(24, dtype=bool)
+    )
+    targets = [graph[[i]].nonzero()[1] for i in range(24)]
+    rows = np.array([t for t in oracles.all_triplets(targets, y) if group[t[0]] == group[t[2]]])
+    dual = Dual(Triplets.from_array(rows), 0.3 * rng.random(len(rows)))
+    bounds = []
+    for distance in (0.0, 2.0**25):
+        far = X + np.outer(group, [0.0, 0.0, distance])
+        bounds.append(
+            LMNNProblem.from_labels(far, y, push_weight=0.3, target_neighbors=graph).certify(np.eye(3), dual=dual)
+        )
+    assert bounds[0].lower_bound > 1.0
+    assert_same(bounds[1].lower_bound, bounds[0].lower_bound)
+
+
 @given(CASES, st.integers(-6, 6))
 def test_bounds_do_not_depend_on_the_scale_of_the_multipliers(parameters, decade):
     kind, seed, mu, ridge, loss = parameters
