@@ -35,11 +35,15 @@ WHOLE_CONE = 40
 FACE_MARGIN, SLOPE_WIDTH = 22, 0.01
 # Rounds without a better gap before giving up.
 PATIENCE = 4
-# How a backend takes its time limit, and the settings that its proofs need.
+# How a backend takes its time limit.
 TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}
-SETTINGS: dict[str, Options] = {
-    "CLARABEL": {"tol_gap_rel": 1e-9, "tol_gap_abs": 1e-9, "tol_feas": 1e-9},
-    "SCS": {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iters": 20_000},
+# The settings that proofs need, and those to try after them where a program was not solved well enough. Clarabel's
+# own regularization, 1e-8, lets its factorization break down on large cones before their residuals are small.
+CLARABEL: Options = {"tol_gap_rel": 1e-9, "tol_gap_abs": 1e-9, "tol_feas": 1e-9}
+SCS: Options = {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iters": 20_000}
+SETTINGS: dict[str, list[Options]] = {
+    "CLARABEL": [CLARABEL | {"static_regularization_constant": size} for size in (1e-6, 1e-8)],
+    "SCS": [SCS, SCS | {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}],
 }
 
 
@@ -82,15 +86,16 @@ def steps(
         If the backend is not installed or has no semidefinite cone, or an edited program has no solution.
     """
     name = check_backend(backend)
-    options: Options = {**SETTINGS.get(name, {}), **(backend_options or {})}
+    settings = [own | dict(backend_options or {}) for own in SETTINGS.get(name, [{}])]
     if program is not None:
         edited = EditedProgram.of(problem, program)
         budget.spend()
-        yield edited.solve(name, _timed(name, budget, options))
+        yield edited.solve(name, _timed(name, budget, settings[0]))
         return
     rank = problem.coordinates.rank
-    zero = problem.lift(np.zeros((0, rank)))
-    if problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0:
+    idle = problem.push_weight == 0.0 or problem.source.size == 0
+    if idle or rank == 0:
+        zero = np.zeros((0, problem.X.shape[1])) if idle else problem.lift(np.zeros((0, rank)))
         certificate = problem.certify(zero)
         yield Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
         return
@@ -104,16 +109,18 @@ def steps(
     values = problem.push_weight * problem.source.weights_of(guess.triplets) * guess.values
     face = _face(problem, L, guess.triplets, values)
     best_gap, patience = np.inf, PATIENCE
-    while patience > 0:
+    while patience > 0 and settings:
         reduced = ReducedProgram.of(problem, free, violated, face)
         budget.spend()
-        if not _run(reduced.program, name, budget, options):
-            if not len(violated):
-                return
-            # Unbounded: a metric far from the optimum took too many triplets for violated.
+        status = _run(reduced.program, name, budget, settings[0])
+        if "unbounded" in status and len(violated):
+            # A metric far from the optimum took too many triplets for violated.
             order = np.argsort(1.0 - margins(problem.points @ L.T, violated), kind="stable")
             freed = order[: max(SMALL, 2 * len(free))]
             free, violated = _both(free, violated[freed]), violated[np.setdiff1d(order, freed)]
+            continue
+        if reduced.program.value is None or not np.isfinite(reduced.program.value):
+            settings = settings[1:]
             continue
         L = psd.factor(reduced.metric)
         components = problem.lift(L)
@@ -130,7 +137,10 @@ def steps(
         )
         patience = PATIENCE if certificate.relative_gap < 0.8 * best_gap else patience - 1
         best_gap = min(best_gap, certificate.relative_gap)
+        solved = len(free)
         free, violated = _mend(problem, L, free, violated)
+        if len(free) == solved and face.shape[1] == rank:  # no replacement was wrong: only the accuracy is left
+            settings = settings[1:]
         face = _face(problem, L, raw.triplets, raw.values)  # before its repair it points to what the face lacks
 
 
@@ -224,12 +234,12 @@ def _timed(name: str, budget: Budget, options: Options) -> Options:
     return options
 
 
-def _run(program: cp.Problem, name: str, budget: Budget, options: Options) -> bool:
-    """Solve a program; whether there is a point to judge."""
+def _run(program: cp.Problem, name: str, budget: Budget, options: Options) -> str:
+    """Solve a program; CVXPY's word for how it ended."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # inaccurate solutions are judged, not announced
             program.solve(solver=name, **_timed(name, budget, options))
     except cp.error.SolverError:
-        return False
-    return all(v.value is not None and np.isfinite(v.value).all() for v in program.variables())
+        return "solver_error"
+    return str(program.status)
