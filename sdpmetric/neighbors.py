@@ -21,6 +21,8 @@ SearchMethod = Literal["auto", "brute", "ball_tree"]
 
 # Target neighbors whose squared distances agree to this relative precision count as tied.
 TIE_TOLERANCE = 1e-9
+# Up to this dimension a ball tree per class is the faster search (examples/benchmarks/impostor_search.py).
+TREE_DIMENSION = 4
 # Entries of one block of the distance matrix; 16 MiB in float32, so that a block stays in a shared cache.
 BLOCK_ENTRIES = 1 << 22
 
@@ -304,7 +306,7 @@ class LabeledTriplets:
             return
         limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
         if method == "auto":
-            method = "ball_tree" if Z.shape[1] <= 2 else "brute"
+            method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION else "brute"
         # The zero metric embeds into no dimension at all, which trees refuse.
         search = _search_trees if method == "ball_tree" and Z.shape[1] > 0 else _search_blocks
         for rows, indptr, impostors in search(Z, self.labels, strata, anchors, limits):
