@@ -14,7 +14,7 @@ from sdpmetric import validation
 from sdpmetric.certificate import Certificate, relative_gap
 from sdpmetric.printer import Printer
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solution import Dual, Solution, TraceRow
+from sdpmetric.solution import Dual, Solution, Status, TraceRow
 from sdpmetric.solvers import base, conic, factored, subgradient
 
 Callback = base.Callback
@@ -129,9 +129,12 @@ def solve(
     if name == "conic" and options.get("start") is None and options.get("program") is None:
         # Only the index sets of this start are used, so that the exact layer stays an independent witness.
         cheap = base.Budget(None if max_time is None else 0.3 * max_time)
-        options["start"] = base.run(
+        began = base.run(
             problem, factored.steps(problem, cheap, START_TOLERANCE), cheap, solver="factored", tol=START_TOLERANCE
-        ).components
+        )
+        if began.status is Status.INTERRUPTED:
+            return began
+        options["start"] = began.components
     watch = _with_printer(callback) if verbose else callback
     if n_components is not None:
         _check_rank(problem, name, n_components)

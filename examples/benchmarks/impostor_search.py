@@ -1,6 +1,6 @@
 """Seconds of the two exact impostor searches against the dimension, for the choice that `search="auto"` makes.
 
-    python examples/benchmarks/impostor_search.py
+python examples/benchmarks/impostor_search.py
 """
 
 from __future__ import annotations

@@ -141,7 +141,10 @@ class ActiveSet:
         slopes *= mu
         change = slopes - self.slopes
         self.slopes = slopes
-        self.pushed += self._sum(np.flatnonzero(change.any(axis=1)), change)
+        if search:  # afresh, now and then, lest rounding add up
+            self.pushed = slope_adjoint(self.problem.points, self.candidates, slopes)
+        else:
+            self.pushed += self._sum(np.flatnonzero(change.any(axis=1)), change)
         return mu * self.sums.loss
 
     def _sum(self, pairs: NDArray[np.int64], values: FloatArray) -> FloatArray:
@@ -205,14 +208,13 @@ class ActiveSet:
         self._pushed_sum += weight * self.pushed
 
     def restart(self) -> None:
-        """Forget the averages, and the pairs that were not active since they began; sum the gradient afresh."""
+        """Forget the averages, and the pairs that were not active since they began."""
         keep = np.asarray(self._slope_sums.any(axis=1))
         if self.best is not None:
             keep |= self.best.values.any(axis=1)
         self._replace(self.candidates.select(keep), self.slopes[keep])
         if self.best is not None:
             self.best = replace(self.best, candidates=self.candidates, values=self.best.values[keep])
-        self.pushed = slope_adjoint(self.problem.points, self.candidates, self.slopes)
         self._clear()
 
     def averaged(self) -> Multipliers:
@@ -228,8 +230,10 @@ class ActiveSet:
         """
         averaged = self.averaged()
         for candidate in (averaged, self._multipliers(self.slopes, self.pushed)):
-            if self.best is None:
+            if self.best is None or self.best.total == 0:
                 self.best = candidate
+            if candidate.total == 0:
+                continue
             share = self.best.share_of(candidate)
             mixed = self._multipliers(
                 (1 - share) * self.best.values + share * candidate.values,

@@ -30,7 +30,7 @@ SMALL = 2000
 # about as many as the dimension of the optimal face, which is less.
 FREE_PER_DIMENSION = 0.5
 # Cones up to this dimension are stated whole; larger ones on a face that grows until the full dual slack is PSD.
-WHOLE_CONE = 40
+WHOLE_CONE = 64
 # Directions of the face beyond the rank of the metric, and the smoothing width that finds the first ones.
 FACE_MARGIN, SLOPE_WIDTH = 22, 0.01
 # Rounds without a better gap before giving up.
