@@ -185,6 +185,17 @@ def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, 
     assert "factored" not in result.stdout
 
 
+def test_an_interrupted_start_of_the_conic_solver_ends_it_too(run, monkeypatch):
+    def interrupted(problem, budget, tol, **options):
+        yield Step(np.eye(4), problem.objective(np.eye(4)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sdpmetric.solvers.factored.steps", interrupted)
+    result = run("solve", "iris", "--solver", "conic")
+    assert result.exit_code == 1
+    assert "conic: interrupted" in result.stdout
+
+
 def test_progress_goes_to_standard_error_only(run):
     result = run("solve", "iris")
     assert "iris: factored" in result.stderr
