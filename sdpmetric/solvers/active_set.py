@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -104,21 +105,21 @@ class ActiveSet:
         ``sum_t slope_t B_t`` in the whitened coordinates, kept up to date by what changes (Eq. 19).
     sums : HingeSums
         At the current metric.
-    best : Multipliers or None
+    best : Multipliers
         The best dual candidate so far.
     """
 
-    slopes: FloatArray
-    best: Multipliers | None = None
-    _rows: NDArray[np.int64]
-    _slope_sums: FloatArray
-
     def __init__(self, problem: LMNNProblem) -> None:
         self.problem = problem
-        self._replace(no_candidates(), np.zeros((0, 1)))
-        self.pushed: FloatArray = np.zeros((problem.coordinates.rank,) * 2)
+        nothing, none = np.zeros((problem.coordinates.rank,) * 2), np.zeros((0, 1))
+        self.candidates, self._rows = no_candidates(), np.zeros(0, dtype=np.int64)
+        self.slopes: FloatArray = none
+        self.pushed: FloatArray = nothing
         self.sums = HingeSums(0.0, 0.0, 0.0, 0)
-        self._clear()
+        self.best = self._multipliers(none, nothing)
+        self._weight = 0.0
+        self._slope_sums: FloatArray = none
+        self._pushed_sum: FloatArray = nothing
 
     def evaluate(self, Z: FloatArray, *, search: bool = False) -> float:
         """Update slopes and gradient for the embedded points Z.
@@ -144,7 +145,8 @@ class ActiveSet:
         if search:  # afresh, now and then, lest rounding add up
             self.pushed = slope_adjoint(self.problem.points, self.candidates, slopes)
         else:
-            self.pushed += self._sum(np.flatnonzero(change.any(axis=1)), change)
+            # A new array: multipliers that were kept hold on to the old one.
+        self.pushed = self.pushed + self._sum(np.flatnonzero(change.any(axis=1)), change)
         return mu * self.sums.loss
 
     def _sum(self, pairs: NDArray[np.int64], values: FloatArray) -> FloatArray:
@@ -166,38 +168,27 @@ class ActiveSet:
 
     def _add(self, found: Candidates) -> None:
         """Merge newly found candidates into the set."""
-        old = self.candidates
-        if not len(old.anchors):
-            self._replace(found, np.zeros((len(found.impostors), found.targets.shape[1])))
-            self._clear()
-            return
-        # Every search lists the same rows, so that row and impostor name a pair.
+        old, n = self.candidates, len(self.problem.points)
+        # Every search lists the same rows, so that row and impostor name a pair; of equals the first, old one stays.
+        rows = np.concatenate([self._rows, found.rows])
         impostors = np.concatenate([old.impostors, found.impostors])
-        keys = np.concatenate([self._rows, found.rows]) * len(self.problem.points) + impostors
-        _, first = np.unique(keys, return_index=True)
-        rows = np.concatenate([self._rows, found.rows])[first]
-        indptr = np.searchsorted(rows, np.arange(len(found.anchors) + 1))
-        weights = None
+        _, first = np.unique(rows * n + impostors, return_index=True)
+        weights = found.weights
         if old.weights is not None and found.weights is not None:
             weights = np.concatenate([old.weights, found.weights])[first]
+        indptr = np.searchsorted(rows[first], np.arange(len(found.anchors) + 1))
         news = np.zeros((len(found.impostors), found.targets.shape[1]))
-        self._slope_sums = np.concatenate([self._slope_sums, news])[first]
-        best = None if self.best is None else np.concatenate([self.best.values, news])[first]
-        self._replace(
-            Candidates(found.anchors, found.targets, indptr, impostors[first], weights),
-            np.concatenate([self.slopes, news])[first],
-        )
-        if self.best is not None and best is not None:
-            self.best = replace(self.best, candidates=self.candidates, values=best)
 
-    def _replace(self, candidates: Candidates, slopes: FloatArray) -> None:
-        self.candidates, self.slopes = candidates, slopes
-        self._rows = candidates.rows
+        def merged(values: FloatArray) -> FloatArray:
+            return np.concatenate([values, news])[first] if len(values) else news
 
-    def _clear(self) -> None:
-        self._weight = 0.0
-        self._slope_sums = np.zeros_like(self.slopes)
-        self._pushed_sum = np.zeros_like(self.pushed)
+        self._hold(Candidates(found.anchors, found.targets, indptr, impostors[first], weights), merged)
+
+    def _hold(self, candidates: Candidates, carried: Callable[[FloatArray], FloatArray]) -> None:
+        """Change the candidates, and carry over what is known of each triplet."""
+        self.candidates, self._rows = candidates, candidates.rows
+        self.slopes, self._slope_sums = carried(self.slopes), carried(self._slope_sums)
+        self.best = replace(self.best, candidates=candidates, values=carried(self.best.values))
 
     def average(self, weight: float) -> None:
         """Count the slopes at the current metric with a weight in the averages."""
@@ -208,39 +199,28 @@ class ActiveSet:
         self._pushed_sum += weight * self.pushed
 
     def restart(self) -> None:
-        """Forget the averages, and the pairs that were not active since they began."""
-        keep = np.asarray(self._slope_sums.any(axis=1))
-        if self.best is not None:
-            keep |= self.best.values.any(axis=1)
-        self._replace(self.candidates.select(keep), self.slopes[keep])
-        if self.best is not None:
-            self.best = replace(self.best, candidates=self.candidates, values=self.best.values[keep])
-        self._clear()
-
-    def averaged(self) -> Multipliers:
-        """The averaged slopes."""
-        return self._multipliers(self._slope_sums / self._weight, self._pushed_sum / self._weight)
+        """Forget the averages, and the pairs that neither they nor the best multipliers use."""
+        keep = np.asarray((self._slope_sums + self.best.values).any(axis=1))
+        self._hold(self.candidates.select(keep), lambda values: values[keep])
+        self._weight = 0.0
+        self._slope_sums, self._pushed_sum = np.zeros_like(self.slopes), np.zeros_like(self.pushed)
 
     def improve(self) -> Multipliers:
-        """Move the best multipliers towards the averaged slopes, and towards the slopes at the current metric.
-
-        Returns
-        -------
-        averaged : Multipliers
-        """
-        averaged = self.averaged()
+        """Move the best multipliers towards the averaged slopes, and towards the slopes at the current metric."""
+        averaged = self._multipliers(self._slope_sums / self._weight, self._pushed_sum / self._weight)
+        best = self.best
         for candidate in (averaged, self._multipliers(self.slopes, self.pushed)):
-            if self.best is None or self.best.total == 0:
-                self.best = candidate
-            if candidate.total == 0:
-                continue
-            share = self.best.share_of(candidate)
-            mixed = self._multipliers(
-                (1 - share) * self.best.values + share * candidate.values,
-                (1 - share) * self.best.pushed + share * candidate.pushed,
-            )
-            self.best = max(self.best, candidate, mixed, key=lambda multipliers: multipliers.bound)
-        return averaged
+            if best.total == 0:
+                best = candidate
+            elif candidate.total > 0:
+                share = best.share_of(candidate)
+                mixed = self._multipliers(
+                    (1 - share) * best.values + share * candidate.values,
+                    (1 - share) * best.pushed + share * candidate.pushed,
+                )
+                best = max(best, candidate, mixed, key=lambda multipliers: multipliers.bound)
+        self.best = best
+        return best
 
     def _multipliers(self, values: FloatArray, pushed: FloatArray) -> Multipliers:
         C, mu = self.candidates, self.problem.push_weight

@@ -158,7 +158,7 @@ class _Stage:
 
     def _begin(self) -> None:
         self._first = self._objective - self.bound
-        self._own, self._stale, self._useful = -math.inf, 0, False
+        self._stale, self._useful = 0, False
 
     def restart(self) -> None:
         """Judge the next average by itself; after one that was of no use, wait longer."""
@@ -167,12 +167,11 @@ class _Stage:
 
     def watch(self, active: ActiveSet, objective: float) -> None:
         """Take note of an exhaustive search."""
-        own = active.improve().bound
-        best = active.best
-        if best is not None and best.bound > self.bound:
-            self.bound, self.dual, self._useful = best.bound, best.dual, True
-        self._stale = 0 if own > self._own else self._stale + 1
-        self._own = max(self._own, own)
+        best = active.improve()
+        self._stale += 1
+        if best.bound > self.bound:
+            self.bound, self.dual = best.bound, best.dual
+            self._stale, self._useful = 0, True
         self._objective = min(self._objective, objective)
         gap = self._objective - self.bound
         if math.isinf(self._first):
