@@ -242,24 +242,40 @@ def test_a_cone_without_a_bound_of_its_own_keeps_the_free_one():
     assert solution.lower_bound == solution.certificate.unconstrained_lower_bound
 
 
+@pytest.mark.parametrize("kind", ["plain", "constant"])
 @pytest.mark.parametrize("error", [1e-2, 1.0])
-def test_wrong_multipliers_prove_less_never_more(error, rng):
+def test_wrong_multipliers_prove_less_never_more(kind, error, rng):
     """The bound of an edited program holds for any multipliers: it is recomputed, not believed."""
     from sdpmetric.solvers.edited import EditedProgram
 
-    instance = make_instance("plain", 1, mu=0.4)
+    instance = make_instance(kind, 1, mu=0.4)
     expected = linear_program(instance)
     program = to_cvxpy(instance.problem)
-    program = cp.Problem(program.objective, program.constraints + off_diagonal(named(program)["M"]))
+    M = named(program)["M"]
+    held = [M[1, 1] == 2] if kind == "constant" else []  # costs nothing there
+    # The second constraint holds with room to spare; a multiplier of the wrong sign there would look like a gain.
+    program = cp.Problem(program.objective, [*program.constraints, *off_diagonal(M), *held, cp.trace(M) <= 1e3])
     edit = EditedProgram.of(instance.problem, program)
     data, chain, inverse = program.get_problem_data("CLARABEL", solver_opts={})
     raw = chain.solve_via_data(program, data, solver_opts={})
     program.unpack_results(raw, chain, inverse)
     x, z = np.array(raw.x), np.array(raw.z)
     assert edit.bound(data, x, z, upper=True) == pytest.approx(expected, rel=1e-6)
+    for index in range(len(z)):
+        wrong = z.copy()
+        wrong[index] -= 1e-3
+        assert edit.bound(data, x, wrong, upper=True) <= expected + rounding(expected)
     for _ in range(20):
         wrong = z + error * rng.normal(size=len(z)) * (1 + np.abs(z))
         assert edit.bound(data, x + error * rng.normal(size=len(x)), wrong, upper=True) <= expected
+
+
+def test_violated_constraints_are_owned_up_to(small):
+    loose = {"max_iters": 100}
+    solution = edited(small.problem, off_diagonal, backend="SCS", backend_options=loose)
+    off = np.abs(solution.metric - np.diag(np.diag(solution.metric))).max()
+    assert off > 1e-6
+    assert solution.certificate.primal_residual >= 0.99 * off
 
 
 def test_constraints_that_cannot_hold_are_reported(small):
@@ -310,6 +326,7 @@ def test_multipliers_are_projected_onto_the_dual_cone(upper, rng):
         p = into_dual_cone(z, Dims, upper=upper)
         assert np.allclose(into_dual_cone(p, Dims, upper=upper), p, atol=1e-9)
         assert (p[:2] == z[:2]).all()
+        assert p[2:5].min() >= 0
         assert abs(p[2:] @ (p - z)[2:]) <= 1e-9 * (z @ z)
         for other in rng.normal(size=(5, size)):
             inside = into_dual_cone(other, Dims, upper=upper)

@@ -146,7 +146,7 @@ class ActiveSet:
             self.pushed = slope_adjoint(self.problem.points, self.candidates, slopes)
         else:
             # A new array: multipliers that were kept hold on to the old one.
-        self.pushed = self.pushed + self._sum(np.flatnonzero(change.any(axis=1)), change)
+            self.pushed = self.pushed + self._sum(np.flatnonzero(change.any(axis=1)), change)
         return mu * self.sums.loss
 
     def _sum(self, pairs: NDArray[np.int64], values: FloatArray) -> FloatArray:
