@@ -195,8 +195,8 @@ class ActiveSet:
         if self._weight == 0 and weight == 0:
             weight = 1.0  # whatever the step rule thinks of it, one set of slopes is an average
         self._weight += weight
-        self._slope_sums += weight * self.slopes
-        self._pushed_sum += weight * self.pushed
+        self._slope_sums = self._slope_sums + weight * self.slopes
+        self._pushed_sum = self._pushed_sum + weight * self.pushed
 
     def restart(self) -> None:
         """Forget the averages, and the pairs that neither they nor the best multipliers use."""
