@@ -23,6 +23,33 @@ CHUNK = 32
 SMALL_WORK = 500_000
 
 
+@nb.njit(cache=True, fastmath=FAST)
+def _scan_row(
+    distances: NDArray[np.floating],
+    limit: float,
+    label: int,
+    stratum: int,
+    labels: IndexArray,
+    strata: IndexArray,
+    start: int,
+    out: IndexArray | None,
+) -> int:
+    """Count the columns that `count_within` speaks of, and write them from `start` on where there is an `out`."""
+    n, p = len(distances), start
+    for first in range(0, n, CHUNK):
+        last = min(first + CHUNK, n)
+        near = 0
+        for j in range(first, last):
+            near += distances[j] <= limit
+        if near > 0:
+            for j in range(first, last):
+                if distances[j] <= limit and labels[j] != label and strata[j] == stratum:
+                    if out is not None:
+                        out[p] = j
+                    p += 1
+    return p - start
+
+
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
 def count_within(
     D: NDArray[np.floating],
@@ -33,19 +60,14 @@ def count_within(
     counts: NDArray[np.int64],
 ) -> None:
     """Count, per row of D, the columns at or below the row's limit with another label and the same stratum."""
-    n = D.shape[1]
-    for r in nb.prange(D.shape[0]):
-        limit, label, stratum, found = limits[r], labels[rows[r]], strata[rows[r]], 0
-        for first in range(0, n, CHUNK):
-            last = min(first + CHUNK, n)
-            near = 0
-            for j in range(first, last):
-                near += D[r, j] <= limit
-            if near > 0:
-                for j in range(first, last):
-                    if D[r, j] <= limit and labels[j] != label and strata[j] == stratum:
-                        found += 1
-        counts[r] = found
+    if D.size <= SMALL_WORK:
+        for r in range(D.shape[0]):
+            i = rows[r]
+            counts[r] = _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, 0, None)
+    else:
+        for r in nb.prange(D.shape[0]):
+            i = rows[r]
+            counts[r] = _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, 0, None)
 
 
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
@@ -59,19 +81,14 @@ def list_within(
     out: IndexArray,
 ) -> None:
     """Write, per row of D, the columns that `count_within` counts, in increasing order."""
-    n = D.shape[1]
-    for r in nb.prange(D.shape[0]):
-        limit, label, stratum, p = limits[r], labels[rows[r]], strata[rows[r]], starts[r]
-        for first in range(0, n, CHUNK):
-            last = min(first + CHUNK, n)
-            near = 0
-            for j in range(first, last):
-                near += D[r, j] <= limit
-            if near > 0:
-                for j in range(first, last):
-                    if D[r, j] <= limit and labels[j] != label and strata[j] == stratum:
-                        out[p] = j
-                        p += 1
+    if D.size <= SMALL_WORK:
+        for r in range(D.shape[0]):
+            i = rows[r]
+            _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, starts[r], out)
+    else:
+        for r in nb.prange(D.shape[0]):
+            i = rows[r]
+            _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, starts[r], out)
 
 
 @nb.njit(cache=True, fastmath=FAST, inline="always")
