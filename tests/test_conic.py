@@ -270,6 +270,16 @@ def test_wrong_multipliers_prove_less_never_more(kind, error, rng):
         assert edit.bound(data, x + error * rng.normal(size=len(x)), wrong, upper=True) <= expected
 
 
+def test_single_precision_keeps_the_name_of_the_program():
+    """Components are rounded after the solve and judged again; the bound must not pass for one of LMNN itself."""
+    problem = make_instance("float32", 1, mu=0.4).problem
+    solution = edited(problem, off_diagonal, tol=1e-5)
+    assert solution.components.dtype == np.float32
+    assert solution.certificate.program == "LMNN with 1 further constraint"
+    assert solution.certificate.unconstrained_lower_bound <= solve(problem, tol=1e-5).objective
+    assert solution.lower_bound > solution.certificate.unconstrained_lower_bound
+
+
 def test_violated_constraints_are_owned_up_to(small):
     loose = {"tol_feas": 1e-1, "tol_gap_abs": 1e-1, "tol_gap_rel": 1e-1}
     kept = []

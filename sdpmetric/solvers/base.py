@@ -195,4 +195,11 @@ def judge(
     for step in (best, bound):  # a bound that the problem proved at another point holds for this one too
         if step.certificate is not None and step.certificate.lower_bound > certificate.lower_bound:
             certificate = replace(certificate, lower_bound=step.certificate.lower_bound)
+    if best.certificate is not None:  # whose lower bound that is
+        certificate = replace(
+            certificate,
+            primal_residual=max(certificate.primal_residual, best.certificate.primal_residual),
+            program=best.certificate.program,
+            unconstrained_lower_bound=best.certificate.unconstrained_lower_bound,
+        )
     return components, certificate, dual
