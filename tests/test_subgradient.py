@@ -110,6 +110,36 @@ def test_squared_hinge_has_a_valid_bound() -> None:
     assert exact.lower_bound <= solution.objective + rounding(solution.objective)
 
 
+def test_the_iteration_limit_is_kept_and_the_best_point_so_far_returned() -> None:
+    problem = standardised("wine", 0.3)
+    solution = sm.solve(problem, solver="subgradient", tol=1e-3, max_iter=47)
+    assert solution.status is sm.Status.USER_LIMIT
+    assert solution.n_iter == 47
+    reported = solution.trace["objective"]
+    assert solution.objective == pytest.approx(reported[np.isfinite(reported)].min(), rel=1e-9)
+    assert 0.5 * KNOWN["wine", 0.3] < solution.lower_bound <= KNOWN["wine", 0.3]
+
+
+def test_a_start_is_kept_and_only_rescaled() -> None:
+    """One iteration evaluates the start: a good metric costs what it costs, and a tenth of it is scaled back."""
+    problem = standardised("iris", 0.3)
+    L = sm.solve(problem, solver="subgradient", tol=1e-3).components
+    for factor, allowed in ((1.0, 1e-9), (0.1, 1e-2)):
+        first = sm.solve(problem, solver="subgradient", start=factor * L, max_iter=1)
+        assert first.objective == pytest.approx(problem.objective(L), rel=allowed)
+    turned = sm.solve(problem, solver="subgradient", start=np.zeros((1, 4)), tol=1e-3)
+    assert turned.status is sm.Status.OPTIMAL
+
+
+def test_single_precision_data_are_proven_as_returned() -> None:
+    X, y = load_wine(return_X_y=True)
+    problem = sm.LMNNProblem.from_labels(StandardScaler().fit_transform(X).astype(np.float32), y, 3, 0.3)
+    solution = sm.solve(problem, solver="subgradient", tol=1e-3)
+    assert solution.components.dtype == np.float32
+    assert solution.status is sm.Status.OPTIMAL
+    assert solution.objective == problem.objective(solution.components)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [({"step": "newton"}, "step must be 'polyak' or 'paper'"), ({"check_every": 0}, "check_every must be a positive")],

@@ -94,6 +94,8 @@ def _iterate(
         yield base.Step(np.zeros((0, problem.X.shape[1])), 0.0, 0.0, _nothing)
         return
     L = np.eye(rank) if given is None else given @ np.linalg.pinv(problem.coordinates.range).T
+    if not L.any():  # every triplet is active at the zero metric, and no multiple of it is another
+        L = np.eye(rank)
     yield base.Step(problem.lift(L))
     L = _rescaled(problem, L, budget, keep=given is not None)
     M = L.T @ L
