@@ -41,7 +41,8 @@ def check_sandwich(problem: sm.LMNNProblem, promises: dict[str, float] = PROMISE
             assert below.lower_bound <= above.objective + rounding(above.objective), sm.compare(below, above)
 
 
-@pytest.mark.parametrize("seed", range(50))
+# Seeds 57 and 318 once ended early: a kept dual candidate shared a matrix that moved with the metric.
+@pytest.mark.parametrize("seed", [*range(50), 57, 318])
 def test_sandwich(seed: int) -> None:
     check_sandwich(random_problem(seed))
 
