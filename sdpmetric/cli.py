@@ -79,11 +79,11 @@ def demo(
         problem = _state(name, pca=DEMO_COMPONENTS if name == "digits" else None)
         out.print(f"[bold]{name}[/bold]: {problem.describe()}")
         _run(problem, f"{name}: compiling, on the first run only", "factored", _Limits())  # not to be timed as solving
-        comparison = _run_all(problem, name, SOLVERS, _Limits())
+        comparison = _run_all(problem, name, SOLVERS[LMNNProblem], _Limits())
         out.print(comparison, "")
         proven = proven and _proves(comparison)
     if proven:
-        asked = ", ".join(f"{solver} {entry.tol:.0e}" for solver, entry in SOLVERS.items())
+        asked = ", ".join(f"{solver} {entry.tol:.0e}" for solver, entry in SOLVERS[LMNNProblem].items())
         out.print(
             f"Proven on {', '.join(chosen)} in {time.perf_counter() - began:.0f} s: every solver is within the "
             f"relative gap asked of it ({asked}), and no lower bound exceeds any objective."
@@ -103,7 +103,7 @@ def solve(
     loss: LossName = "hinge",
     standardize: Standardize = None,
     pca: Pca = None,
-    solver: Annotated[str, typer.Option(help=f"auto, {', '.join(SOLVERS)}.")] = "auto",
+    solver: Annotated[str, typer.Option(help=f"auto, {', '.join(SOLVERS[LMNNProblem])}.")] = "auto",
     tol: Tolerance = None,
     max_time: MaxTime = None,
     max_iter: MaxIter = None,
@@ -112,7 +112,7 @@ def solve(
 ) -> None:
     """Learn a metric from labelled data and prove how far from optimal it can be."""
     with _input_errors():
-        _check_names("solver", [solver], ("auto", *SOLVERS))
+        _check_names("solver", [solver], ("auto", *SOLVERS[LMNNProblem]))
         limits = _Limits(tol, max_time, max_iter, seed)
         if output is not None and not output.parent.is_dir():
             raise ValueError(f"there is no folder {output.parent} to save {output.name} in.")
@@ -125,7 +125,7 @@ def solve(
         f"{name}: {solution.status} after {solution.seconds:.2f} s; "
         f"metric of rank {len(solution.components)}, {solution.certificate.n_active:,} active triplets."
     )
-    out.print(_sentence(solution.certificate, SOLVERS[name].tol if tol is None else tol))
+    out.print(_sentence(solution.certificate, SOLVERS[LMNNProblem][name].tol if tol is None else tol))
     if not solution.status.ok:
         out.print(solution.status.advice)
     if output is not None:
@@ -145,7 +145,7 @@ def compare(
     loss: LossName = "hinge",
     standardize: Standardize = None,
     pca: Pca = None,
-    solvers: Annotated[str, typer.Option(help="Solvers, separated by commas.")] = ",".join(SOLVERS),
+    solvers: Annotated[str, typer.Option(help="Solvers, separated by commas.")] = ",".join(SOLVERS[LMNNProblem]),
     tol: Tolerance = None,
     max_time: MaxTime = None,
     max_iter: MaxIter = None,
@@ -154,7 +154,7 @@ def compare(
     """Solve with several solvers and set what each of them proves side by side."""
     names = [name.strip() for name in solvers.split(",")]
     with _input_errors():
-        _check_names("solver", names, tuple(SOLVERS))
+        _check_names("solver", names, tuple(SOLVERS[LMNNProblem]))
         limits = _Limits(tol, max_time, max_iter, seed)
         problem = _state(data, label, n_neighbors, push_weight, ridge, loss, standardize, pca)
     out = _out()

@@ -76,6 +76,10 @@ class Dual:
         return len(self.values)
 
 
+# Multipliers of triplets, or one for each constraint of a problem that lists its constraints itself.
+Multipliers = Dual | FloatArray
+
+
 @dataclass(frozen=True)
 class TraceRow:
     """One line of a trace; what a solver does not know is NaN.
@@ -133,15 +137,16 @@ class Solution:
 
     Attributes
     ----------
-    components : (r, d) array
-        Factor L of the metric ``M = L.T @ L``; ``X @ L.T`` embeds the data. In the data's dtype.
+    components : (r, d) array, or (c, r, d) for c metrics
+        Factor L of the metric ``M = L.T @ L``; ``X @ L.T`` embeds the data. In the data's dtype. Factors of several
+        metrics are padded with rows of zeros.
     certificate : Certificate
         Made by the problem for exactly these components.
     status : Status
     solver : str
         Name of the solver.
-    dual : Dual or None
-        The multipliers behind the lower bound.
+    dual : Dual, (p,) array or None
+        The multipliers behind the lower bound: of triplets, or of the constraints in the problem's order.
     trace : Trace
     n_iter : int
     seconds : float
@@ -156,7 +161,7 @@ class Solution:
     certificate: Certificate
     status: Status
     solver: str
-    dual: Dual | None = None
+    dual: Multipliers | None = None
     trace: Trace = field(default_factory=Trace)
     n_iter: int = 0
     seconds: float = 0.0
@@ -165,13 +170,23 @@ class Solution:
 
     @property
     def metric(self) -> NDArray[np.floating]:
-        """The metric ``M = L.T @ L``, (d, d), PSD."""
+        """The metric ``M = L.T @ L``, (d, d), PSD.
+
+        Raises
+        ------
+        ValueError
+            If there are several.
+        """
+        if self.components.ndim > 2:
+            raise ValueError(f"this solution has {len(self.components)} metrics; take one of solution.metrics.")
         return self.components.T @ self.components
 
     @property
     def metrics(self) -> NDArray[np.floating]:
         """All metrics, (c, d, d)."""
-        return self.metric[None]
+        L = self.components if self.components.ndim > 2 else self.components[None]
+        metrics: NDArray[np.floating] = np.swapaxes(L, 1, 2) @ L
+        return metrics
 
     @property
     def objective(self) -> float:
@@ -213,8 +228,10 @@ class Solution:
             "fingerprint": None if self.problem is None else self.problem.fingerprint(),
         }
         arrays = {"components": self.components, "about": np.array(json.dumps(about))}
-        if self.dual is not None:
+        if isinstance(self.dual, Dual):
             arrays |= {"dual_triplets": self.dual.triplets.to_array(), "dual_values": self.dual.values}
+        elif self.dual is not None:
+            arrays |= {"dual_values": self.dual}
         arrays |= {f"trace_{f.name}": self.trace[f.name] for f in fields(TraceRow)}
         with Path(path).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -255,9 +272,11 @@ class Solution:
                     f"{path} is the solution of another problem: data or parameters differ; "
                     "pass the one it was saved with."
                 )
-            dual = None
-            if "dual_values" in file:
+            dual: Multipliers | None = None
+            if "dual_triplets" in file:
                 dual = Dual(Triplets.from_array(file["dual_triplets"]), file["dual_values"])
+            elif "dual_values" in file:
+                dual = file["dual_values"]
             columns = [file[f"trace_{f.name}"] for f in fields(TraceRow)]
             rows = [
                 TraceRow(int(iteration), float(seconds), float(objective), float(bound), float(step), int(n_active))

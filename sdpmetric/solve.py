@@ -14,7 +14,7 @@ from sdpmetric import validation
 from sdpmetric.certificate import Certificate, relative_gap
 from sdpmetric.printer import Printer
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solution import Dual, Solution, Status, TraceRow
+from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
 from sdpmetric.solvers import base, conic, factored, subgradient
 
 Callback = base.Callback
@@ -49,15 +49,36 @@ class Solver:
     options: frozenset[str]
 
 
-SOLVERS: dict[str, Solver] = {
-    "factored": Solver(factored.steps, 1e-3, frozenset({"start", "random_state"})),
-    "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"start", "step", "check_every"})),
-    "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options"})),
+# For each kind of problem its solvers by name; the first one is "auto".
+SOLVERS: dict[type, dict[str, Solver]] = {
+    LMNNProblem: {
+        "factored": Solver(factored.steps, 1e-3, frozenset({"start", "random_state"})),
+        "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"start", "step", "check_every"})),
+        "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options"})),
+    },
 }
 
 
+def solvers_of(problem: Problem) -> dict[str, Solver]:
+    """The solvers that accept a problem, by name; the first one is "auto".
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Raises
+    ------
+    TypeError
+        If nothing solves problems of this kind.
+    """
+    if type(problem) not in SOLVERS:
+        kinds = ", ".join(kind.__name__ for kind in SOLVERS)
+        raise TypeError(f"there is no solver for {type(problem).__name__}; problems are one of {kinds}.")
+    return SOLVERS[type(problem)]
+
+
 def solve(
-    problem: LMNNProblem,
+    problem: base.CertifiableProblem,
     solver: str = "auto",
     *,
     tol: float | None = None,
@@ -73,13 +94,13 @@ def solve(
 
     Parameters
     ----------
-    problem : LMNNProblem
-    solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
-        "auto" is the factored solver: L-BFGS on a smoothed hinge in the factor, with a proof. "subgradient" is
-        Algorithm 1 of Weinberger and Saul (2009) with Polyak steps and an ergodic dual. "conic" is the exact
-        semidefinite program in CVXPY, by constraint generation.
+    problem : LMNNProblem or another statement of this package
+    solver : str, default "auto"
+        By name; `SOLVERS` lists those of every statement, "auto" is the first. For LMNN: "factored", L-BFGS on a
+        smoothed hinge in the factor, with a proof; "subgradient", Algorithm 1 of Weinberger and Saul (2009) with Polyak
+        steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by constraint generation.
     tol : float, optional
-        Relative gap to prove; default 1e-3, and 1e-6 for "conic".
+        Relative gap to prove; default 1e-6 for "conic", and 1e-3 for most of the others.
     max_iter : int, optional
         Evaluations of objective and gradient at most; default no limit.
     max_time : float, optional
@@ -94,8 +115,8 @@ def solve(
         Bound on the rank of the metric (LMNN-R of Weinberger and Saul 2009, section 5.4); "factored" only. The full
         problem is solved first, and its lower bound makes the certificate's relaxation gap.
     **options
-        Options of the solver: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"`` and
-        ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program) and
+        Options of the solver. For LMNN: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"``
+        and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program) and
         ``backend_options=`` for "conic".
 
     Returns
@@ -110,10 +131,11 @@ def solve(
     TypeError
         If the solver does not take an option.
     """
-    name = "factored" if solver == "auto" else solver
-    if name not in SOLVERS:
-        raise ValueError(f"unknown solver {solver!r}; choose one of 'auto', {', '.join(map(repr, SOLVERS))}.")
-    entry = SOLVERS[name]
+    entries = solvers_of(problem)
+    name = next(iter(entries)) if solver == "auto" else solver
+    if name not in entries:
+        raise ValueError(f"unknown solver {solver!r}; choose one of 'auto', {', '.join(map(repr, entries))}.")
+    entry = entries[name]
     if random_state is not None and "random_state" in entry.options:
         options["random_state"] = random_state
     foreign = set(options) - entry.options
@@ -126,7 +148,12 @@ def solve(
         options["start"], _ = validation.check_point(np.asarray(options["start"]), None, problem.X.shape[1])
     tol = entry.tol if tol is None else tol
     budget = base.Budget(max_time, max_iter)
-    if name == "conic" and options.get("start") is None and options.get("program") is None:
+    if (
+        isinstance(problem, LMNNProblem)
+        and name == "conic"
+        and options.get("start") is None
+        and options.get("program") is None
+    ):
         # Only the index sets of this start are used, so that the exact layer stays an independent witness.
         cheap = base.Budget(None if max_time is None else 0.3 * max_time)
         began = base.run(
@@ -137,19 +164,21 @@ def solve(
         options["start"] = began.components
     watch = _with_printer(callback) if verbose else callback
     if n_components is not None:
-        _check_rank(problem, name, n_components)
+        full = _check_rank(problem, name, n_components)
     solution = base.run(
         problem, entry.steps(problem, budget, tol, **options), budget, solver=name, tol=tol, callback=watch
     )
     if n_components is None or len(solution.components) <= n_components:
         return solution
-    low = factored.low_rank_steps(problem, budget, solution, n_components)
+    low = factored.low_rank_steps(full, budget, solution, n_components)
     return base.run(problem, low, budget, solver=name, tol=tol, callback=watch, kind="relaxation")
 
 
-def _check_rank(problem: LMNNProblem, solver: str, n_components: int) -> None:
-    if solver != "factored":
-        raise ValueError(f"n_components is for solver='factored' only, got solver={solver!r}.")
+def _check_rank(problem: Problem, solver: str, n_components: int) -> LMNNProblem:
+    if not isinstance(problem, LMNNProblem) or solver != "factored":
+        raise ValueError(
+            f"n_components is for LMNN with solver='factored' only, got {type(problem).__name__} with {solver!r}."
+        )
     if isinstance(n_components, bool) or not 1 <= n_components <= problem.X.shape[1]:
         raise ValueError(f"n_components must be between 1 and {problem.X.shape[1]}, got {n_components!r}.")
     if problem.coordinates.null.shape[1]:
@@ -157,6 +186,7 @@ def _check_rank(problem: LMNNProblem, solver: str, n_components: int) -> None:
             f"{problem.coordinates.null.shape[1]} directions have no pull cost, and the metric needs them all: "
             "reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
         )
+    return problem
 
 
 def path(

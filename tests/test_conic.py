@@ -8,7 +8,8 @@ import pytest
 import scipy.optimize
 from conftest import KINDS, make_instance, rounding
 
-from sdpmetric.formulations import MARGINS, all_triplets, named, to_cvxpy
+from sdpmetric.formulations import named, to_cvxpy
+from sdpmetric.formulations.lmnn import MARGINS, all_triplets
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Status

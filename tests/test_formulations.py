@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from conftest import KINDS, assert_close, assert_same, make_instance, rounding
 
-from sdpmetric import formulations
-from sdpmetric.formulations import ReducedProgram, all_triplets, margin_rows, named, to_cvxpy
+from sdpmetric.formulations import lmnn as formulations
+from sdpmetric.formulations import named, to_cvxpy
+from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, margin_rows
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual

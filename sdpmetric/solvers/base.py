@@ -13,23 +13,22 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sdpmetric.certificate import Certificate, Kind, relative_gap
-from sdpmetric.solution import Dual, Problem, Solution, Status, Trace, TraceRow
+from sdpmetric.solution import Multipliers, Problem, Solution, Status, Trace, TraceRow
 
 FloatArray = NDArray[np.float64]
 Callback = Callable[[TraceRow], bool | None]
 
 
 class CertifiableProblem(Problem, Protocol):
-    """A problem that judges factors and multipliers."""
+    """A problem that judges points and multipliers; one with a threshold takes ``threshold=`` besides."""
 
     @property
     def X(self) -> NDArray[np.floating]:
         """The data, (n, d)."""
 
-    def certify(
-        self, components: NDArray[np.floating] | None = None, *, metric: None = None, dual: Dual | None = None
-    ) -> Certificate:
-        """Judge a point."""
+    @property
+    def certify(self) -> Callable[..., Certificate]:
+        """``certify(components=, *, metric=, dual=)`` judges a point."""
 
 
 class BudgetSpent(Exception):
@@ -85,29 +84,32 @@ class Step:
 
     Attributes
     ----------
-    components : (r, d) array
+    components : (r, d) array, or (c, r, d) for c metrics
         The point, in the data's own coordinates.
     objective : float
         Over all triplets, or infinity where the solver has not searched them all at this point.
     lower_bound : float
         As the solver watches it; -inf without evidence.
-    dual : callable returning Dual, or None
+    dual : callable returning multipliers, or None
         The multipliers behind the lower bound, frozen at this step.
     certificate : Certificate or None
         The problem's own judgement of exactly this point with this dual, where the solver asked for it.
     step : float
         Step size or smoothing width.
     n_active : int
-        Active triplets.
+        Active triplets or pairs.
+    threshold : float or None
+        The part of the point that is not a metric, POLA's b.
     """
 
     components: FloatArray
     objective: float = math.inf
     lower_bound: float = -math.inf
-    dual: Callable[[], Dual] | None = None
+    dual: Callable[[], Multipliers] | None = None
     certificate: Certificate | None = None
     step: float = math.nan
     n_active: int = 0
+    threshold: float | None = None
 
 
 def run(
@@ -180,18 +182,20 @@ def run(
         n_iter=budget.spent,
         seconds=budget.elapsed,
         problem=problem,
+        threshold=best.threshold,
     )
 
 
 def judge(
     problem: CertifiableProblem, best: Step, bound: Step
-) -> tuple[NDArray[np.floating], Certificate, Dual | None]:
+) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
     """The problem's certificate for the best point and the best bound, the point in the data's dtype."""
     components: NDArray[np.floating] = best.components.astype(problem.X.dtype)
     dual = None if bound.dual is None else bound.dual()
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
         return components, best.certificate, dual
-    certificate = problem.certify(components, dual=dual)
+    rest = {} if best.threshold is None else {"threshold": best.threshold}
+    certificate = problem.certify(components, dual=dual, **rest)
     for step in (best, bound):  # a bound that the problem proved at another point holds for this one too
         if step.certificate is not None and step.certificate.lower_bound > certificate.lower_bound:
             certificate = replace(certificate, lower_bound=step.certificate.lower_bound)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 import cvxpy as cp
@@ -12,17 +11,16 @@ from numpy.typing import NDArray
 
 from sdpmetric import psd
 from sdpmetric.distances import margin_adjoint, margins
-from sdpmetric.formulations import ReducedProgram, all_triplets, list_triplets
+from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
+from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend, timed
 from sdpmetric.solvers.base import Budget, Step
 from sdpmetric.solvers.edited import EditedProgram
 from sdpmetric.solvers.refinement import refined_dual
 
 FloatArray = NDArray[np.float64]
-BackendOptions = Mapping[str, float | int | bool | str]
-Options = dict[str, float | int | bool | str]
 
 # Up to so many triplets all of them are stated at once.
 SMALL = 2000
@@ -35,16 +33,6 @@ WHOLE_CONE = 64
 FACE_MARGIN, SLOPE_WIDTH = 22, 0.01
 # Rounds without a better gap before giving up.
 PATIENCE = 4
-# How a backend takes its time limit.
-TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}
-# The settings that proofs need, and those to try after them where a program was not solved well enough. Clarabel's
-# own regularization, 1e-8, lets its factorization break down on large cones before their residuals are small.
-CLARABEL: Options = {"tol_gap_rel": 1e-9, "tol_gap_abs": 1e-9, "tol_feas": 1e-9}
-SCS: Options = {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iters": 20_000}
-SETTINGS: dict[str, list[Options]] = {
-    "CLARABEL": [CLARABEL | {"static_regularization_constant": size} for size in (1e-6, 1e-8)],
-    "SCS": [SCS, SCS | {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}],
-}
 
 
 def steps(
@@ -90,7 +78,7 @@ def steps(
     if program is not None:
         edited = EditedProgram.of(problem, program)
         budget.spend()
-        yield edited.solve(name, _timed(name, budget, settings[0]))
+        yield edited.solve(name, timed(name, budget, settings[0]))
         return
     rank = problem.coordinates.rank
     idle = problem.push_weight == 0.0 or problem.source.size == 0
@@ -112,7 +100,7 @@ def steps(
     while patience > 0 and settings:
         reduced = ReducedProgram.of(problem, free, violated, face)
         budget.spend()
-        status = _run(reduced.program, name, budget, settings[0])
+        status = run_backend(reduced.program, name, budget, settings[0])
         if "unbounded" in status and len(violated):
             # A metric far from the optimum took too many triplets for violated.
             order = np.argsort(1.0 - margins(problem.points @ L.T, violated), kind="stable")
@@ -142,32 +130,6 @@ def steps(
         if len(free) == solved and face.shape[1] == rank:  # no replacement was wrong: only the accuracy is left
             settings = settings[1:]
         face = _face(problem, L, raw.triplets, raw.values)  # before its repair it points to what the face lacks
-
-
-def check_backend(backend: str) -> str:
-    """The backend's name as CVXPY spells it.
-
-    Raises
-    ------
-    ValueError
-        If it is not installed, or cannot solve semidefinite programs.
-    """
-    able = [name for name in cp.installed_solvers() if _takes_cones(name)]
-    if backend.upper() not in able:
-        raise ValueError(
-            f"backend {backend!r} is not an installed solver for semidefinite programs; "
-            f"choose one of {', '.join(able)}."
-        )
-    return backend.upper()
-
-
-def _takes_cones(name: str) -> bool:
-    X = cp.Variable((2, 2), symmetric=True)
-    try:
-        cp.Problem(cp.Minimize(cp.trace(X)), [X >> 0]).get_problem_data(name)
-    except cp.error.SolverError:
-        return False
-    return True
 
 
 def _given(dual: Dual) -> Dual:
@@ -225,21 +187,3 @@ def _face(problem: LMNNProblem, L: FloatArray, triplets: Triplets, values: Float
     beside -= own @ (own.T @ beside)
     more, sizes, _ = np.linalg.svd(beside, full_matrices=False)
     return np.concatenate([own, more[:, sizes > 1e-3]], axis=1)
-
-
-def _timed(name: str, budget: Budget, options: Options) -> Options:
-    """The options, and the time that is left where the backend takes a limit."""
-    if name in TIME_LIMITS and np.isfinite(budget.remaining):
-        return {TIME_LIMITS[name]: max(budget.remaining, 0.1), **options}
-    return options
-
-
-def _run(program: cp.Problem, name: str, budget: Budget, options: Options) -> str:
-    """Solve a program; CVXPY's word for how it ended."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # inaccurate solutions are judged, not announced
-            program.solve(solver=name, **_timed(name, budget, options))
-    except cp.error.SolverError:
-        return "solver_error"
-    return str(program.status)

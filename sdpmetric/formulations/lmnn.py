@@ -1,4 +1,4 @@
-"""Statements as CVXPY programs: the paper's program as it stands, and the reduced ones of constraint generation."""
+"""LMNN as a CVXPY program: the paper's program as it stands, and the reduced ones of constraint generation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.distances import adjoint, margin_adjoint
+from sdpmetric.formulations.stated import named
 from sdpmetric.neighbors import Candidates, Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
@@ -24,31 +25,8 @@ MAX_ENTRIES = 100_000_000
 MARGINS, SLACKS, CONE = "margins", "slacks", "cone"
 
 
-def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Problem:
-    """State LMNN as the semidefinite program with slacks of Weinberger and Saul 2009, section 3.4, unsolved.
-
-    In the data's own coordinates. The variables are named ``M``, (d, d), and ``xi``, one slack per triplet; the
-    constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with `named`. The dual values of
-    ``margins`` are the multipliers a_t, that of ``cone`` is the slack matrix ``C - sum a_t B_t``.
-
-    Parameters
-    ----------
-    problem : LMNNProblem
-    triplets : Triplets, optional
-        Only these triplets; default: all of them. The optimum of fewer triplets is a lower bound of the full one.
-
-    Returns
-    -------
-    program : cvxpy.Problem
-        Add constraints of your own by ``cvxpy.Problem(program.objective, program.constraints + [...])`` and pass the
-        result as ``solve(problem, solver="conic", program=...)``.
-
-    Raises
-    ------
-    ValueError
-        If there are more triplets than a solver could hold, a triplet is named twice, or one does not belong to the
-        problem.
-    """
+def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Problem:
+    """The semidefinite program with slacks of Weinberger and Saul 2009, section 3.4; see `sdpmetric.to_cvxpy`."""
     d = problem.X.shape[1]
     rows = problem.source.size if triplets is None else len(triplets)
     if rows > MAX_ROWS or rows * d * (d + 1) // 2 > MAX_ENTRIES:
@@ -76,17 +54,6 @@ def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Probl
         ]
     constraints.append((M >> 0).set_label(CONE))  # (3) M is PSD
     return cp.Problem(cp.Minimize(objective), constraints)
-
-
-def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
-    """Variables by name and labelled constraints by label, for example ``named(program)["margins"].dual_value``.
-
-    Parameters
-    ----------
-    program : cvxpy.Problem
-    """
-    found = {variable.name(): variable for variable in program.variables()}
-    return found | {c.label: c for c in program.constraints if c.label is not None}
 
 
 def all_triplets(problem: LMNNProblem, strata: NDArray[np.int32] | None = None) -> Triplets:

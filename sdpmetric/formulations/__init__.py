@@ -1,0 +1,41 @@
+"""Statements as CVXPY programs, the papers' equations beside each line."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+
+from sdpmetric.formulations.lmnn import lmnn_program
+from sdpmetric.formulations.stated import named
+from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+
+__all__ = ["named", "to_cvxpy"]
+
+
+def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Problem:
+    """State a problem as the CVXPY program that its paper prints, with named variables, unsolved.
+
+    In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
+    the constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with
+    `sdpmetric.formulations.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
+    slack matrix ``C - sum a_t B_t``.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    triplets : Triplets, optional
+        Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
+
+    Returns
+    -------
+    program : cvxpy.Problem
+        Add constraints of your own by ``cvxpy.Problem(program.objective, program.constraints + [...])`` and pass the
+        result as ``solve(problem, solver="conic", program=...)``.
+
+    Raises
+    ------
+    ValueError
+        If there are more triplets than a solver could hold, a triplet is named twice, or one does not belong to the
+        problem.
+    """
+    return lmnn_program(problem, triplets)
