@@ -57,6 +57,9 @@ class Certificate:
         The program that was certified.
     unconstrained_lower_bound : float or None
         For a program with further constraints: the lower bound of the problem without them, which is always valid.
+    contradiction : tuple of int or None
+        Constraints of a problem that are proven to contradict each other, in the problem's order (POLA: pairs);
+        objective and lower bound are then infinite.
     """
 
     objective: float
@@ -69,6 +72,7 @@ class Certificate:
     null_dimension: int = 0
     program: str = "LMNN"
     unconstrained_lower_bound: float | None = None
+    contradiction: tuple[int, ...] | None = None
 
     @property
     def gap(self) -> float:
@@ -91,6 +95,9 @@ class Certificate:
         return self.kind in ("duality", "relaxation") and self.relative_gap <= tol
 
     def __str__(self) -> str:
+        if self.contradiction is not None:
+            first = ", ".join(map(str, self.contradiction[:10])) + (", .." if len(self.contradiction) > 10 else "")
+            return f"{self.program}: infeasible, constraints {first} contradict each other"
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
         beside = (
             f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"

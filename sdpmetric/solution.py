@@ -36,6 +36,11 @@ class Status(Enum):
         "The limit on time or iterations came first; this is the best certified point so far: "
         "raise max_time or max_iter, or ask for a larger tol.",
     )
+    INFEASIBLE = (
+        "infeasible",
+        "No point keeps all constraints: certificate.contradiction names some that contradict each other; "
+        "correct or drop them, or use a soft margin.",
+    )
     INTERRUPTED = ("interrupted", "The solve was interrupted; this is the best certified point so far.")
     STATIONARY = ("stationary", "A stationary point of a non-convex problem; nothing proves that it is a minimum.")
     NUMERICAL_ERROR = (
@@ -267,6 +272,8 @@ class Solution:
                 )
             about = json.loads(str(file["about"]))
             saved = about["fingerprint"]
+            if about["certificate"].get("contradiction") is not None:
+                about["certificate"]["contradiction"] = tuple(about["certificate"]["contradiction"])
             if problem is not None and saved is not None and problem.fingerprint() != saved:
                 raise ValueError(
                     f"{path} is the solution of another problem: data or parameters differ; "

@@ -172,6 +172,8 @@ def run(
     certificate = replace(certificate, kind=kind)
     if certificate.relative_gap <= tol:
         status = Status.OPTIMAL
+    if certificate.contradiction is not None:
+        status = Status.INFEASIBLE
     return Solution(
         components=components,
         certificate=certificate,
