@@ -17,21 +17,14 @@ import cvxpy
 import numpy as np
 import scipy
 import sklearn
-from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.decomposition import PCA
-from sklearn.preprocessing import StandardScaler
+from run import load
 
 import sdpmetric as sm
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised iris and wine; digits by PCA at mean norm 4."""
-    if name in ("iris", "wine"):
-        X, y = (load_iris if name == "iris" else load_wine)(return_X_y=True)
-        return StandardScaler().fit_transform(X), y
-    X, y = load_digits(return_X_y=True)
-    X = PCA(int(name.removeprefix("digits")), random_state=0).fit_transform(X)
-    return X * 4 / np.linalg.norm(X, axis=1).mean(), y
+    """Standardised iris and wine; digits by PCA. All at mean norm 4."""
+    return load(name.replace("digits", "digits:"), None)
 
 
 def jobs(everything: bool) -> Iterator[tuple[str, float, str, float, float]]:

@@ -1,0 +1,18 @@
+"""Iris, every feature standardised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_iris
+
+from sdpmetric.datasets import standardize
+
+DIMENSION = 4
+
+
+def load(folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Comes with scikit-learn; needs no folder."""
+    X, y = load_iris(return_X_y=True)
+    return standardize(X), y
