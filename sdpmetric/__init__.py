@@ -3,6 +3,7 @@
 from sdpmetric.certificate import Certificate
 from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
+from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
@@ -22,8 +23,11 @@ __all__ = [
     "Triplets",
     "certify",
     "compare",
+    "metric_variable",
     "path",
     "solve",
+    "squared_distances",
     "to_cvxpy",
+    "triplet_margins",
     "verify",
 ]

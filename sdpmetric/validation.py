@@ -136,6 +136,23 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
     return Triplets.from_array(given), values
 
 
+def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
+    """Pairs of row numbers below n, (p, 2) int32."""
+    given = np.asarray(pairs)
+    if given.size == 0:
+        given = np.zeros((0, 2), dtype=np.int32)
+    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"pairs must be an integer array of shape (p, 2), got shape {given.shape} and dtype {given.dtype}."
+        )
+    outside = (given < 0) | (given >= n)
+    if outside.any():
+        raise ValueError(
+            f"pair {given[outside.any(axis=1)][0].tolist()} is outside 0..{n - 1}; pairs are row numbers of X."
+        )
+    return np.ascontiguousarray(given.astype(np.int32))
+
+
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
     """A finite number in [low, high]."""
     try:

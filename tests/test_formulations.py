@@ -5,11 +5,11 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from conftest import KINDS, assert_close, assert_same, make_instance, rounding
+from conftest import KINDS, assert_same, make_instance, rounding
 
 from sdpmetric.formulations import lmnn as formulations
 from sdpmetric.formulations import named, to_cvxpy
-from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, margin_rows
+from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
@@ -68,14 +68,6 @@ def test_all_triplets_are_those_of_the_statement(kind):
     found = all_triplets(instance.problem).to_array()
     assert {tuple(map(int, row)) for row in found} == expected
     assert len(found) == len(expected)
-
-
-def test_rows_measure_margins_of_any_symmetric_matrix(small, rng):
-    triplets = all_triplets(small.problem)
-    A = rng.normal(size=(small.d, small.d))
-    A = A + A.T
-    expected = [np.sum(small.statement.margin_matrix(tuple(t)) * A) for t in triplets.to_array()]
-    assert_close(margin_rows(small.problem.centered, triplets) @ A.ravel(), np.array(expected))
 
 
 def test_rows_do_not_lose_digits_to_an_offset(small, rng):

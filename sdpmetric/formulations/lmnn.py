@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.distances import adjoint, margin_adjoint
+from sdpmetric.formulations.atoms import metric_variable, triplet_margins
 from sdpmetric.formulations.stated import named
 from sdpmetric.neighbors import Candidates, Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -22,7 +22,7 @@ MAX_ROWS = 500_000
 MAX_ENTRIES = 100_000_000
 
 # Labels of the constraints, the paper's numbers in section 3.4 beside them.
-MARGINS, SLACKS, CONE = "margins", "slacks", "cone"
+MARGINS, SLACKS = "margins", "slacks"
 
 
 def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Problem:
@@ -40,19 +40,18 @@ def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.P
     pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
     C = (1 - mu) * pull + problem.ridge * np.eye(d)
 
-    M = cp.Variable((d, d), symmetric=True, name="M")
+    M, cone = metric_variable(d)
     objective = cp.trace(C @ M)  # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), and the ridge
     constraints = []
     if len(kept):
         xi = cp.Variable(len(kept), name="xi")
         objective += mu * _loss(xi, w, problem.squared)  # mu sum_ijl (1 - y_il) xi_ijl
-        margins = margin_rows(X, kept) @ cp.vec(M, order="C")
         constraints += [
             # (1) (x_i - x_l)' M (x_i - x_l) - (x_i - x_j)' M (x_i - x_j) >= 1 - xi_ijl
-            (margins >= 1 - xi).set_label(MARGINS),
+            (triplet_margins(M, X, kept) >= 1 - xi).set_label(MARGINS),
             (xi >= 0).set_label(SLACKS),  # (2) xi_ijl >= 0
         ]
-    constraints.append((M >> 0).set_label(CONE))  # (3) M is PSD
+    constraints.append(cone)  # (3) M is PSD
     return cp.Problem(cp.Minimize(objective), constraints)
 
 
@@ -72,29 +71,6 @@ def list_triplets(candidates: Candidates) -> Triplets:
     """List every triplet of a candidate set, one by one."""
     present = (candidates.targets >= 0)[candidates.rows]
     return candidates.triplets(present.astype(np.float64))[0]
-
-
-def margin_rows(X: FloatArray, triplets: Triplets) -> sp.csr_array:
-    """The matrix K, (t, d * d), with ``K @ vec(M) = <B_t, M>`` for symmetric M.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    triplets : Triplets
-
-    Returns
-    -------
-    K : (t, d * d) sparse array
-        Entries on and above the diagonal only, those above it doubled: half the entries of the full rows.
-    """
-    d = X.shape[1]
-    row, column = np.triu_indices(d)
-    twice = np.where(row == column, 1.0, 2.0)
-    far, near = X[triplets.anchors] - X[triplets.impostors], X[triplets.anchors] - X[triplets.targets]
-    values = (far[:, row] * far[:, column] - near[:, row] * near[:, column]) * twice
-    indptr = np.arange(len(triplets) + 1) * len(row)
-    columns = np.tile(row * d + column, len(triplets))
-    return sp.csr_array((values.ravel(), columns, indptr), shape=(len(triplets), d * d))
 
 
 def _loss(xi: cp.Variable, weights: FloatArray, squared: bool) -> cp.Expression:
@@ -163,7 +139,7 @@ class ReducedProgram:
         points, mu, rank = problem.points @ face, problem.push_weight, face.shape[1]
         scale = float(max(1, len(problem.target_pairs[0])))
         ceilings = mu * problem.source.weights_of(violated)
-        M = cp.Variable((rank, rank), symmetric=True, name="M")
+        M, cone = metric_variable(rank)
         # trace(M) + mu sum_violated w_t (1 - <B_t, M>), over mu
         linear = (scale / mu) * (np.eye(rank) - margin_adjoint(points, violated, ceilings))
         objective = cp.trace(linear @ M) + ceilings.sum() / mu
@@ -172,9 +148,9 @@ class ReducedProgram:
             weights = problem.source.weights_of(free)
             xi = cp.Variable(len(free), name="xi")
             objective += _loss(xi, weights, problem.squared)
-            margins = (scale * margin_rows(points, free)) @ cp.vec(M, order="C")
+            margins = triplet_margins(scale * M, points, free)
             constraints += [(margins >= 1 - xi).set_label(MARGINS), (xi >= 0).set_label(SLACKS)]
-        constraints.append((M >> 0).set_label(CONE))
+        constraints.append(cone)
         return cls(free, violated, cp.Problem(cp.Minimize(objective), constraints), scale, mu, ceilings, face)
 
     @property

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric import psd
-from sdpmetric.formulations.lmnn import CONE, MARGINS, SLACKS, all_triplets
+from sdpmetric.formulations.atoms import CONE
+from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets
 from sdpmetric.formulations.stated import named
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual

@@ -1,0 +1,139 @@
+"""Distances as CVXPY expressions: the words that a program of metric learning is written in."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import validation
+from sdpmetric.neighbors import Triplets
+
+FloatArray = NDArray[np.float64]
+
+# Label of the constraint that makes a symmetric matrix a metric.
+CONE = "cone"
+
+
+def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint]:
+    """A symmetric matrix variable and the constraint that makes it a metric.
+
+    The two come apart because only a constraint has a dual value: after a solve ``cone.dual_value`` is the slack matrix
+    of the dual program, the first thing to look at in an optimality condition. ``cp.Variable((d, d), PSD=True)`` would
+    hide it. Leave the constraint out of the program and the matrix may be indefinite.
+
+    Parameters
+    ----------
+    d : int
+        Number of features, at least 1.
+    name : str, default "M"
+        Name of the variable; give several metrics of one program names of their own.
+
+    Returns
+    -------
+    M : cvxpy.Variable
+        Symmetric, (d, d).
+    cone : cvxpy.Constraint
+        ``M >> 0``, labelled "cone" (followed by the name, where it is not "M").
+
+    Raises
+    ------
+    ValueError
+        If d is no positive integer.
+
+    Examples
+    --------
+    >>> M, cone = metric_variable(2)
+    >>> program = cp.Problem(cp.Minimize(cp.trace(M)), [cone, squared_distances(M, [[0, 0], [2, 0]], [[0, 1]]) >= 1])
+    >>> round(program.solve(), 6)
+    0.25
+    """
+    if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
+        raise ValueError(f"d must be a positive integer, the number of features, got {d!r}.")
+    M = cp.Variable((int(d), int(d)), symmetric=True, name=name)
+    return M, (M >> 0).set_label(CONE if name == "M" else f"{CONE}_{name}")
+
+
+def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Expression:
+    """Squared distances ``(x_a - x_b)' M (x_a - x_b)`` of pairs of examples, affine in M.
+
+    One sparse matrix times the entries of M, however many pairs; under disciplined parametrized programming (DPP) it
+    may be multiplied by parameters, and M may itself be an expression affine in variables and parameters.
+
+    Parameters
+    ----------
+    M : cvxpy.Expression
+        (d, d): a variable of `metric_variable`, ``cp.diag(w)``, ``P @ N @ P.T``, a sum of metrics, a constant.
+    X : (n, d) array
+        Finite numbers.
+    pairs : (p, 2) integer array
+        Row numbers of X. Pairs may repeat, and an example may be paired with itself.
+
+    Returns
+    -------
+    D : cvxpy.Expression
+        (p,), affine in M.
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite, M has another shape than (d, d), or a pair is out of range.
+    """
+    data = _data_for(M, X)
+    first, second = validation.check_pairs(pairs, len(data)).T
+    return _rows(M, [data[first] - data[second]]) @ cp.vec(M, order="C")
+
+
+def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triplets) -> cp.Expression:
+    """How much further than its target every triplet's impostor is: ``D(i, l) - D(i, j)``, affine in M.
+
+    Parameters
+    ----------
+    M : cvxpy.Expression
+        As in `squared_distances`.
+    X : (n, d) array
+    triplets : (t, 3) integer array or Triplets
+        Columns anchor i, target j, impostor l, three different row numbers of X.
+
+    Returns
+    -------
+    margins : cvxpy.Expression
+        (t,), affine in M; LMNN asks for ``margins >= 1 - xi``.
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite, M has another shape than (d, d), or a triplet is out of range or names an example
+        twice.
+    """
+    data = _data_for(M, X)
+    checked, _ = validation.check_triplets(triplets, None, len(data))
+    far, near = data[checked.anchors] - data[checked.impostors], data[checked.anchors] - data[checked.targets]
+    return _rows(M, [far, near]) @ cp.vec(M, order="C")
+
+
+def _rows(M: cp.Expression, differences: list[FloatArray]) -> sp.csr_array:
+    """The matrix K with ``K @ vec(M)`` the quadratic forms of the first differences less those of the second."""
+    n, d = differences[0].shape
+    if M.is_symmetric():
+        # On and above the diagonal only, what is above it doubled: half the entries.
+        row, column = np.triu_indices(d)
+        scale = np.where(row == column, 1.0, 2.0)
+    else:  # a product such as P @ N @ P.T, of which CVXPY does not know that it is symmetric
+        row, column = (index.ravel() for index in np.indices((d, d)))
+        scale = np.ones(d * d)
+    values = differences[0][:, row] * differences[0][:, column]
+    for V in differences[1:]:
+        values -= V[:, row] * V[:, column]
+    values *= scale
+    columns = np.tile((row * d + column).astype(np.int32), n)
+    return sp.csr_array((values.ravel(), columns, np.arange(n + 1) * len(row)), shape=(n, d * d))
+
+
+def _data_for(M: cp.Expression, X: ArrayLike) -> FloatArray:
+    data = np.asarray(validation.check_data(X), dtype=np.float64)
+    d = data.shape[1]
+    if tuple(M.shape) != (d, d):
+        raise ValueError(f"M must have shape ({d}, {d}) for data with {d} features, got {tuple(M.shape)}.")
+    return data

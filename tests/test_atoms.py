@@ -1,0 +1,128 @@
+"""Distance atoms against loops, for every kind of expression that may stand for a metric."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from conftest import assert_close, assert_same
+
+import sdpmetric as sm
+
+
+@pytest.fixture
+def data(rng):
+    return rng.normal(size=(9, 3)) + 100.0, np.array([[0, 1], [4, 2], [2, 4], [3, 3], [8, 0]])
+
+
+TRIPLETS = np.array([[0, 1, 2], [4, 2, 7], [8, 0, 1], [0, 1, 2]])
+
+
+def loops(X, A, pairs):
+    return np.array([(X[a] - X[b]) @ A @ (X[a] - X[b]) for a, b in pairs])
+
+
+def metrics(rng):
+    """Expressions with a value, symmetric by construction, by declaration, or only in fact."""
+    A = rng.normal(size=(3, 3))
+    symmetric = cp.Variable((3, 3), symmetric=True)
+    symmetric.value = A + A.T
+    plain = cp.Variable((3, 3))
+    plain.value = A  # not symmetric: the quadratic form is what it is
+    small = cp.Variable((2, 2), symmetric=True)
+    small.value = np.array([[2.0, -0.3], [-0.3, 1.0]])
+    P = rng.normal(size=(3, 2))
+    weights = cp.Variable(3)
+    weights.value = rng.normal(size=3)
+    scale = cp.Parameter(nonneg=True, value=0.7)
+    constant = cp.Constant(A @ A.T)
+    return [symmetric, plain, P @ small @ P.T, cp.diag(weights), scale * symmetric, symmetric + constant, constant]
+
+
+@pytest.mark.parametrize("which", range(7))
+def test_atoms_are_what_loops_find(data, rng, which):
+    X, pairs = data
+    M = metrics(rng)[which]
+    A = M.value.toarray() if hasattr(M.value, "toarray") else M.value
+    assert_close(sm.squared_distances(M, X, pairs).value, loops(X, A, pairs), 1.0)
+    expected = loops(X, A, TRIPLETS[:, [0, 2]]) - loops(X, A, TRIPLETS[:, [0, 1]])
+    assert_close(sm.triplet_margins(M, X, TRIPLETS).value, expected, 1.0)
+    assert_close(sm.triplet_margins(M, X, sm.Triplets.from_array(TRIPLETS)).value, expected, 1.0)
+    assert sm.squared_distances(M, X, pairs).is_affine()
+
+
+def test_no_rows_and_single_precision(data):
+    X, pairs = data
+    M = cp.Constant(np.eye(3))
+    assert sm.squared_distances(M, X, np.zeros((0, 2), int)).shape == (0,)
+    assert sm.triplet_margins(M, X, []).shape == (0,)
+    X32 = X.astype(np.float32)
+    found = sm.squared_distances(M, X32, pairs).value
+    assert_close(found, loops(X32.astype(float), np.eye(3), pairs))
+
+
+def test_the_cone_has_a_dual_value_and_names_of_its_own():
+    M, cone = sm.metric_variable(2)
+    N, other = sm.metric_variable(2, name="N")
+    program = cp.Problem(cp.Minimize(cp.trace(M + N)), [cone, other, M[0, 0] - N[1, 1] >= 1])
+    program.solve(solver="CLARABEL")
+    assert program.value == pytest.approx(1.0, abs=1e-6)
+    assert cone.dual_value == pytest.approx(np.diag([0.0, 1.0]), abs=1e-6)
+    assert [cone.label, other.label, M.name(), N.name()] == ["cone", "cone_N", "M", "N"]
+
+
+def test_a_path_over_a_parameter_compiles_once(data):
+    X, _ = data
+    M, cone = sm.metric_variable(3)
+    mu = cp.Parameter(nonneg=True)
+    hinges = cp.sum(cp.pos(1 - sm.triplet_margins(M, X, TRIPLETS)))
+    pull = cp.sum(sm.squared_distances(M, X, TRIPLETS[:3, :2]))  # each pair once, as LMNN counts them
+    program = cp.Problem(cp.Minimize((1 - mu) * pull + mu * hinges), [cone])
+    assert program.is_dcp(dpp=True)
+    for value in (0.3, 0.8):
+        mu.value = value
+        program.solve(solver="CLARABEL")
+        problem = sm.LMNNProblem.from_triplets(X, TRIPLETS, push_weight=value)
+        exact = sm.solve(problem, solver="conic")
+        assert abs(program.value - exact.objective) <= 1e-6 * exact.objective
+
+
+def test_a_parameter_may_scale_the_metric_inside_an_atom(data):
+    X, pairs = data
+    M, cone = sm.metric_variable(3)
+    scale = cp.Parameter(nonneg=True, value=2.0)
+    program = cp.Problem(cp.Minimize(cp.trace(M)), [cone, sm.squared_distances(scale * M, X, pairs[:2]) >= 1])
+    assert program.is_dcp(dpp=True)
+    first = program.solve(solver="CLARABEL")
+    scale.value = 4.0
+    assert_same(round(program.solve(solver="CLARABEL") / first, 6), 0.5)
+
+
+def test_compile_time_is_linear_in_the_rows(rng):
+    """Stored entries, not seconds: they are what compilation goes over."""
+    X = rng.normal(size=(50, 20))
+    M, _ = sm.metric_variable(20)
+    pairs = rng.integers(0, 50, (400, 2))
+    matrix = sm.squared_distances(M, X, pairs).args[0].value
+    assert matrix.nnz <= 400 * 210
+    assert matrix.shape == (400, 400)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda M, X: sm.squared_distances(M, X, [[0, 9]]), r"pair \[0, 9\] is outside 0..8"),
+        (lambda M, X: sm.squared_distances(M, X, [[-1, 2]]), "outside"),
+        (lambda M, X: sm.squared_distances(M, X, [0, 1]), r"shape \(p, 2\)"),
+        (lambda M, X: sm.squared_distances(M, X, [[0.5, 1.0]]), "integer"),
+        (lambda M, X: sm.squared_distances(M, X[:, :2], [[0, 1]]), r"M must have shape \(2, 2\)"),
+        (lambda M, X: sm.squared_distances(M, X * np.nan, [[0, 1]]), "NaN"),
+        (lambda M, X: sm.triplet_margins(M, X, [[0, 1, 9]]), "outside"),
+        (lambda M, X: sm.triplet_margins(M, X, [[0, 1, 1]]), "twice"),
+        (lambda M, X: sm.metric_variable(0), "positive integer"),
+        (lambda M, X: sm.metric_variable(2.0), "positive integer"),
+    ],
+)
+def test_bad_input_gets_a_sentence(data, call, words):
+    with pytest.raises(ValueError, match=words):
+        call(cp.Variable((3, 3), symmetric=True), data[0])
