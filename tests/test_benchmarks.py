@@ -47,6 +47,25 @@ def test_command_writes_table_figure_and_record(run, tmp_path, capsys):
         assert 0 < one["stating"] < one["seconds"]
 
 
+def test_growth_is_fitted_where_there_are_three_sizes(run):
+    import report
+
+    def one(n, d, seconds):
+        return run.Run(f"letters:{d}:{n}", (n, d), "factored", "optimal", 1.0, tol=1e-3, seconds=seconds)
+
+    runs = [one(n, 16, 1e-6 * n**1.5) for n in (1000, 2000, 5000)] + [one(1000, 8, 3.0)]
+    assert report.growth(runs) == ["- letters, d = 16, factored to 1e-03: seconds grow as n^1.50"]
+
+
+def test_a_sample_of_rows_is_a_part_of_the_data(run):
+    X, y = run.load("iris:4:40", None)
+    assert X.shape == (40, 4)
+    assert len(y) == 40
+    assert np.linalg.norm(X, axis=1).mean() == pytest.approx(4)
+    again, _ = run.load("iris:4:40", None)
+    np.testing.assert_array_equal(X, again)
+
+
 @pytest.mark.parametrize(("name", "squared"), [("lmnn", False), ("lmnn_squared", True)])
 def test_objective_is_the_problems_at_the_best_multiple(run, name, squared):
     X, y = run.load("iris:3", None)

@@ -8,6 +8,7 @@ import os
 import platform
 import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib
 import matplotlib.pyplot as plt
+import matplotlib.ticker
 import numpy as np
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def write_report(output: Path, runs: Sequence[Run], arguments: Sequence[str], pe
     output.mkdir(parents=True, exist_ok=True)
     about = machine(peers)
     command = shlex.join(["python", "examples/benchmarks/run.py", *arguments])
-    text = [f"Made by `{command}`.", "", *(f"- {line}" for line in about), "", *table(runs), ""]
+    text = [f"Made by `{command}`.", "", *(f"- {line}" for line in about), "", *table(runs), *growth(runs), ""]
     (output / "benchmarks.md").write_text("\n".join(text), encoding="utf-8")
     record = {"command": command, "machine": about, "runs": [asdict(run) for run in runs]}
     (output / "benchmarks.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
@@ -50,9 +52,15 @@ def machine(peers: Sequence[str]) -> list[str]:
         text=True,
         check=False,
     )
+    peak = ""
+    if sys.platform != "win32":
+        import resource
+
+        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**30 if sys.platform == "darwin" else 2**20)
+        peak = f"; peak memory of our process {size:.2f} GiB"
     load = f", load average {os.getloadavg()[1]:.1f} when it ended" if hasattr(os, "getloadavg") else ""
     return [
-        f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}{load}",
+        f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}{load}{peak}",
         f"Python {platform.python_version()}, "
         + ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if installed(name))
         + (f", commit {commit.stdout.strip()}" if commit.returncode == 0 else ""),
@@ -110,6 +118,24 @@ def table(runs: Sequence[Run]) -> list[str]:
     return lines
 
 
+def growth(runs: Sequence[Run]) -> list[str]:
+    """Exponents fitted to seconds against n at one d, and against d at one n, where there are three or more."""
+    lines = []
+    for axis, letter in ((0, "n"), (1, "d")):
+        groups: dict[tuple[str, str, float | None, int], list[Run]] = {}
+        for run in runs:
+            groups.setdefault((run.data.partition(":")[0], run.solver, run.tol, run.shape[1 - axis]), []).append(run)
+        for (data, solver, tol, other), group in groups.items():
+            size, seconds = np.log([(run.shape[axis], run.seconds) for run in group]).T
+            if len(set(size)) >= 3 and np.isfinite(seconds).all():
+                asked = "" if tol is None else f" to {tol:.0e}"
+                at = f"{'dn'[axis]} = {other}"
+                lines.append(
+                    f"- {data}, {at}, {solver}{asked}: seconds grow as {letter}^{np.polyfit(size, seconds, 1)[0]:.2f}"
+                )
+    return lines
+
+
 def figure(path: Path, runs: Sequence[Run]) -> None:
     """Objective above the proven lower bound against seconds: ours as curves, peers as the points where they end."""
     names = list(dict.fromkeys(run.data for run in runs))
@@ -134,6 +160,10 @@ def figure(path: Path, runs: Sequence[Run]) -> None:
             ax.set(
                 xscale="log", yscale="log", xlabel="seconds", title=f"{name}, {some[0].shape[0]} x {some[0].shape[1]}"
             )
+            for axis in (ax.xaxis, ax.yaxis):  # whole decades, so that there are ticks to read
+                low, high = np.log10(axis.get_data_interval())
+                axis.set_view_interval(10.0 ** np.floor(low - 0.05), 10.0 ** np.ceil(high + 0.05), ignore=True)
+                axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
             ax.grid(color="0.9", lw=0.6)
             ax.set_axisbelow(True)
         for ax in axes.flat[len(names) :]:

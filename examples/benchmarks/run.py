@@ -4,10 +4,10 @@
     python examples/benchmarks/run.py --data digits:30 --solvers factored metric_learn pylmnn mlpack --peers .peers
     python examples/benchmarks/run.py --data letters usps mnist --folder DATA --tol 1e-3 1e-5 --repeats 3
 
-A data set is a file in `datasets/` (with `:d`, the first d principal components), a solver one in `solvers/` (with
-`:option=value,...`), what they are judged by one in `objectives/`. Peers run in an environment of their own, which
-`peers.sh` builds. Seconds of ours are those of stating the problem (which finds the target neighbors) and solving it;
-a peer's are those of its fit alone, which does the same. All data have mean norm 4.
+A data set is a file in `datasets/` (with `:d`, the first d principal components; with `:d:n`, of a sample of n rows), a
+solver one in `solvers/` (with `:option=value,...`), what they are judged by one in `objectives/`. Peers run in an
+environment of their own, which `peers.sh` builds. Seconds of ours are those of stating the problem (which finds the
+target neighbors) and solving it; a peer's are those of its fit alone, which does the same. All data have mean norm 4.
 """
 
 from __future__ import annotations
@@ -82,12 +82,15 @@ def parse(spec: str) -> tuple[str, dict[str, object]]:
 
 
 def load(spec: str, folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """A data set by PCA to its dimension, at mean norm 4."""
-    name, _, dimension = spec.partition(":")
+    """A data set by PCA to its dimension, at mean norm 4; of `name:d:n` a sample of n rows, always the same."""
+    name, dimension, rows = [*spec.split(":"), "", ""][:3]
     source = module("datasets", name)
     if folder is None and name in ("letters", "usps", "mnist"):
         raise SystemExit(f"{name} is read from a file: pass --folder, or set SDPMETRIC_DATA.")
     X, y = source.load(folder)
+    if rows:
+        some = np.sort(np.random.default_rng(0).permutation(len(X))[: int(rows)])
+        X, y = X[some], y[some]
     return reduce(X, int(dimension or source.DIMENSION)), y.astype(np.int64)
 
 
@@ -220,7 +223,7 @@ def warm(args: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Measure, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=["iris", "wine", "digits"], metavar="NAME[:D]")
+    parser.add_argument("--data", nargs="+", default=["iris", "wine", "digits"], metavar="NAME[:D[:N]]")
     parser.add_argument("--solvers", nargs="+", default=["factored"], metavar="NAME[:OPTION=VALUE,...]")
     parser.add_argument("--objective", default="lmnn", help="lmnn (default) or lmnn_squared")
     parser.add_argument("--tol", nargs="+", type=float, default=[1e-3], help="proven gaps asked of ours")
