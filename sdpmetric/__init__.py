@@ -6,6 +6,7 @@ from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
 
@@ -16,6 +17,7 @@ __all__ = [
     "Comparison",
     "Dual",
     "LMNNProblem",
+    "POLAProblem",
     "Solution",
     "Status",
     "Trace",

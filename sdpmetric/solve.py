@@ -12,10 +12,12 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric import validation
 from sdpmetric.certificate import Certificate, relative_gap
+from sdpmetric.formulations import pola as pola_program
 from sdpmetric.printer import Printer
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
-from sdpmetric.solvers import base, conic, factored, subgradient
+from sdpmetric.solvers import base, conic, exact, factored, pola, subgradient
 
 Callback = base.Callback
 FloatArray = NDArray[np.float64]
@@ -55,6 +57,11 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "factored": Solver(factored.steps, 1e-3, frozenset({"start", "random_state"})),
         "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"start", "step", "check_every"})),
         "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options"})),
+    },
+    POLAProblem: {
+        "dual": Solver(pola.steps, 1e-6, frozenset()),
+        "conic": Solver(exact.steps_of(pola_program.state), 1e-6, frozenset({"backend", "backend_options"})),
+        "batch": Solver(pola.batch_steps, 1e-3, frozenset({"beta"})),
     },
 }
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 import cvxpy as cp
 
 from sdpmetric.formulations.lmnn import lmnn_program
+from sdpmetric.formulations.pola import pola_program
 from sdpmetric.formulations.stated import named
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.pola import POLAProblem
 
 __all__ = ["named", "to_cvxpy"]
 
 
-def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Problem:
+def to_cvxpy(problem: LMNNProblem | POLAProblem, triplets: Triplets | None = None) -> cp.Problem:
     """State a problem as the CVXPY program that its paper prints, with named variables, unsolved.
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
     the constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with
     `sdpmetric.formulations.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
-    slack matrix ``C - sum a_t B_t``.
+    slack matrix ``C - sum a_t B_t``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the
+    constraints ``margins``, ``slacks``, ``cone`` and ``floor``.
 
     Parameters
     ----------
-    problem : LMNNProblem
+    problem : LMNNProblem or POLAProblem
     triplets : Triplets, optional
         Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
 
@@ -38,4 +41,8 @@ def to_cvxpy(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Probl
         If there are more triplets than a solver could hold, a triplet is named twice, or one does not belong to the
         problem.
     """
+    if isinstance(problem, POLAProblem):
+        if triplets is not None:
+            raise ValueError("triplets= is for LMNN only; POLA's program states all its pairs.")
+        return pola_program(problem)
     return lmnn_program(problem, triplets)

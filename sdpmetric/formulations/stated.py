@@ -51,7 +51,10 @@ class Stated:
     program : cvxpy.Problem
     read : callable
         ``read()`` returns the `Point` of the solved program.
+    doubt : Stated or None
+        What to solve where the program is found infeasible: its multipliers prove that to the problem.
     """
 
     program: cp.Problem
     read: Callable[[], Point]
+    doubt: Stated | None = None

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.problems import contradiction, rays
 
 FloatArray = NDArray[np.float64]
 
@@ -19,8 +20,6 @@ FloatArray = NDArray[np.float64]
 ROUNDING = 1e-9
 # A point that misses a hard margin by more than this, relative to the threshold, is not repaired: it is infeasible.
 REPAIRABLE = 1e-3
-# Multipliers prove that pairs contradict each other where their two conditions hold to this relative accuracy.
-CONTRADICTION_TOLERANCE = 1e-11
 # A hard constraint counts as active within this distance of its margin, relative to the threshold.
 ACTIVE = 1e-6
 # Widths, in units of the margin, of the multipliers that are tried where none are given.
@@ -186,7 +185,7 @@ class POLAProblem:
         rounding = ROUNDING * max(1.0, abs(b))
         if b < 1.0 - rounding or (self.slack_weight is None and self._violation(q, b) > rounding):
             return math.inf
-        return self._value(_size(L), q, b)
+        return self._value(rays.squared_norm(L), q, b)
 
     def repair(
         self, components: ArrayLike | None = None, threshold: float | None = None, *, metric: ArrayLike | None = None
@@ -216,8 +215,9 @@ class POLAProblem:
         b = self._best_threshold(q) if threshold is None else max(1.0, threshold)
         if self.slack_weight is not None or self._violation(q, b) <= 0.0:
             return L, b
-        scale, b = self._best_multiple(_size(L), q)
-        return math.sqrt(scale) * L, b
+        near, far = rays.extremes(q, self.similar)
+        scale = rays.best_multiple(rays.squared_norm(L), near, far, self.initial_threshold)
+        return math.sqrt(scale) * L, self._best_threshold(scale * q)
 
     # -- the certificate --------------------------------------------------------------------------------------------
 
@@ -262,12 +262,12 @@ class POLAProblem:
         L, b = self.repair(L, b)
         q = self._distances(L)
         feasible = self.slack_weight is not None or (primal_residual <= REPAIRABLE and self._separates(q))
-        objective = self._value(_size(L), q, b) if feasible else math.inf
-        tries = self._slopes(q, b) if dual is None else [self._check_dual(dual)]
+        objective = self._value(rays.squared_norm(L), q, b) if feasible else math.inf
+        tries = self._candidates(q, b) if dual is None else [self._check_dual(dual)]
         clipped = [np.clip(a, 0.0, self._ceiling) for a in tries]
         for a in clipped:
             if self.contradicts(a):
-                pairs = tuple(int(t) for t in np.flatnonzero(a > ROUNDING * a.max()))
+                pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
                 return Certificate(math.inf, math.inf, program="POLA", contradiction=pairs, dual_residual=0.0)
         scaled = [self.best_multiple(a) * a for a in clipped]
         points = [self.dual_point(a) for a in scaled]
@@ -296,7 +296,7 @@ class POLAProblem:
         L = psd.factor(self.matrix(-dual))
         total = float(dual @ self.signs)
         b = max(1.0, self.initial_threshold + total)
-        value = float(dual.sum()) - 0.5 * _size(L) + 0.5 * (b - self.initial_threshold) ** 2 - total * b
+        value = float(dual.sum()) - 0.5 * rays.squared_norm(L) + 0.5 * (b - self.initial_threshold) ** 2 - total * b
         return DualPoint(L, b, value)
 
     def matrix(self, dual: FloatArray) -> FloatArray:
@@ -307,35 +307,20 @@ class POLAProblem:
 
     def best_multiple(self, dual: FloatArray) -> float:
         """The multiple of multipliers in their box with the largest dual value, in closed form; see docs/pola.md."""
-        total, summed = float(dual @ self.signs), float(dual.sum())
-        size = _size(psd.factor(self.matrix(-dual)))
+        size = rays.squared_norm(psd.factor(self.matrix(-dual)))
         largest = float(dual.max(initial=0.0))
-        if largest <= 0.0:
-            return 1.0
-        limit = math.inf if self.slack_weight is None else self.slack_weight / largest
-        # g(tau a) while b(tau a) > 1, and from `turn` on, where b stays at 1.
-        turn = (self.initial_threshold - 1.0) / -total if total < 0 else math.inf
-        best = _ratio(summed - self.initial_threshold * total, size + total**2)
-        if best > turn:
-            best = max(turn, _ratio(summed - total, size))
-        multiple = min(best, limit)
-        return multiple if 0.0 <= multiple < math.inf else 1.0
+        ceiling = self._ceiling / largest if largest > 0.0 else math.inf
+        total, summed = float(dual @ self.signs), float(dual.sum())
+        return rays.best_dual_multiple(total, summed, size, self.initial_threshold, ceiling)
 
     def contradicts(self, dual: FloatArray) -> bool:
-        """Whether multipliers prove that no point keeps all hard margins.
+        """Whether nonnegative multipliers prove that no point keeps all hard margins; see `contradiction.contradicts`.
 
-        They do where ``sum a_t y_t v_t v_t^T`` is PSD and ``sum a_t y_t <= 0``: the constraints weighted by them and
-        added up then read ``sum a_t <= 0``. Checked to a relative 1e-11.
+        Parameters
+        ----------
+        dual : (p,) array
         """
-        summed = float(dual.sum())
-        if self.slack_weight is not None or not 0.0 < summed < math.inf:
-            return False
-        if float(dual @ self.signs) > CONTRADICTION_TOLERANCE * summed:
-            return False
-        # Relative to the shortest difference in use, so that a tiny one is not lost beside a long one.
-        lengths = np.sum(self.differences[dual > ROUNDING * dual.max()] ** 2, axis=1)
-        scale = summed * float(lengths.min(initial=math.inf)) if lengths.any() else 0.0
-        return psd.smallest_eigenvalue(self.matrix(dual)) >= -CONTRADICTION_TOLERANCE * scale
+        return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual)
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -344,7 +329,8 @@ class POLAProblem:
         return math.inf if self.slack_weight is None else self.slack_weight
 
     def _distances(self, components: FloatArray) -> FloatArray:
-        return np.sum((self.differences @ components.T) ** 2, axis=1)
+        q: FloatArray = np.sum((self.differences @ components.T) ** 2, axis=1)
+        return q
 
     def _margins(self, q: FloatArray, b: float) -> FloatArray:
         return self.signs * (b - q)
@@ -358,43 +344,23 @@ class POLAProblem:
             value += self.slack_weight * float(np.maximum(0.0, 1.0 - self._margins(q, b)).sum())
         return value
 
-    def _extremes(self, q: FloatArray) -> tuple[float, float]:
-        """The largest distance of a similar pair, at least 0, and the least one of a dissimilar pair."""
-        return float(q[self.similar].max(initial=0.0)), float(q[~self.similar].min(initial=math.inf))
-
     def _separates(self, q: FloatArray) -> bool:
-        near, far = self._extremes(q)
+        near, far = rays.extremes(q, self.similar)
         return far > near
 
     def _best_threshold(self, q: FloatArray) -> float:
-        start = self.initial_threshold
         if self.slack_weight is None:
-            near, far = self._extremes(q)
-            return max(1.0, min(max(start, near + 1.0), far - 1.0))
-        # Minimise a convex, piecewise quadratic function: its slope rises by the slack weight at each corner.
-        corners = np.sort(q + self.signs)
-        slopes = corners - start + self.slack_weight * (np.arange(len(corners)) - int(self.similar.sum()))
-        first = int(np.searchsorted(slopes, 0.0))  # slopes are taken just left of each corner
-        low = corners[first - 1] if first else -math.inf
-        free = start + self.slack_weight * (int(self.similar.sum()) - first)
-        return max(1.0, low, free)
+            return rays.best_hard_threshold(*rays.extremes(q, self.similar), self.initial_threshold)
+        return rays.best_soft_threshold(q, self.signs, self.initial_threshold, self.slack_weight)
 
-    def _best_multiple(self, size: float, q: FloatArray) -> tuple[float, float]:
-        """The scale c >= 0 and the threshold with the least hard-margin objective of (c A, b)."""
-        near, far = self._extremes(q)
-        if far <= near:
-            return 1.0, self._best_threshold(q)
-        scale = 0.0
-        if far < math.inf:
-            scale = max(2.0 / (far - near), (self.initial_threshold + 1.0) * far / (size + far**2))
-        return scale, self._best_threshold(scale * q)
-
-    def _slopes(self, q: FloatArray, b: float) -> list[FloatArray]:
+    def _candidates(self, q: FloatArray, b: float) -> list[FloatArray]:
         missing = 1.0 - self._margins(q, b)
         if self.slack_weight is not None:
-            return [self.slack_weight * np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS] + [0.0 * q]
+            smoothed: list[FloatArray] = [np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS]
+            return [*(self.slack_weight * slopes for slopes in smoothed), 0.0 * q]
         worst = missing.max(initial=-math.inf)
-        return [np.exp((missing - worst) / width) for width in WIDTHS] + [0.0 * q]
+        shifted: list[FloatArray] = [np.exp((missing - worst) / width) for width in WIDTHS]
+        return [contradiction.repeated(self.differences, self.signs), *shifted, 0.0 * q]
 
     def _check_dual(self, dual: ArrayLike) -> FloatArray:
         a = np.asarray(dual, dtype=np.float64)
@@ -408,34 +374,17 @@ class POLAProblem:
         return float(np.sum((point.components @ components.T) ** 2)) + float(dual @ (self.signs * q))
 
 
-def _size(components: FloatArray) -> float:
-    """``||A||_F^2`` of a metric with this factor."""
-    r, d = components.shape
-    return float(np.sum((components @ components.T if r < d else components.T @ components) ** 2))
-
-
-def _ratio(numerator: float, denominator: float) -> float:
-    if numerator <= 0.0:
-        return 0.0
-    return numerator / denominator if denominator > 0.0 else math.inf
-
-
 def _check_pairs(pairs: ArrayLike, n: int) -> NDArray[np.int32]:
-    given = np.asarray(pairs)
-    if given.ndim != 2 or given.shape[1] != 2 or len(given) == 0 or given.dtype.kind not in "iu":
-        raise ValueError(
-            "pairs must be an integer array of shape (p, 2), two row numbers of X in each row and at least one row, "
-            f"got shape {given.shape} and dtype {given.dtype}."
-        )
-    if given.min() < 0 or given.max() >= n:
-        raise ValueError(f"pairs have indices outside 0..{n - 1}; they are row numbers of X.")
+    given = validation.check_pairs(pairs, n)
+    if len(given) == 0:
+        raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
     alone = given[:, 0] == given[:, 1]
     if alone.any():
         t = int(np.flatnonzero(alone)[0])
         raise ValueError(
             f"pair {t} is of row {given[t, 0]} with itself: its distance is 0 under every metric; leave it out."
         )
-    return np.ascontiguousarray(given, dtype=np.int32)
+    return given
 
 
 def _check_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric import psd
-from sdpmetric.formulations.stated import Stated
+from sdpmetric.formulations.stated import Point, Stated
 from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend
 from sdpmetric.solvers.base import Budget, CertifiableProblem, Step
 
 FloatArray = NDArray[np.float64]
+ProblemT = TypeVar("ProblemT", bound=CertifiableProblem)
 
 
-def steps_of(state: Callable[[CertifiableProblem], Stated]) -> Callable[..., Iterator[Step]]:
+def steps_of(state: Callable[[ProblemT], Stated]) -> Callable[..., Iterator[Step]]:
     """The conic solver of the statements whose program `state` makes.
 
     Parameters
@@ -27,7 +29,7 @@ def steps_of(state: Callable[[CertifiableProblem], Stated]) -> Callable[..., Ite
     """
 
     def steps(
-        problem: CertifiableProblem,
+        problem: ProblemT,
         budget: Budget,
         tol: float,
         *,
@@ -36,26 +38,36 @@ def steps_of(state: Callable[[CertifiableProblem], Stated]) -> Callable[..., Ite
     ) -> Iterator[Step]:
         name = check_backend(backend)
         stated = state(problem)
+        asked = [stated] if stated.doubt is None else [stated, stated.doubt]
         for settings in SETTINGS.get(name, [{}]):
             budget.spend()
-            run_backend(stated.program, name, budget, settings | dict(backend_options or {}))
-            if stated.program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
-                continue
-            point = stated.read()
-            components = psd.factor(point.metric)
-            rest = {} if point.threshold is None else {"threshold": point.threshold}
-            certificate = problem.certify(components, dual=point.dual, **rest)
-            yield Step(
-                components,
-                certificate.objective,
-                certificate.lower_bound,
-                None if point.dual is None else partial(_given, point.dual),
-                certificate,
-                n_active=certificate.n_active,
-                threshold=point.threshold,
-            )
+            for here in asked:
+                run_backend(here.program, name, budget, settings | dict(backend_options or {}))
+                if here.program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
+                    continue
+                step = _judged(problem, here.read())
+                yield step
+                if step.certificate is not None and step.certificate.contradiction is not None:
+                    return
+                if np.isfinite(step.objective):
+                    break  # no doubt that there is a feasible point
 
     return steps
+
+
+def _judged(problem: CertifiableProblem, point: Point) -> Step:
+    components = psd.factor(point.metric)
+    rest = {} if point.threshold is None else {"threshold": point.threshold}
+    certificate = problem.certify(components, dual=point.dual, **rest)
+    return Step(
+        components,
+        certificate.objective,
+        certificate.lower_bound,
+        None if point.dual is None else partial(_given, point.dual),
+        certificate,
+        n_active=certificate.n_active,
+        threshold=point.threshold,
+    )
 
 
 def _given(dual: FloatArray) -> FloatArray:

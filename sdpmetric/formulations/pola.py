@@ -1,0 +1,106 @@
+"""Batch POLA as a CVXPY program, and the small program that finds a proof where its pairs contradict each other."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric import psd
+from sdpmetric.formulations.atoms import squared_distances
+from sdpmetric.formulations.stated import Point, Stated, named
+from sdpmetric.problems import contradiction
+from sdpmetric.problems.pola import POLAProblem
+
+FloatArray = NDArray[np.float64]
+
+# An optimum that is likely to be smaller is not scaled.
+MIN_UNIT = 1e-8
+
+# Labels of the constraints; the variables are named A, b and xi.
+MARGINS, SLACKS, CONE, FLOOR = "margins", "slacks", "cone", "floor"
+
+
+def pola_program(problem: POLAProblem) -> cp.Problem:
+    """The batch program of Shalev-Shwartz, Singer and Ng 2004; see `sdpmetric.to_cvxpy`."""
+    d, start = problem.X.shape[1], problem.initial_threshold
+    A = cp.Variable((d, d), symmetric=True, name="A")
+    b = cp.Variable(name="b")
+    # 1/2 ||A||_F^2 + 1/2 (b - b_1)^2, the comparator's term of Theorem 1, halved
+    objective = 0.5 * cp.sum_squares(A) + 0.5 * cp.square(b - start)
+    # y_t (b - v_t' A v_t)
+    margins = cp.multiply(problem.signs, b - squared_distances(A, problem.X, problem.pairs))
+    constraints: list[cp.Constraint] = []
+    if problem.slack_weight is None:
+        constraints.append((margins >= 1).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1
+    else:
+        xi = cp.Variable(len(problem.pairs), name="xi")
+        objective += problem.slack_weight * cp.sum(xi)
+        constraints.append((margins >= 1 - xi).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1 - xi_t
+        constraints.append((xi >= 0).set_label(SLACKS))
+    constraints.append((A >> 0).set_label(CONE))  # A is PSD
+    constraints.append((b >= 1).set_label(FLOOR))  # b >= 1
+    return cp.Problem(cp.Minimize(objective), constraints)
+
+
+def contradiction_program(problem: POLAProblem) -> cp.Problem:
+    """The multipliers ``a`` on the simplex that come nearest to proving a contradiction.
+
+    Minimize t subject to ``sum_t a_t y_t u_t u_t^T + t I`` PSD and ``sum_t a_t y_t <= t``, with ``u_t`` the differences
+    in coordinates in which they have a unit second moment. The pairs contradict each other exactly if the optimum is
+    not positive.
+    """
+    V = problem.differences
+    U, sigma, _ = np.linalg.svd(V, full_matrices=False)
+    kept = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
+    a = cp.Variable(len(V), nonneg=True, name="a")
+    t = cp.Variable(name="t")
+    constraints = [problem.signs @ a <= t, cp.sum(a) == 1]
+    if kept.any():
+        U = np.sqrt(len(V)) * U[:, kept]
+        rank = U.shape[1]
+        products = (U[:, :, None] * U[:, None, :] * problem.signs[:, None, None]).reshape(len(V), -1)
+        matrix = cp.reshape(products.T @ a, (rank, rank), order="C")
+        constraints.append(0.5 * (matrix + matrix.T) + t * np.eye(rank) >> 0)
+    return cp.Problem(cp.Minimize(t), constraints)
+
+
+def state(problem: POLAProblem) -> Stated:
+    """State batch POLA for the exact layer.
+
+    Parameters
+    ----------
+    problem : POLAProblem
+
+    Returns
+    -------
+    Stated
+        Its `read` gives a repaired point; a hard margin also has its program of contradictions.
+    """
+    zero = np.zeros((0, problem.X.shape[1]))
+    # Backends stop at an absolute gap: an optimum that may be small is multiplied up to about 1 before.
+    likely = problem.certify(zero).lower_bound
+    units = 1.0 / likely if MIN_UNIT < likely < 1.0 else 1.0
+    plain = pola_program(problem)
+    program = cp.Problem(cp.Minimize(units * plain.objective.expr), plain.constraints)
+
+    def read() -> Point:
+        found = named(program)
+        tries = [(psd.factor(np.asarray(found["A"].value)), float(found["b"].value)), (zero, None)]
+        repaired = [problem.repair(*point) for point in tries]
+        objectives = [problem.objective(components, threshold=b) for components, b in repaired]
+        components, threshold = repaired[int(np.argmin(objectives))]
+        return Point(components.T @ components, np.ravel(found[MARGINS].dual_value) / units, threshold)
+
+    if problem.slack_weight is not None:
+        return Stated(program, read)
+    doubt = contradiction_program(problem)
+
+    def read_doubt() -> Point:
+        a = np.maximum(np.asarray(named(doubt)["a"].value), 0.0)
+        obvious = contradiction.repeated(problem.differences, problem.signs)
+        proof = obvious if obvious.any() else contradiction.sharpen(problem.differences, problem.signs, a)
+        d = problem.X.shape[1]
+        return Point(np.zeros((d, d)), a if proof is None else proof, problem.initial_threshold)
+
+    return Stated(program, read, Stated(doubt, read_doubt))

@@ -1,0 +1,84 @@
+"""Best points and best multipliers on a ray, in closed form, for a metric with a threshold; proofs in docs/pola.md."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def squared_norm(components: FloatArray) -> float:
+    """``||A||_F^2`` of the metric with this factor."""
+    r, d = components.shape
+    return float(np.sum((components @ components.T if r < d else components.T @ components) ** 2))
+
+
+def extremes(q: FloatArray, similar: NDArray[np.bool_]) -> tuple[float, float]:
+    """The largest distance of a similar pair, 0 without one, and the least of a dissimilar pair, or infinity."""
+    return float(q[similar].max(initial=0.0)), float(q[~similar].min(initial=math.inf))
+
+
+def best_hard_threshold(near: float, far: float, start: float) -> float:
+    """The threshold ``b >= 1`` nearest to `start` in ``[near + 1, far - 1]``; that interval may be empty."""
+    return max(1.0, min(max(start, near + 1.0), far - 1.0))
+
+
+def best_soft_threshold(q: FloatArray, signs: FloatArray, start: float, weight: float) -> float:
+    """Minimize ``1/2 (b - start)^2 + weight sum_t [1 - y_t (b - q_t)]_+`` over ``b >= 1``.
+
+    Convex and piecewise quadratic: its slope grows with b, and jumps by `weight` at each corner ``q_t + y_t``.
+    """
+    corners, n_similar = np.sort(q + signs), int(np.count_nonzero(signs > 0))
+    slopes = corners - start + weight * (np.arange(len(corners)) - n_similar)  # just left of each corner
+    first = int(np.searchsorted(slopes, 0.0))
+    below = float(corners[first - 1]) if first else -math.inf
+    return max(1.0, below, start + weight * (n_similar - first))
+
+
+def best_multiple(size: float, near: float, far: float, start: float) -> float:
+    """The scale ``c >= 0`` for which ``(c A, b)``, b the best threshold, has the least hard-margin objective.
+
+    Parameters
+    ----------
+    size : float
+        ``||A||_F^2``.
+    near, far : float
+        From `extremes` at A. Where ``far <= near`` no multiple is feasible, and the answer is 1.
+    start : float
+        ``b_1``.
+    """
+    if far <= near:
+        return 1.0
+    return max(2.0 / (far - near), (start + 1.0) * far / (size + far**2)) if far < math.inf else 0.0
+
+
+def best_dual_multiple(total: float, summed: float, size: float, start: float, ceiling: float) -> float:
+    """The multiple of multipliers ``a`` with the largest dual value.
+
+    Parameters
+    ----------
+    total, summed : float
+        ``sum a_t y_t`` and ``sum a_t``.
+    size : float
+        ``||A(a)||_F^2``.
+    start : float
+        ``b_1``.
+    ceiling : float
+        Multiples at most; possibly infinite.
+    """
+    # The dual value is one parabola while b(tau a) > 1, and another one from `turn` on, where b stays at 1.
+    turn = (start - 1.0) / -total if total < 0 else math.inf
+    best = _ratio(summed - start * total, size + total**2)
+    if best > turn:
+        best = max(turn, _ratio(summed - total, size))
+    multiple = min(best, ceiling)
+    return multiple if multiple < math.inf else 1.0
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    if numerator <= 0.0:
+        return 0.0
+    return numerator / denominator if denominator > 0.0 else math.inf

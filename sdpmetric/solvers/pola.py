@@ -1,0 +1,252 @@
+"""Batch POLA on its dual: L-BFGS-B to find the pairs that matter, semismooth Newton on those to prove the gap.
+
+The dual is concave and once differentiable, with a bound on each multiplier and nothing else, so that every iterate is
+dual feasible. The primal point is ``A(a), b(a)``, repaired by the problem. See ``docs/pola.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from sdpmetric import psd
+from sdpmetric.certificate import relative_gap
+from sdpmetric.problems import contradiction
+from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.solvers.pola_update import Threshold, update
+
+FloatArray = NDArray[np.float64]
+
+# Evaluations of L-BFGS-B between two visits of Newton's method, and steps of Newton's method at a time.
+FIRST_ORDER, NEWTON = 150, 20
+# More free multipliers than this, and Newton's dense equations cost more than they bring.
+MAX_FREE = 4000
+# Newton's equations, scaled to a diagonal of at most 1, are damped by these, each where the one before brought no
+# ascent; each direction is tried at this many lengths.
+DAMPINGS, SHORTER = (1e-12, 1e-6, 1e-2), 6
+# Rounds after which the solver stops by its own measure, if the gap is not proven.
+ROUNDS = 60
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """The dual at one point: value, gradient, and the eigenvalues behind its curvature."""
+
+    value: float
+    gradient: FloatArray
+    values: FloatArray
+    vectors: FloatArray
+    moving: bool  # whether the threshold is above 1, so that it moves with the multipliers
+
+
+def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """Solve batch POLA on its dual.
+
+    Parameters
+    ----------
+    problem : POLAProblem
+    budget : Budget
+        One iteration for each evaluation of the dual.
+    tol : float
+        Relative gap to prove.
+
+    Yields
+    ------
+    Step
+        Repaired points, with the multipliers they came from. Contradicting pairs end the solve.
+    """
+    step = _judged(problem, contradiction.repeated(problem.differences, problem.signs))
+    yield step
+    if _contradiction(step):
+        return
+    a = np.zeros(len(problem.pairs))
+    for _ in range(ROUNDS):
+        before = a
+        a = _first_order(problem, a, budget)
+        step = _judged(problem, _proof(problem, a))
+        yield step
+        if _contradiction(step):
+            return
+        for _ in range(NEWTON):
+            found = _newton(problem, a, budget)
+            if found is None:
+                break
+            a, direction = found
+            step = _judged(problem, _proof(problem, a, direction))
+            yield step
+            if _contradiction(step):
+                return
+            if relative_gap(step.objective, step.lower_bound) <= tol:
+                break
+        if np.array_equal(a, before):
+            return
+
+
+def _judged(problem: POLAProblem, a: FloatArray, point: Threshold | None = None) -> Step:
+    """The problem's word on a point, repaired, by default the one that minimizes the Lagrangian at the multipliers."""
+    if point is None:
+        dual_point = problem.dual_point(a)
+        components, threshold = problem.repair(dual_point.components, dual_point.threshold)
+    else:
+        components, threshold = problem.repair(psd.factor(point.metric), point.threshold)
+    certificate = problem.certify(components, threshold=threshold, dual=a)
+    return Step(
+        components,
+        certificate.objective,
+        certificate.lower_bound,
+        partial(np.copy, a),
+        certificate,
+        n_active=certificate.n_active,
+        threshold=threshold,
+    )
+
+
+def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray:
+    """Of several multipliers those that prove a contradiction, or nearly do and can be sharpened; else the first."""
+    if problem.slack_weight is None:
+        for a in duals:
+            proof = contradiction.sharpen(problem.differences, problem.signs, a)
+            if proof is not None:
+                return proof
+    return duals[0]
+
+
+def _contradiction(step: Step) -> bool:
+    return step.certificate is not None and step.certificate.contradiction is not None
+
+
+def _ceiling(problem: POLAProblem) -> float:
+    return np.inf if problem.slack_weight is None else problem.slack_weight
+
+
+def _evaluate(problem: POLAProblem, budget: Budget, a: FloatArray) -> _Evaluation:
+    budget.spend()
+    values, vectors = np.linalg.eigh(problem.matrix(-a))
+    kept = values > 0.0
+    total = float(a @ problem.signs)
+    b = max(1.0, problem.initial_threshold + total)
+    q = np.sum((problem.differences @ (vectors[:, kept] * np.sqrt(values[kept]))) ** 2, axis=1)
+    value = float(a.sum() - 0.5 * np.sum(values[kept] ** 2)) + 0.5 * (b - problem.initial_threshold) ** 2 - total * b
+    return _Evaluation(value, 1.0 - problem.signs * (b - q), values, vectors, b > 1.0)
+
+
+def _first_order(problem: POLAProblem, a: FloatArray, budget: Budget) -> FloatArray:
+    # In units in which the curvature along every multiplier is at most 1.
+    unit = 1.0 / np.sqrt(np.sum(problem.differences**2, axis=1) ** 2 + 1.0)
+
+    def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
+        here = _evaluate(problem, budget, unit * scaled)
+        return -here.value, -unit * here.gradient
+
+    found = minimize(
+        negative,
+        a / unit,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, ceiling) for ceiling in _ceiling(problem) / unit],
+        options={"maxfun": FIRST_ORDER, "maxiter": FIRST_ORDER, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-12},
+    )
+    x: FloatArray = np.clip(unit * found.x, 0.0, _ceiling(problem))
+    return x if np.isfinite(x).all() else a
+
+
+def _newton(problem: POLAProblem, a: FloatArray, budget: Budget) -> tuple[FloatArray, FloatArray] | None:
+    """One projected semismooth Newton step: the new multipliers, and the direction that led there; None: no ascent."""
+    here = _evaluate(problem, budget, a)
+    ceiling = _ceiling(problem)
+    held = ((a <= 0.0) & (here.gradient <= 0.0)) | ((a >= ceiling) & (here.gradient >= 0.0))
+    free = np.flatnonzero(~held)
+    if not 0 < len(free) <= MAX_FREE:
+        return None
+    K = _curvature(problem, here, free)
+    unit = 1.0 / np.sqrt(np.sum(problem.differences[free] ** 2, axis=1) ** 2 + 1.0)
+    K *= np.outer(unit, unit)
+    for damping in DAMPINGS:
+        equations = K + damping * np.eye(len(K))
+        try:
+            change = unit * scipy.linalg.solve(equations, unit * here.gradient[free], assume_a="pos")
+        except scipy.linalg.LinAlgError:
+            continue
+        direction = np.zeros_like(a)
+        direction[free] = change
+        for shorter in range(SHORTER):
+            new = np.clip(a + 0.3**shorter * direction, 0.0, ceiling)
+            promised = float(here.gradient @ (new - a))
+            if promised > 0.0 and _evaluate(problem, budget, new).value >= here.value + 1e-4 * promised:
+                return new, np.maximum(direction, 0.0)
+    return None
+
+
+def _curvature(problem: POLAProblem, here: _Evaluation, free: NDArray[np.intp]) -> FloatArray:
+    """The negative Hessian of the dual on some multipliers (one element of the generalized Hessian).
+
+    The derivative of the projection onto the cone is ``H -> Q (Omega * (Q^T H Q)) Q^T`` with ``Omega`` 1 where both
+    eigenvalues are positive, 0 where neither is, and ``l_i / (l_i - l_j)`` between.
+    """
+    values, signs = here.values, problem.signs[free]
+    positive = values > 0.0
+    row, column = np.triu_indices(len(values))
+    both, one = positive[row] & positive[column], positive[row] ^ positive[column]
+    omega = both.astype(np.float64)
+    larger, smaller = np.maximum(values[row], values[column]), np.minimum(values[row], values[column])
+    omega[one] = larger[one] / (larger[one] - smaller[one])
+    used = omega > 0.0
+    row, column = row[used], column[used]
+    root = np.sqrt(omega[used] * np.where(row == column, 1.0, 2.0))
+    U = problem.differences[free] @ here.vectors
+    features = (signs[:, None] * root) * U[:, row] * U[:, column]
+    K: FloatArray = features @ features.T
+    return K + np.outer(signs, signs) if here.moving else K
+
+
+def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float = 1e-3) -> Iterator[Step]:
+    """The paper's batch conversion: online updates, pair after pair, until no loss exceeds `beta`.
+
+    Theorem 1 bounds the number of updates by `POLAProblem.update_bound` at that loss; `Solution.n_iter` is the number
+    it took. The sums of the steps on each pair are the multipliers that it proves its bound with; they are not optimal.
+
+    Parameters
+    ----------
+    problem : POLAProblem
+        With the hard margin.
+    budget : Budget
+        One iteration for each update.
+    tol : float
+    beta : float, default 1e-3
+        Largest loss that is left, > 0.
+
+    Raises
+    ------
+    ValueError
+        If the problem has a soft margin, or `beta` is not positive.
+    """
+    if problem.slack_weight is not None:
+        raise ValueError("solver 'batch' repeats online updates until all margins hold; pass slack_weight=None for it.")
+    if not 0.0 < beta < np.inf:
+        raise ValueError(f"beta must be a positive loss, got {beta!r}.")
+    step = _judged(problem, contradiction.repeated(problem.differences, problem.signs))
+    yield step
+    if _contradiction(step):
+        return
+    d, V, y = problem.X.shape[1], problem.differences, problem.signs
+    point = Threshold(np.zeros((d, d)), problem.initial_threshold)
+    taken = np.zeros(len(V))
+    while True:
+        updated = False
+        for t, (v, sign) in enumerate(zip(V, y.tolist(), strict=True)):
+            if point.loss(v, sign) > beta:
+                budget.spend()
+                point, length = update(point, v, sign)
+                taken[t] += length
+                updated = True
+        step = _judged(problem, _proof(problem, taken), point)
+        yield step
+        if not updated or _contradiction(step):
+            return
