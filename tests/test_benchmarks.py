@@ -3,10 +3,13 @@
 import json
 import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from sdpmetric import LMNNProblem
 
 BENCHMARKS = Path(__file__).parents[1] / "examples" / "benchmarks"
 
@@ -66,12 +69,12 @@ def test_a_sample_of_rows_is_a_part_of_the_data(run):
     np.testing.assert_array_equal(X, again)
 
 
-@pytest.mark.parametrize(("name", "squared"), [("lmnn", False), ("lmnn_squared", True)])
-def test_objective_is_the_problems_at_the_best_multiple(run, name, squared):
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_objective_is_the_problems_at_the_best_multiple(run, loss):
     X, y = run.load("iris:3", None)
-    judge = run.module("objectives", name)
-    problem = judge.statement(X, y, 2, 0.3)
-    assert problem.squared == squared
+    judge = run.module("objectives", "lmnn")
+    problem = run.statement(Namespace(objective=f"lmnn:loss={loss}", n_neighbors=2, push_weight=0.3), X, y)
+    assert problem.fingerprint() == LMNNProblem.from_labels(X, y, 2, 0.3, loss=loss).fingerprint()
     L = np.random.default_rng(0).normal(size=(2, 3))
     assert judge.objective(problem, 0.01 * L) == pytest.approx(judge.objective(problem, 7 * L), rel=1e-6)
     scales = np.geomspace(0.01, 10, 200)
@@ -81,13 +84,11 @@ def test_objective_is_the_problems_at_the_best_multiple(run, name, squared):
 
 
 def test_chase_ends_at_the_first_objective_that_is_good_enough(run, tmp_path):
-    class Arguments:
-        objective, n_neighbors, push_weight, max_time = run.module("objectives", "lmnn"), 3, 0.3, None
-
+    args = Namespace(objective="lmnn", n_neighbors=3, push_weight=0.3, max_time=None)
     X, y = run.load("wine", None)
-    full = run.ours(Arguments, "subgradient", X, y, 1e-3)[3]
+    full = run.ours(args, "subgradient", X, y, 1e-3)[3]
     target = full[2][1]
-    solution, _, _, trace = run.ours(Arguments, "subgradient", X, y, 1e-3, until=target)
+    solution, _, _, trace = run.ours(args, "subgradient", X, y, 1e-3, until=target)
     assert str(solution.status) == "user_limit"
     assert trace[-1][1] <= target < trace[-2][1]
 
@@ -108,13 +109,11 @@ def test_a_peers_path_of_exchange(run, tmp_path, monkeypatch):
     python.chmod(0o755)
     monkeypatch.setattr(run, "HERE", tmp_path)
 
-    class Arguments:
-        n_neighbors, push_weight, max_time, peers = 2, 0.3, 60.0, tmp_path
-
+    args = Namespace(n_neighbors=2, push_weight=0.3, max_time=60.0, peers=tmp_path)
     X, y = np.eye(6, 3), np.arange(6) % 2
-    found = run.peer(Arguments, "stand_in:scale=2.5", X, y)
+    found = run.peer(args, "stand_in:scale=2.5", X, y)
     np.testing.assert_array_equal(found["components"], 2.5 * np.eye(3)[:2])
     assert str(found["version"]) == f"numpy {np.__version__}"
     assert float(found["seconds"]) >= 0
-    Arguments.push_weight = 0.4
-    assert run.peer(Arguments, "stand_in", X, y) == "failed: AssertionError"
+    args.push_weight = 0.4
+    assert run.peer(args, "stand_in", X, y) == "failed: AssertionError"

@@ -109,6 +109,12 @@ def one_pass(X: np.ndarray) -> float:
     return time.perf_counter() - began
 
 
+def statement(args: argparse.Namespace, X: np.ndarray, y: np.ndarray) -> sm.LMNNProblem:
+    """The problem that everybody is judged by; nothing of it is computed yet but the target neighbors."""
+    name, options = parse(args.objective)
+    return module("objectives", name).statement(X, y, args.n_neighbors, args.push_weight, **options)
+
+
 def ours(
     args: argparse.Namespace, solver: str, X: np.ndarray, y: np.ndarray, tol: float, until: float = -np.inf
 ) -> tuple[sm.Solution, float, float, list[tuple[float, float]]]:
@@ -119,7 +125,7 @@ def ours(
     name, options = parse(solver)
     best, trace = np.inf, []
     began = time.perf_counter()
-    problem = args.objective.statement(X, y, args.n_neighbors, args.push_weight)
+    problem = statement(args, X, y)
     stating = time.perf_counter() - began
 
     def watch(row: sm.TraceRow) -> bool:
@@ -161,6 +167,7 @@ def peer(args: argparse.Namespace, solver: str, X: np.ndarray, y: np.ndarray) ->
 def measure(args: argparse.Namespace, data: str, versions: set[str]) -> list[Run]:
     """All solvers on one data set; repeats are interleaved, so that they share what the machine does beside."""
     X, y = load(data, args.folder)
+    judge = module("objectives", parse(args.objective)[0])
     own = [(solver, tol) for solver in args.solvers if not is_peer(solver) for tol in args.tol]
     peers = [solver for solver in args.solvers if is_peer(solver)]
     runs: dict[tuple[str, float | None], list[Run]] = {}
@@ -179,8 +186,7 @@ def measure(args: argparse.Namespace, data: str, versions: set[str]) -> list[Run
             if isinstance(found, str):
                 run.status = found
             else:
-                problem = args.objective.statement(X, y, args.n_neighbors, args.push_weight)
-                run.objective = args.objective.objective(problem, found["components"])
+                run.objective = judge.objective(statement(args, X, y), found["components"])
                 run.seconds = float(found["seconds"])
                 run.trace = [(run.seconds, run.objective)]
                 versions.add(str(found["version"]))
@@ -190,7 +196,7 @@ def measure(args: argparse.Namespace, data: str, versions: set[str]) -> list[Run
     middle = [median(repeats) for repeats in runs.values()]
     bound = max(run.lower_bound for run in middle if np.isfinite(run.lower_bound))
     for run in middle:
-        run.above = args.objective.above(run.objective, bound)
+        run.above = judge.above(run.objective, bound)
     return middle
 
 
@@ -225,7 +231,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", default=["iris", "wine", "digits"], metavar="NAME[:D[:N]]")
     parser.add_argument("--solvers", nargs="+", default=["factored"], metavar="NAME[:OPTION=VALUE,...]")
-    parser.add_argument("--objective", default="lmnn", help="lmnn (default) or lmnn_squared")
+    parser.add_argument("--objective", default="lmnn", metavar="NAME[:OPTION=VALUE,...]")
     parser.add_argument("--tol", nargs="+", type=float, default=[1e-3], help="proven gaps asked of ours")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--max-time", type=float, help="seconds for each run; peers are stopped")
@@ -236,7 +242,6 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path("benchmark_results"), help="folder of what is written")
     args = parser.parse_args(argv)
     args.folder = None if args.folder is None else Path(args.folder)
-    args.objective = module("objectives", args.objective)
     if any(map(is_peer, args.solvers)) and not (args.peers / "bin" / "python").exists():
         raise SystemExit(f"there are no peers in {args.peers}; build them: sh {HERE / 'peers.sh'} {args.peers}")
     warm(args)

@@ -1,4 +1,7 @@
-"""LMNN with the hinge (Weinberger and Saul 2009, Eq. 14): all impostors of everybody, hinges of margin 1."""
+"""LMNN (Weinberger and Saul 2009, Eq. 14): all impostors of everybody, hinges of margin 1.
+
+`lmnn:loss=squared_hinge` is the program that PyLMNN minimises.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import sdpmetric as sm
 from sdpmetric.solve import best_multiple
 
 
-def statement(X: np.ndarray, y: np.ndarray, n_neighbors: int, push_weight: float) -> sm.LMNNProblem:
+def statement(X: np.ndarray, y: np.ndarray, n_neighbors: int, push_weight: float, **options: object) -> sm.LMNNProblem:
     """The problem that everybody is judged by."""
-    return sm.LMNNProblem.from_labels(X, y, n_neighbors, push_weight)
+    return sm.LMNNProblem.from_labels(X, y, n_neighbors, push_weight, **options)
 
 
 def objective(problem: sm.LMNNProblem, components: np.ndarray) -> float:
