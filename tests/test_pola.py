@@ -1,0 +1,368 @@
+"""Batch POLA: the statement, its certificate, its three solvers, and what it says of bad data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import assert_same, rounding
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sdpmetric as sm
+from sdpmetric.formulations import named
+from sdpmetric.formulations.pola import contradiction_program
+from sdpmetric.problems import contradiction, rays
+
+PROMISES = {"dual": 1e-6, "conic": 1e-6}
+
+
+def random_pola(seed: int) -> sm.POLAProblem:
+    """Small and asymmetric: separable, contradictory or soft, features in other units, integers, repeated pairs."""
+    rng = np.random.default_rng(seed)
+    n, d, p = int(rng.integers(4, 15)), int(rng.integers(1, 5)), int(rng.integers(2, 40))
+    X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-1, 1, d)
+    pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(p)])
+    if rng.random() < 0.2:
+        X = np.round(2 * X / X.std(axis=0))
+    similar = rng.random(p) < 0.4
+    if rng.random() < 0.5:  # separable, where no two distances are equal
+        q = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ rng.normal(size=(d, d))) ** 2, axis=1)
+        similar = q < np.quantile(q, 0.4)
+    weight = float(10 ** rng.uniform(-2, 2)) if rng.random() < 0.4 else None
+    return sm.POLAProblem(X, pairs, similar, weight, float(rng.choice([1.0, 3.0])))
+
+
+def separable(seed: int, weight: float | None = None, p: int = 25, start: float = 1.5) -> sm.POLAProblem:
+    """A hard margin that can be kept, with a planted metric of rank 2 in 3 dimensions."""
+    rng = np.random.default_rng(seed)
+    X, L = rng.normal(size=(15, 3)), rng.normal(size=(2, 3))
+    pairs = np.array([rng.choice(15, 2, replace=False) for _ in range(p)])
+    q = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
+    return sm.POLAProblem(X, pairs, q < np.quantile(q, 0.4), weight, start)
+
+
+def loop_objective(problem: sm.POLAProblem, A: np.ndarray, b: float) -> float:
+    """The paper's formulas, pair by pair."""
+    value = 0.5 * np.sum(A**2) + 0.5 * (b - problem.initial_threshold) ** 2
+    for (i, j), same in zip(problem.pairs, problem.similar, strict=True):
+        v = np.asarray(problem.X[i], float) - problem.X[j]
+        missed = max(0.0, 1.0 - (1 if same else -1) * (b - v @ A @ v))
+        if problem.slack_weight is None and missed > 1e-9 * b:
+            return np.inf
+        value += 0.0 if problem.slack_weight is None else problem.slack_weight * missed
+    return float(value) if b >= 1 else np.inf
+
+
+def check_sandwich(problem: sm.POLAProblem) -> sm.Status:
+    solutions = {name: sm.solve(problem, solver=name, tol=tol) for name, tol in PROMISES.items()}
+    (status,) = {solution.status for solution in solutions.values()}
+    for name, solution in solutions.items():
+        assert status in (sm.Status.OPTIMAL, sm.Status.INFEASIBLE), f"{name}: {solution}"
+        if status is sm.Status.INFEASIBLE:
+            assert problem.slack_weight is None
+            assert_contradiction(problem, solution)
+            continue
+        assert solution.certificate.proves_optimal(PROMISES[name])
+        loop = loop_objective(problem, solution.metric, solution.threshold)
+        assert abs(loop - solution.objective) <= 1e-8 * max(1.0, solution.objective)
+        for other in solutions.values():
+            assert solution.lower_bound <= other.objective + rounding(other.objective), sm.compare(solution, other)
+    return status
+
+
+def assert_contradiction(problem: sm.POLAProblem, solution: sm.Solution) -> None:
+    """The named pairs alone, with their multipliers, add up to what no point can keep."""
+    named_pairs = list(solution.certificate.contradiction)
+    assert named_pairs
+    a = np.zeros(len(problem.pairs))
+    a[named_pairs] = solution.dual[named_pairs]
+    assert (a >= 0).all()
+    V, y = problem.differences, problem.signs
+    assert a @ y <= 1e-10 * a.sum()
+    lengths = np.sum(V[named_pairs] ** 2, axis=1)
+    assert np.linalg.eigvalsh((V * (a * y)[:, None]).T @ V)[0] >= -1e-10 * a.sum() * lengths.max()
+    assert solution.objective == solution.lower_bound == np.inf
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sandwich(seed: int) -> None:
+    check_sandwich(random_pola(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20, 1020))
+def test_sandwich_at_length(seed: int) -> None:
+    check_sandwich(random_pola(seed))
+
+
+def test_all_kinds_are_among_the_random_problems() -> None:
+    kinds = {(random_pola(seed).slack_weight is None, check_sandwich(random_pola(seed))) for seed in range(8)}
+    assert kinds == {(True, sm.Status.OPTIMAL), (True, sm.Status.INFEASIBLE), (False, sm.Status.OPTIMAL)}
+
+
+# -- by hand: one similar pair at distance 1 and one dissimilar pair at distance 2 on a line ---------------------------
+
+LINE, BOTH = np.array([[0.0], [1.0], [2.0]]), [[0, 1], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("start", "weight", "A", "b", "dual", "value"),
+    [
+        (1.0, None, 2 / 3, 5 / 3, [10 / 9, 4 / 9], 4 / 9),  # both margins hold with equality
+        (3.0, None, 16 / 17, 47 / 17, [0.0, 4 / 17], 8 / 17),  # only the dissimilar pair matters
+        (1.0, 0.1, 0.3, 1.0, [0.1, 0.1], 0.155),  # both slacks are used, and the threshold stays
+    ],
+)
+@pytest.mark.parametrize("solver", PROMISES)
+def test_one_pair_of_each_kind_by_hand(start, weight, A, b, dual, value, solver) -> None:
+    problem = sm.POLAProblem(LINE, BOTH, [True, False], weight, start)
+    solution = sm.solve(problem, solver=solver)
+    assert abs(solution.objective - value) <= 1e-6 * value
+    assert_same(problem.objective(metric=[[A]], threshold=b), value)
+    certificate = problem.certify(metric=[[A]], threshold=b, dual=dual)
+    assert_same(certificate.lower_bound, value)
+    assert certificate.complementarity <= 1e-9
+    other = np.add(dual, [0.08, -0.03])
+    assert problem.certify(metric=[[A]], threshold=b, dual=other).lower_bound < value - 1e-4
+
+
+def test_only_similar_pairs() -> None:
+    for weight in (None, 0.3):
+        problem = sm.POLAProblem(LINE, BOTH, [1, 1], weight, 2.5)
+        for solver in PROMISES:
+            solution = sm.solve(problem, solver=solver)
+            assert (solution.status, solution.objective, solution.threshold) == (sm.Status.OPTIMAL, 0.0, 2.5)
+            assert not solution.metric.any()
+
+
+def test_only_dissimilar_pairs() -> None:
+    # A v^2 >= b + 1 at b = 1 and v = 1, 2: A = 2 for the shorter one; b_1 = 1 cannot be undercut.
+    problem = sm.POLAProblem(LINE, BOTH, [-1, -1])
+    for solver in PROMISES:
+        assert abs(sm.solve(problem, solver=solver).objective - 2.0) <= 1e-5
+
+
+# -- the statement and its certificate ---------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 10**6), weight=st.sampled_from([None, 0.3]), scale=st.floats(-2, 2))
+def test_weak_duality_of_any_point_and_any_multipliers(seed: int, weight: float | None, scale: float) -> None:
+    problem = separable(seed % 50, weight)
+    rng = np.random.default_rng(seed)
+    dual = rng.normal(size=25) * 10**scale
+    components = rng.normal(size=(rng.integers(1, 4), 3))
+    components, threshold = problem.repair(components, float(rng.normal(2)))
+    certificate = problem.certify(components, threshold=threshold, dual=dual)
+    assert certificate.lower_bound <= certificate.objective + rounding(certificate.objective)
+    best = sm.solve(problem)
+    assert certificate.lower_bound <= best.objective + rounding(best.objective)
+    assert best.lower_bound <= certificate.objective + rounding(certificate.objective)
+    a = np.clip(dual, 0, weight or np.inf)  # the closed form is the best of a grid of multiples
+    multiple = problem.best_multiple(a)
+    limit = 3 * multiple if weight is None else min(3 * multiple, weight / max(a.max(), 1e-300))
+    on_grid = max(problem.dual_point(factor * a).value for factor in np.linspace(0, limit, 30))
+    assert on_grid <= problem.dual_point(multiple * a).value + rounding(on_grid)
+
+
+def test_the_dual_value_is_the_minimum_of_the_lagrangian(rng) -> None:
+    problem = separable(3)
+    a = rng.exponential(size=25)
+    point = problem.dual_point(a)
+
+    def lagrangian(L: np.ndarray, b: float) -> float:
+        q = np.sum((problem.differences @ L.T) ** 2, axis=1)
+        value = 0.5 * np.sum((L.T @ L) ** 2) + 0.5 * (b - problem.initial_threshold) ** 2
+        return float(value + a @ (1 - problem.signs * (b - q)))
+
+    assert_same(lagrangian(point.components, point.threshold), point.value)
+    for _ in range(50):
+        near = point.components + 0.1 * rng.normal(size=point.components.shape)
+        assert lagrangian(near, max(1.0, point.threshold + 0.1 * rng.normal())) >= point.value
+
+
+@pytest.mark.parametrize("weight", [None, 0.3])
+def test_objective_is_the_papers(rng, weight) -> None:
+    problem = separable(1, weight)
+    L, b = problem.repair(sm.solve(separable(1)).components)
+    for factor, shift in ((1.0, 0.0), (1.3, 0.0), (1.0, 0.2)):
+        value = problem.objective(factor * L, threshold=b + shift)
+        expected = loop_objective(problem, factor**2 * L.T @ L, b + shift)
+        assert value == expected == np.inf or abs(value - expected) <= rounding(expected)
+    assert problem.objective(L, threshold=0.5) == np.inf
+
+
+def test_repair_finds_the_best_feasible_multiple(rng) -> None:
+    problem = separable(2)
+    optimum = sm.solve(problem).components
+    for start in (1.0, 1.5, 40.0):
+        problem = sm.POLAProblem(problem.X, problem.pairs, problem.similar, None, start)
+        L, b = problem.repair(0.9 * optimum)
+        value = problem.objective(L, threshold=b)
+        grid = [problem.objective(np.sqrt(c) * L) for c in np.linspace(0.2, 3, 200)]
+        assert value <= min(grid) + rounding(value)
+        assert min(grid) <= 1.05 * value
+        assert problem.repair(L, b)[1] == pytest.approx(b)
+    nearly = problem.certify((1 - 1e-7) * L, threshold=b)
+    assert np.isfinite(nearly.objective)
+    assert nearly.primal_residual > 0
+    assert problem.certify(0.8 * L, threshold=b).objective == np.inf  # far from feasible is not repaired
+    assert problem.repair(np.zeros((1, 3)))[0].shape == (1, 3)  # nothing to repair with
+
+
+def test_best_soft_threshold_is_the_best_of_a_grid(rng) -> None:
+    for _ in range(30):
+        q, y = rng.exponential(3, 9), np.where(rng.random(9) < 0.4, 1.0, -1.0)
+        start, weight = 1 + rng.exponential(), 10 ** rng.uniform(-2, 1)
+
+        def value(b, q=q, y=y, start=start, weight=weight):
+            return 0.5 * (b - start) ** 2 + weight * np.maximum(0, 1 - y * (b - q)).sum()
+
+        best = value(rays.best_soft_threshold(q, y, start, weight))
+        grid = [value(b) for b in np.linspace(1, 30, 3000)]
+        assert best <= min(grid) + 1e-12
+        assert min(grid) <= best + 1e-3 * max(1, best) * (1 + weight)
+
+
+def test_the_program_and_the_statement_agree() -> None:
+    for weight in (None, 0.3):
+        problem = separable(4, weight)
+        program = sm.to_cvxpy(problem)
+        program.solve(solver="CLARABEL")
+        assert abs(program.value - sm.solve(problem).objective) <= 1e-5 * program.value
+        expected = {"A", "b", "margins", "cone", "floor"} | ({"xi", "slacks"} if weight else set())
+        assert set(named(program)) == expected
+    with pytest.raises(ValueError, match="LMNN only"):
+        sm.to_cvxpy(problem, triplets=[[0, 1, 2]])
+
+
+def test_a_large_slack_weight_is_the_hard_margin() -> None:
+    hard, soft = sm.solve(separable(5)), sm.solve(separable(5, 1e4))
+    assert abs(hard.objective - soft.objective) <= 1e-5 * hard.objective
+
+
+def test_single_precision_stays() -> None:
+    wide = separable(6)
+    problem = sm.POLAProblem(wide.X.astype(np.float32), wide.pairs, wide.similar, None, 1.5)
+    solution = sm.solve(problem, tol=1e-4)
+    assert solution.components.dtype == np.float32
+    assert solution.status is sm.Status.OPTIMAL
+
+
+def test_saved_and_loaded(tmp_path) -> None:
+    for problem in (separable(7), sm.POLAProblem(LINE, [[0, 1], [1, 0]], [True, False])):
+        solution = sm.solve(problem)
+        solution.save(tmp_path / "solution.npz")
+        again = sm.Solution.load(tmp_path / "solution.npz", problem)
+        assert again.certificate == solution.certificate
+        assert (again.status, again.threshold) == (solution.status, solution.threshold)
+        assert np.array_equal(again.dual, solution.dual)
+
+
+# -- pairs that contradict each other ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["dual", "conic", "batch"])
+def test_a_pair_that_is_similar_and_dissimilar_is_named(solver: str) -> None:
+    sound = separable(8)
+    i, j = sound.pairs[3]
+    pairs = np.concatenate([sound.pairs, [[j, i]]])
+    problem = sm.POLAProblem(sound.X, pairs, np.append(sound.similar, not sound.similar[3]))
+    solution = sm.solve(problem, solver=solver)
+    assert solution.status is sm.Status.INFEASIBLE
+    named_pairs = set(solution.certificate.contradiction)
+    assert {3, 25} <= named_pairs
+    assert all(set(problem.pairs[t]) == {i, j} for t in named_pairs)
+    assert "contradict" in str(solution)
+    assert_contradiction(problem, solution)
+    assert sm.solve(sm.POLAProblem(sound.X, pairs, problem.similar, 0.3), max_time=30).status is sm.Status.OPTIMAL
+
+
+def test_dissimilar_pairs_of_equal_points() -> None:
+    X = [[0.0, 1.0], [0.0, 1.0], [2.0, 1.0]]
+    assert sm.solve(sm.POLAProblem(X, [[0, 1], [0, 2]], [True, False])).status is sm.Status.OPTIMAL
+    solution = sm.solve(sm.POLAProblem(X, [[0, 2], [0, 1]], [False, False]))
+    assert solution.certificate.contradiction == (1,)
+    # One unit of slack beyond b = 1 for the pair that no metric can tell apart.
+    soft = sm.solve(sm.POLAProblem(X, [[0, 1]], [False], 0.3))
+    assert_same(soft.objective, 0.6)
+
+
+@pytest.mark.parametrize("solver", PROMISES)
+def test_a_contradiction_between_several_pairs(solver: str) -> None:
+    # Similar along both axes, dissimilar along the diagonals, all equally long: the two sums of squares are equal.
+    X = np.array([[0, 0], [1, 0], [0, 1], [1, 1], [1, -1]]) * [[1.0, 1.0]] / [1.0, 1.0]
+    X[3:] /= np.sqrt(2)
+    problem = sm.POLAProblem(X, [[0, 1], [0, 2], [0, 3], [0, 4]], [1, 1, -1, -1])
+    solution = sm.solve(problem, solver=solver)
+    assert solution.status is sm.Status.INFEASIBLE
+    assert set(solution.certificate.contradiction) == {0, 1, 2, 3}
+    assert_contradiction(problem, solution)
+    # The twin: dissimilar pairs that are a little longer can be kept.
+    X[3:] *= 1.1
+    assert sm.solve(sm.POLAProblem(X, problem.pairs, problem.similar), solver=solver).status is sm.Status.OPTIMAL
+
+
+def test_no_contradiction_is_claimed_where_there_is_a_feasible_point() -> None:
+    for seed in range(10):
+        problem = separable(seed)
+        program = contradiction_program(problem)
+        program.solve(solver="CLARABEL")
+        a = np.maximum(named(program)["a"].value, 0)
+        assert program.value > 1e-6
+        assert not problem.contradicts(a)
+        assert contradiction.sharpen(problem.differences, problem.signs, a) is None
+        assert not contradiction.repeated(problem.differences, problem.signs).any()
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": [[0.0], [np.nan], [1.0]]}, "NaN"),
+        ({"pairs": [[0, 1], [0, 3]]}, "outside 0..2"),
+        ({"pairs": [[0, 1], [-1, 2]]}, "outside 0..2"),
+        ({"pairs": [[0.0, 1.0], [0.0, 2.0]]}, "integer"),
+        ({"pairs": [[0, 1], [2, 2]]}, "pair 1 is of row 2 with itself"),
+        ({"pairs": np.zeros((0, 2), int), "similar": []}, "pairs is empty"),
+        ({"similar": [True]}, "2 pairs"),
+        ({"similar": [1, 0]}, r"\+1"),
+        ({"similar": ["yes", "no"]}, "bool"),
+        ({"similar": [1, np.nan]}, "bool"),
+        ({"slack_weight": 0}, "slack_weight must be positive"),
+        ({"slack_weight": -1.0}, "slack_weight"),
+        ({"slack_weight": np.inf}, "slack_weight"),
+        ({"initial_threshold": 0.9}, "initial_threshold"),
+        ({"initial_threshold": np.nan}, "initial_threshold"),
+    ],
+)
+def test_bad_input_is_a_sentence(change, message) -> None:
+    good = {"X": LINE, "pairs": BOTH, "similar": [True, False]}
+    with pytest.raises(ValueError, match=message):
+        sm.POLAProblem(**{**good, **change})
+
+
+def test_bad_points_multipliers_and_options() -> None:
+    problem = sm.POLAProblem(LINE, BOTH, [True, False])
+    with pytest.raises(ValueError, match="one per pair"):
+        problem.certify(metric=[[1.0]], dual=[1.0])
+    with pytest.raises(ValueError, match="threshold"):
+        problem.certify(metric=[[1.0]], threshold=np.nan)
+    with pytest.raises(ValueError, match="exactly one"):
+        problem.objective()
+    with pytest.raises(ValueError, match="slack_weight=None"):
+        sm.solve(sm.POLAProblem(LINE, BOTH, [True, False], 0.3), solver="batch")
+    with pytest.raises(ValueError, match="beta"):
+        sm.solve(problem, solver="batch", beta=0.0)
+    assert "1 similar and 1 dissimilar pairs; hard margin" in problem.describe()
+    assert problem.fingerprint() != sm.POLAProblem(LINE, BOTH, [True, False], 0.3).fingerprint()
+
+
+def test_repeated_pairs_count_once_for_the_hard_margin_and_twice_for_the_soft_one() -> None:
+    twice, signs = [*BOTH, BOTH[1]], [True, False, False]
+    hard = sm.solve(sm.POLAProblem(LINE, twice, signs))
+    assert abs(hard.objective - 4 / 9) <= 1e-6
+    # A = a'(4, 4) - a' 1 with multipliers at 0.05: 0.35; b stays at 1.
+    soft = sm.solve(sm.POLAProblem(LINE, twice, signs, 0.05))
+    assert_same(soft.objective, 0.5 * 0.35**2 + 0.05 * (0.35 + 2 * (2 - 4 * 0.35)))
