@@ -123,20 +123,20 @@ def ours(
     With `until`, the run ends at the first exact objective that is not above it.
     """
     name, options = parse(solver)
-    best, trace = np.inf, []
     began = time.perf_counter()
     problem = statement(args, X, y)
     stating = time.perf_counter() - began
 
-    def watch(row: sm.TraceRow) -> bool:
-        nonlocal best
+    def enough(row: sm.TraceRow) -> bool:
+        return row.objective <= until
+
+    solution = module("solvers", name).solve(problem, tol, args.max_time, enough, **options)
+    seconds = time.perf_counter() - began
+    best, trace = np.inf, []
+    for row in solution.trace:
         if row.objective < best:  # infinite while the factored solver has seen some anchors only
             best = row.objective
             trace.append((stating + row.seconds, best))
-        return best <= until
-
-    solution = module("solvers", name).solve(problem, tol, args.max_time, watch, **options)
-    seconds = time.perf_counter() - began
     if solution.objective < best:
         trace.append((seconds, solution.objective))
     return solution, seconds, stating, trace
