@@ -5,7 +5,10 @@ from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.mcml import MCMLProblem
+from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
@@ -16,7 +19,10 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Dual",
+    "ITMLProblem",
     "LMNNProblem",
+    "MCMLProblem",
+    "MMCProblem",
     "POLAProblem",
     "Solution",
     "Status",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -12,12 +13,16 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric import validation
 from sdpmetric.certificate import Certificate, relative_gap
+from sdpmetric.formulations import itml, mcml, mmc
 from sdpmetric.formulations import pola as pola_program
 from sdpmetric.printer import Printer
+from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.mcml import MCMLProblem
+from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
-from sdpmetric.solvers import base, conic, exact, factored, pola, subgradient
+from sdpmetric.solvers import base, bregman, conic, exact, factored, pola, smooth, subgradient
 
 Callback = base.Callback
 FloatArray = NDArray[np.float64]
@@ -51,6 +56,8 @@ class Solver:
     options: frozenset[str]
 
 
+BACKEND = frozenset({"backend", "backend_options"})
+
 # For each kind of problem its solvers by name; the first one is "auto".
 SOLVERS: dict[type, dict[str, Solver]] = {
     LMNNProblem: {
@@ -60,8 +67,21 @@ SOLVERS: dict[type, dict[str, Solver]] = {
     },
     POLAProblem: {
         "dual": Solver(pola.steps, 1e-6, frozenset()),
-        "conic": Solver(exact.steps_of(pola_program.state), 1e-6, frozenset({"backend", "backend_options"})),
+        "conic": Solver(exact.steps_of(pola_program.state), 1e-6, BACKEND),
         "batch": Solver(pola.batch_steps, 1e-3, frozenset({"beta"})),
+    },
+    MMCProblem: {
+        "factored": Solver(smooth.steps, 1e-6, frozenset()),
+        "conic": Solver(exact.steps_of(partial(mmc.state, whitened=True)), 1e-6, BACKEND),
+    },
+    MCMLProblem: {
+        "factored": Solver(smooth.steps, 1e-6, frozenset()),
+        "conic": Solver(exact.steps_of(partial(mcml.state, whitened=True)), 1e-6, BACKEND),
+    },
+    ITMLProblem: {
+        "factored": Solver(smooth.steps, 1e-6, frozenset()),
+        "bregman": Solver(bregman.steps, 1e-3, frozenset()),
+        "conic": Solver(exact.steps_of(partial(itml.state, balanced=True)), 1e-6, BACKEND),
     },
 }
 

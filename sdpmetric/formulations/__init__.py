@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import cvxpy as cp
 
+from sdpmetric.formulations import itml, mcml, mmc
 from sdpmetric.formulations.lmnn import lmnn_program
 from sdpmetric.formulations.pola import pola_program
 from sdpmetric.formulations.stated import named
 from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.mcml import MCMLProblem
+from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.pola import POLAProblem
 
 __all__ = ["named", "to_cvxpy"]
 
 
-def to_cvxpy(problem: LMNNProblem | POLAProblem, triplets: Triplets | None = None) -> cp.Problem:
+Statement = LMNNProblem | POLAProblem | MMCProblem | MCMLProblem | ITMLProblem
+
+
+def to_cvxpy(problem: Statement, triplets: Triplets | None = None) -> cp.Problem:
     """State a problem as the CVXPY program that its paper prints, with named variables, unsolved.
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
     the constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with
     `sdpmetric.formulations.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
     slack matrix ``C - sum a_t B_t``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the
-    constraints ``margins``, ``slacks``, ``cone`` and ``floor``.
+    constraints ``margins``, ``slacks``, ``cone`` and ``floor``. The modules ``mmc``, ``mcml`` and
+    ``itml`` of `sdpmetric.formulations` say how theirs are named.
 
     Parameters
     ----------
-    problem : LMNNProblem or POLAProblem
+    problem : LMNNProblem, POLAProblem, MMCProblem, MCMLProblem or ITMLProblem
     triplets : Triplets, optional
         Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
 
@@ -45,4 +53,10 @@ def to_cvxpy(problem: LMNNProblem | POLAProblem, triplets: Triplets | None = Non
         if triplets is not None:
             raise ValueError("triplets= is for LMNN only; POLA's program states all its pairs.")
         return pola_program(problem)
-    return lmnn_program(problem, triplets)
+    if isinstance(problem, LMNNProblem):
+        return lmnn_program(problem, triplets)
+    if triplets is not None:
+        raise ValueError("triplets= is for LMNN only; this program states all its pairs.")
+    if isinstance(problem, MMCProblem):
+        return mmc.state(problem).program
+    return (mcml.state(problem) if isinstance(problem, MCMLProblem) else itml.state(problem)).program

@@ -63,6 +63,7 @@ def run_backend(program: cp.Problem, name: str, budget: Budget, options: Options
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # inaccurate solutions are judged, not announced
+            warnings.simplefilter("ignore", RuntimeWarning)  # a point slightly outside the domain of a logarithm
             program.solve(solver=name, **timed(name, budget, options))
     except cp.error.SolverError:
         return "solver_error"

@@ -1,0 +1,49 @@
+"""ITML with slack as a CVXPY program."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from sdpmetric import psd
+from sdpmetric.formulations.atoms import metric_variable, squared_distances
+from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.problems.itml import ITMLProblem
+
+
+def state(problem: ITMLProblem, balanced: bool = False) -> Stated:
+    """ITML with slack as section 3 of Davis et al. (2007) states it.
+
+    Variables ``M``, which is the paper's A, and ``ratios``, the slacks xi over xi0; constraints ``bounds``, whose dual
+    values are the multipliers of the certificate times xi0, and ``cone``.
+
+    Parameters
+    ----------
+    problem : ITMLProblem
+    balanced : bool, default False
+        State it in coordinates in which M is near the identity, for the backend's accuracy; the LogDet divergence is
+        the same in all. By default in the data's own.
+    """
+    X, xi0, gamma = np.asarray(problem.X, dtype=np.float64), problem.bounds, problem.gamma
+    T = problem.root @ problem.balance if balanced else np.eye(X.shape[1])
+    X = (X - X.mean(axis=0)) @ T
+    inverse = T.T @ np.linalg.inv(problem.prior) @ T  # of A0
+    A, cone = metric_variable(len(T))
+    ratios = cp.Variable(len(xi0), name="ratios")
+    # D_ld(A, A0) = tr(A A0^-1) - log det(A A0^-1) - d
+    metric = cp.trace(A @ inverse) - cp.log_det(A) - np.linalg.slogdet(inverse)[1] - len(T)
+    slacks = gamma * (cp.sum(ratios) - cp.sum(cp.log(ratios)) - len(xi0))  # gamma D_ld(diag(xi), diag(xi0))
+    # tr(A (x_i - x_j)(x_i - x_j)') <= xi_ij where similar, >= xi_ij where dissimilar
+    excess = cp.multiply(1 / xi0, squared_distances(A, X, problem.pairs)) - ratios
+    bounds = (cp.multiply(problem.signs, excess) <= 0).set_label("bounds")
+    program = cp.Problem(cp.Minimize(metric + slacks), [bounds, cone])
+
+    def read() -> Point:
+        metric = T @ A.value @ T.T
+        components = psd.factor(metric)
+        tries = [np.ravel(bounds.dual_value) / xi0, problem.multipliers(components)]
+        # Where they span many orders of magnitude, those of the point's own slacks are the more accurate ones.
+        proven = [problem.certify(components, dual=a).lower_bound for a in tries]
+        return Point(metric, tries[int(np.argmax(proven))])
+
+    return Stated(program, read)

@@ -1,0 +1,61 @@
+"""MCML as a CVXPY program with exponential cones."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from sdpmetric import psd
+from sdpmetric.formulations.atoms import metric_variable, squared_distances
+from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.problems.mcml import MCMLProblem
+
+# Exponential cones, one per ordered pair of examples, beyond which the program is refused.
+MAX_CONES = 200_000
+
+
+def state(problem: MCMLProblem, whitened: bool = False) -> Stated:
+    """MCML as Globerson and Roweis (2006) state it.
+
+    Variables ``M`` and ``D``, the squared distances of all ordered pairs; constraints ``distances``, whose dual values
+    are ``p0 - q`` for the distributions q of the certificate, and ``cone``.
+
+    Parameters
+    ----------
+    problem : MCMLProblem
+    whitened : bool, default False
+        State it on `MCMLProblem.points`, for the backend's accuracy, pairs that cost nothing to push apart left out; by
+        default in the data's own coordinates, with all pairs.
+
+    Raises
+    ------
+    ValueError
+        If there are more ordered pairs than a solver could hold.
+    """
+    X, p0 = (problem.points if whitened else problem.centered), problem.ideal
+    n, d = X.shape
+    if n * (n - 1) > MAX_CONES:
+        raise ValueError(
+            f"the program would have {n * (n - 1):,} exponential cones; it is stated up to {MAX_CONES:,}. Solve with "
+            "solver='factored', or take fewer examples."
+        )
+    pairs = np.argwhere(~np.eye(n, dtype=bool))  # ordered: i chooses j
+    ideal = p0[pairs[:, 0], pairs[:, 1]]
+    M, cone = metric_variable(d)
+    D = cp.Variable(len(pairs), name="D")
+    distances = (squared_distances(M, X, pairs) == D).set_label("distances")
+    objective = ideal @ D - problem.ideal_entropy  # sum_ij p0(j | i) d_ij + sum_i log Z_i, less the entropy of p0
+    strata = problem.strata if whitened else np.zeros(n, dtype=np.int32)
+    for stratum in np.unique(strata):
+        inside = np.flatnonzero((strata[pairs] == stratum).all(axis=1))
+        size = int(np.count_nonzero(strata == stratum))
+        objective += cp.sum(cp.log_sum_exp(cp.reshape(-D[inside], (size, size - 1), order="C"), axis=1))
+    program = cp.Problem(cp.Minimize(objective), [distances, cone])
+
+    def read() -> Point:
+        components = problem.lift(psd.factor(M.value)) if whitened else psd.factor(M.value)
+        q = np.zeros((n, n))
+        q[pairs[:, 0], pairs[:, 1]] = ideal - np.ravel(distances.dual_value)
+        return Point(components.T @ components, q)
+
+    return Stated(program, read)

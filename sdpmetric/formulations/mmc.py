@@ -1,0 +1,47 @@
+"""MMC as a CVXPY program."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from sdpmetric.distances import adjoint
+from sdpmetric.formulations.atoms import metric_variable, squared_distances
+from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.problems.mmc import MMCProblem
+
+
+def state(problem: MMCProblem, whitened: bool = False) -> Stated:
+    """MMC as section 2.3.1 of Weinberger and Saul (2009) prints it.
+
+    Variables ``M`` and ``D``, the squared distances of the dissimilar pairs; constraints ``distances``, whose dual
+    values are the weights of the certificate, ``budget`` and ``cone``.
+
+    Parameters
+    ----------
+    problem : MMCProblem
+    whitened : bool, default False
+        State it on `MMCProblem.points`, where the budget is the trace, for the backend's accuracy; by default in the
+        data's own coordinates.
+    """
+    T = problem.coordinates.range if whitened else np.eye(problem.X.shape[1])
+    X = problem.centered @ T
+    M, cone = metric_variable(X.shape[1])
+    first, second = problem.dissimilar_pairs
+    D = cp.Variable(len(first), name="D")
+    C = adjoint(X, *problem.similar_pairs, np.ones(len(problem.similar_pairs[0])))
+    # (x_i - x_j)' M (x_i - x_j) for all dissimilar pairs; named, for the sake of the dual values
+    distances = (squared_distances(M, X, np.stack([first, second], axis=1)) == D).set_label("distances")
+    constraints = [
+        distances,
+        (cp.trace(C @ M) <= 1).set_label("budget"),  # (1) sum_ij y_ij (x_i - x_j)' M (x_i - x_j) <= 1
+        cone,  # (2) M is PSD
+    ]
+    # Maximize sum_ij (1 - y_ij) sqrt((x_i - x_j)' M (x_i - x_j))
+    program = cp.Problem(cp.Minimize(-cp.sum(cp.sqrt(D))), constraints)
+
+    def read() -> Point:
+        metric = T @ M.value @ T.T
+        return Point(metric / max(1.0, float(np.sum(C * M.value))), np.abs(np.ravel(distances.dual_value)))
+
+    return Stated(program, read)

@@ -1,0 +1,358 @@
+"""Information-theoretic metric learning (ITML), offline with slack: the statement, its objective, its certificate."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.distances import adjoint, distances
+from sdpmetric.problems.pairs import check_labelled_pairs, pairs_of_labels
+
+FloatArray = NDArray[np.float64]
+
+# Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
+PERCENTILES = (5.0, 95.0)
+# An objective below this per dimension and pair is nothing but rounding.
+ZERO = 1e-15
+# Distances over their bounds, and singular values, are taken as at least this where a solver looks at them.
+SMALLEST = 1e-100
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class ITMLProblem:
+    """ITML with slack as a convex program (Davis, Kulis, Jain, Sra and Dhillon 2007) [DKJSD2007].
+
+    Minimize over positive definite matrices A and positive slacks xi, with ``D`` the squared distance under A::
+
+        D_ld(A, A0) + gamma * D_ld(diag(xi), diag(xi0))
+
+    subject to ``D(a, b) <= xi_ab`` for similar and ``D(a, b) >= xi_ab`` for dissimilar pairs; ``xi0`` is `upper` for
+    similar and `lower` for dissimilar pairs, and ``D_ld(A, B) = trace(A B^-1) - log det(A B^-1) - d``. For a given A
+    the best slacks are ``max(upper, D)`` and ``min(lower, D)``, so that the objective is one of A alone.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 stays float32, everything else becomes float64.
+    pairs : (p, 2) integer array
+        Row numbers of X. A pair counts as often as it is named.
+    similar : (p,) array
+        bool, or +1 for similar and -1 for dissimilar.
+    upper, lower : float, optional
+        Bounds on squared distances, ``0 < upper < lower``; default: the 5th and 95th percentile of the given pairs'
+        squared distances under the prior.
+    gamma : float, default 1
+        Weight of the slacks, > 0.
+    prior : (d, d) array, optional
+        Positive definite ``A0``; default: the identity.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    pairs : (p, 2) int32 array
+    similar : (p,) bool array
+    upper, lower, gamma : float
+    prior : (d, d) array
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite; a pair is out of range, of a row with itself, or both similar and dissimilar; the
+        two examples of a dissimilar pair coincide, which no metric can part; bounds are not in order; gamma is not
+        positive; or the prior is not positive definite.
+    """
+
+    X: NDArray[np.floating]
+    pairs: NDArray[np.int32]
+    similar: NDArray[np.bool_]
+    upper: float
+    lower: float
+    gamma: float
+    prior: FloatArray
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        pairs: ArrayLike,
+        similar: ArrayLike,
+        upper: float | None = None,
+        lower: float | None = None,
+        gamma: float = 1.0,
+        prior: ArrayLike | None = None,
+    ) -> None:
+        data = validation.check_data(X)
+        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        if not len(rows):
+            raise ValueError("there are no pairs; ITML needs at least one.")
+        same = (data[rows[:, 0]] == data[rows[:, 1]]).all(axis=1) & ~flags
+        if same.any():
+            raise ValueError(
+                f"dissimilar pair {rows[same][0].tolist()} has two equal examples, which no metric can part; "
+                "leave it out."
+            )
+        d = data.shape[1]
+        A0 = np.eye(d) if prior is None else _positive_definite(prior, d)
+        L0 = psd.factor(A0)
+        D0 = distances(np.asarray(data, dtype=np.float64) @ L0.T, rows[:, 0], rows[:, 1])
+        low, high = np.percentile(D0, PERCENTILES).tolist()
+        values = {
+            "X": data,
+            "pairs": rows,
+            "similar": flags,
+            "upper": validation.check_number("upper", low if upper is None else upper, 0.0),
+            "lower": validation.check_number("lower", high if lower is None else lower, 0.0),
+            "gamma": validation.check_number("gamma", gamma, 0.0),
+            "prior": A0,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if not 0.0 < self.upper < self.lower:
+            raise ValueError(
+                f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
+                "pairs are to be nearer than upper, dissimilar ones further than lower."
+            )
+        if self.gamma == 0.0:
+            raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_pairs: int | None = None,
+        *,
+        upper: float | None = None,
+        lower: float | None = None,
+        gamma: float = 1.0,
+        prior: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> ITMLProblem:
+        """State ITML for labelled data: pairs of equal labels are similar, all others dissimilar.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_pairs : int, optional
+            Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+        upper, lower, gamma, prior
+            As in `ITMLProblem`.
+        random_state : int, optional
+            Seed of the draw; default 0.
+        """
+        data = validation.check_data(X)
+        _, index = validation.check_labels(y, len(data))
+        return cls(data, *pairs_of_labels(index, n_pairs, random_state), upper, lower, gamma, prior)
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return (
+            f"ITML with slack (Davis et al. 2007): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
+            f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs; "
+            f"upper {self.upper:g}, lower {self.lower:g}, gamma {self.gamma:g}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, pairs and parameters."""
+        about = ("ITML", self.X.shape, str(self.X.dtype), self.upper, self.lower, self.gamma)
+        digest = hashlib.sha256(repr(about).encode())
+        for array in (self.X, self.pairs, self.similar, self.prior):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """First and second rows of the pairs."""
+        return self.pairs[:, 0], self.pairs[:, 1]
+
+    @cached_property
+    def signs(self) -> FloatArray:
+        """1 for similar and -1 for dissimilar pairs."""
+        return np.where(self.similar, 1.0, -1.0)
+
+    @cached_property
+    def bounds(self) -> FloatArray:
+        """``xi0``: upper for similar and lower for dissimilar pairs."""
+        return np.where(self.similar, self.upper, self.lower)
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """A symmetric square root of the prior, (d, d): in the coordinates of `points` the prior is the identity."""
+        values, vectors = np.linalg.eigh(self.prior)
+        return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data less their mean, where the prior is the identity, (n, d)."""
+        X = np.asarray(self.X, dtype=np.float64)
+        return np.ascontiguousarray((X - X.mean(axis=0)) @ self.root)
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """The divergences of metric and best slacks; infinite for a singular metric.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        factor = self._inner(L)
+        return self._value(factor, self._ratios(factor))
+
+    def _inner(self, components: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.solve(self.root, components.T).T)
+
+    def _ratios(self, factor: FloatArray) -> FloatArray:
+        """Best slacks over their bounds; 1 where the bound is kept."""
+        ratios = distances(self.points @ factor.T, *self.ends) / self.bounds
+        return np.where(self.similar, np.maximum(ratios, 1.0), np.minimum(ratios, 1.0))
+
+    def _value(self, factor: FloatArray, ratios: FloatArray) -> float:
+        sigma: FloatArray = np.asarray(np.linalg.svd(factor, compute_uv=False), dtype=np.float64)
+        if len(sigma) < factor.shape[1] or not (sigma > 0).all() or not (ratios > 0).all():
+            return math.inf
+        value = _burg(sigma**2) + self.gamma * _burg(ratios)
+        return value if value > ZERO * (len(sigma) + self.gamma * len(ratios)) else 0.0
+
+    # -- coordinates for solvers: there the prior is the identity -----------------------------------------------------
+
+    @cached_property
+    def balance(self) -> FloatArray:
+        """A symmetric (d, d) matrix B: the metric ``B @ B`` on `points` puts pairs between their bounds, on average."""
+        middle = math.sqrt(self.upper * self.lower)
+        mean = adjoint(self.points, *self.ends, np.full(len(self.pairs), 1 / len(self.pairs)))
+        values, vectors = np.linalg.eigh(np.eye(len(mean)) + mean / middle)
+        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+    def start(self) -> FloatArray:
+        """Where a solver begins, (d, d): the prior, made smaller where it puts pairs beyond their bounds."""
+        return self.balance
+
+    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
+        """The objective at a square factor on `points`, and its gradient."""
+        ratios = np.maximum(self._ratios(factor), SMALLEST)
+        pull = adjoint(self.points, *self.ends, self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
+        U, sigma, Vt = np.linalg.svd(factor)
+        sigma = np.maximum(sigma, SMALLEST)
+        value = _burg(sigma**2) + self.gamma * _burg(ratios)
+        return value, 2 * (factor - (U / sigma) @ Vt + factor @ pull)
+
+    def lift(self, factor: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from a factor on `points`."""
+        return factor @ self.root
+
+    # -- the certificate --------------------------------------------------------------------------------------------
+
+    def multipliers(self, components: FloatArray) -> FloatArray:
+        """The multipliers ``gamma |1 / xi0 - 1 / xi|`` that belong to a point's slacks, a dual candidate."""
+        ratios = np.maximum(self._ratios(self._inner(components)), SMALLEST)
+        return np.abs(self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + gamma sum_p
+        log(1 - s_p a_p xi0_p / gamma)``, v in the coordinates of `points`, at the best of all multiples of a. See
+        ``docs/itml.md``.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : (p,) array, optional
+            Multipliers of the pairs in their order; negative ones are taken as 0. Default: those of the point's slacks.
+
+        Returns
+        -------
+        Certificate
+            The objective of a singular metric is infinite.
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, or is not PSD, or the multipliers are not finite or not one
+            per pair.
+        """
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        factor = self._inner(L)
+        ratios = self._ratios(factor)
+        objective = self._value(factor, ratios)
+        given = self.multipliers(L) if dual is None else np.asarray(dual, dtype=np.float64)
+        if given.shape != (len(self.pairs),) or not np.isfinite(given).all():
+            raise ValueError(
+                f"dual must be {len(self.pairs)} finite multipliers, one per pair, got shape {given.shape}."
+            )
+        a = np.maximum(given, 0.0)
+        bound, scaling = self._bound(a)
+        D = distances(self.points @ factor.T, *self.ends)
+        slack = float(np.sum(scaling * a * np.abs(D - self.bounds * ratios)))
+        return Certificate(
+            objective=objective,
+            lower_bound=bound,
+            primal_residual=primal_residual,
+            dual_residual=max(float((a - given).max(initial=0.0)), 1.0 - scaling if scaling < 1.0 else 0.0),
+            complementarity=slack / max(1.0, objective),
+            n_active=int(np.count_nonzero(ratios != 1.0)),
+            program="ITML",
+        )
+
+    def _bound(self, a: FloatArray) -> tuple[float, float]:
+        """The largest dual value along the multiples of given multipliers, and the multiple.
+
+        Along them the dual is a sum of logarithms, concave, and 0 at 0.
+        """
+        signed = self.signs * a
+        eigenvalues = np.linalg.eigvalsh(adjoint(self.points, *self.ends, signed))
+        slopes = np.concatenate([eigenvalues, -signed * self.bounds / self.gamma])
+        weights = np.concatenate([np.ones(len(eigenvalues)), np.full(len(a), self.gamma)])
+
+        def slope(multiple: float) -> float:
+            return float(np.sum(weights * slopes / (1.0 + multiple * slopes)))
+
+        if not np.isfinite(slopes).all() or slope(0.0) <= 0.0:
+            return 0.0, 0.0
+        lowest = float(slopes.min())
+        # To the left of the pole the derivative falls from a positive value to minus infinity; without one, to 0.
+        end = (1.0 - 1e-12) / -lowest if lowest < 0.0 else 1e6
+        multiple = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
+        bound = float(np.sum(weights * np.log1p(multiple * slopes)))
+        return (bound, multiple) if bound > 0.0 else (0.0, 0.0)
+
+
+def _burg(ratios: FloatArray) -> float:
+    """The sum of ``r - log r - 1``."""
+    # log1p keeps the digits near 1, log those near 0.
+    logs = np.where(ratios > 0.5, np.log1p(np.maximum(ratios, 0.5) - 1.0), np.log(ratios))
+    return float(np.sum(ratios - 1.0 - logs))
+
+
+def _positive_definite(prior: ArrayLike, d: int) -> FloatArray:
+    L, _ = validation.check_point(None, prior, d)
+    A0 = L.T @ L
+    values = np.linalg.eigvalsh(A0)
+    if values[0] <= psd.RANK_TOLERANCE * values[-1]:
+        raise ValueError(
+            f"prior must be positive definite; its eigenvalues range from {values[0]:.3g} to {values[-1]:.3g}. "
+            "Add a multiple of the identity."
+        )
+    return A0

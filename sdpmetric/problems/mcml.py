@@ -1,0 +1,301 @@
+"""Maximally collapsing metric learning (MCML): the statement, its objective, and its certificate."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import entr, logsumexp
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.distances import differences
+
+FloatArray = NDArray[np.float64]
+
+# Classes that are this near in the directions without cost (data have unit variance there) count as equal in them.
+NULL_TOLERANCE = 1e-8
+# Multiples of the mean cost that are added to the metric for dual candidates inside the cone.
+SHARPENINGS = (0.01, 0.1, 1.0, 10.0, 100.0)
+# Beyond this the exponential is zero in double precision.
+UNDERFLOW = 750.0
+# An objective below this share of that of the zero metric is nothing but rounding.
+ZERO = 1e-14
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class MCMLProblem:
+    """MCML as a convex program (Globerson and Roweis 2006) [GR2006].
+
+    With ``p0(j | i)`` uniform over the other members of i's class, minimize over PSD matrices M::
+
+        sum_i KL(p0(. | i) || p(. | i)),      p(j | i) = exp(-D(i, j)) / sum_{k != i} exp(-D(i, k))
+
+    where ``D`` is the squared distance under M. Time and memory are quadratic in the number of examples.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 stays float32, everything else becomes float64.
+    y : (n,) array
+        Class labels of any kind; at least two classes, each with at least two members.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    index : (n,) int32 array
+        Class of each example.
+    classes : array
+        Sorted class labels.
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite, or there is one class only, or a class with one member.
+    """
+
+    X: NDArray[np.floating]
+    index: NDArray[np.int32]
+    classes: NDArray[np.generic]
+
+    def __init__(self, X: ArrayLike, y: ArrayLike) -> None:
+        data = validation.check_data(X)
+        classes, index = validation.check_labels(y, len(data))
+        validation.check_class_sizes(classes, index, 1)
+        for name, value in (("X", data), ("index", index), ("classes", classes)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_labels(cls, X: ArrayLike, y: ArrayLike) -> MCMLProblem:
+        """State MCML for labelled data, the same as the constructor."""
+        return cls(X, y)
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return (
+            f"MCML (Globerson and Roweis 2006): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
+            f"{len(self.classes)} classes"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data and labels."""
+        digest = hashlib.sha256(repr(("MCML", self.X.shape, str(self.X.dtype))).encode())
+        for array in (self.X, self.index):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def centered(self) -> FloatArray:
+        """The data less their mean, float64."""
+        X = np.asarray(self.X, dtype=np.float64)
+        return np.asarray(X - X.mean(axis=0))
+
+    @cached_property
+    def ideal(self) -> FloatArray:
+        """The ideal distribution ``p0(j | i)``, (n, n), rows sum to 1."""
+        same = (self.index[:, None] == self.index[None, :]).astype(np.float64)
+        np.fill_diagonal(same, 0.0)
+        return np.asarray(same / same.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def ideal_entropy(self) -> float:
+        """The sum over i of the entropy of ``p0(. | i)``."""
+        return float(np.log(np.bincount(self.index)[self.index] - 1.0).sum())
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """The sum over all examples of the divergence KL(p0 || p).
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        return self._value(self._distances(self.centered @ L.T))
+
+    def _distances(self, Z: FloatArray) -> FloatArray:
+        D: FloatArray = cdist(Z, Z, "sqeuclidean") if Z.shape[1] else np.zeros((len(Z), len(Z)))
+        np.fill_diagonal(D, np.inf)  # no example chooses itself
+        return D
+
+    def _value(self, D: FloatArray) -> float:
+        pull = np.where(self.ideal > 0, D, 0.0)
+        # Beside the nearest pull, so that small divergences keep their digits.
+        nearest = np.where(self.ideal > 0, D, np.inf).min(axis=1)
+        partition = logsumexp(nearest[:, None] - D, axis=1)
+        value = float((self.ideal * (pull - nearest[:, None])).sum()) + float(partition.sum()) - self.ideal_entropy
+        return value if value > ZERO * len(D) * math.log(len(D)) else 0.0
+
+    def distribution(self, components: FloatArray) -> FloatArray:
+        """The probabilities ``p(j | i)`` under a metric, (n, n), rows sum to 1, 0 on the diagonal."""
+        return _softmax(self._distances(self.centered @ components.T))
+
+    # -- coordinates for solvers: there the pull of p0 is the identity ------------------------------------------------
+
+    @cached_property
+    def coordinates(self) -> psd.Whitening:
+        """Coordinates in which ``sum p0(j | i) v_ij v_ij^T`` is the identity on its range."""
+        basis, inverse = psd.data_basis(self.centered)
+        first, second = np.nonzero(self.ideal)
+        weights = np.sqrt(self.ideal[first, second])
+        rows = np.concatenate(list(differences(self.centered @ basis, first, second)))
+        return psd.whiten(basis, inverse, psd.triangle([weights[:, None] * rows]))
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data in the range of that pull, whitened, (n, rank)."""
+        return np.ascontiguousarray(self.centered @ self.coordinates.range)
+
+    @cached_property
+    def _null_distances(self) -> FloatArray:
+        """Squared distances in the directions in which no class varies, those that are rounding set to 0."""
+        D = self._distances(self.centered @ self.coordinates.null)
+        np.fill_diagonal(D, 0.0)
+        return np.where(D > NULL_TOLERANCE**2, D, 0.0)
+
+    @cached_property
+    def _barred(self) -> NDArray[np.bool_]:
+        """Pairs that can be pushed apart at no cost, and every example with itself: their probability may vanish."""
+        barred: NDArray[np.bool_] = self.strata[:, None] != self.strata[None, :]
+        np.fill_diagonal(barred, True)
+        return barred
+
+    @cached_property
+    def strata(self) -> NDArray[np.int32]:
+        """Examples that differ in no direction without cost share a stratum, (n,); so do those of one class."""
+        _, strata = sp.csgraph.connected_components(sp.csr_array(self._null_distances == 0), directed=False)
+        return np.asarray(strata, dtype=np.int32)
+
+    def start(self) -> FloatArray:
+        """Where a solver in whitened coordinates begins, (rank, rank): targets cost one unit each on average."""
+        rank = self.coordinates.rank
+        return math.sqrt(len(self.X) / max(rank, 1)) * np.eye(rank)
+
+    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
+        """The objective without what costs nothing to push away, at a factor on `points`, and its gradient."""
+        D = self._distances(self.points @ factor.T)
+        D[self._barred] = np.inf
+        q = _softmax(D)
+        return self._value(D), 2 * factor @ (np.eye(len(factor)) - self._pull(q))
+
+    def lift(self, factor: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from a factor on `points`.
+
+        Null directions are added, scaled so that the probabilities of examples that differ there vanish.
+        """
+        L = factor @ self.coordinates.range.T
+        apart = self._null_distances[self.strata[:, None] != self.strata[None, :]]
+        if not len(apart):
+            return L
+        within = np.where(self.ideal > 0, self._distances(self.centered @ L.T), 0.0).max()
+        return np.concatenate([L, math.sqrt((within + UNDERFLOW) / apart.min()) * self.coordinates.null.T])
+
+    def _pull(self, q: FloatArray) -> FloatArray:
+        """``sum q(j | i) v_ij v_ij^T`` on `points`."""
+        W = q + q.T
+        A = self.points.T @ (W.sum(axis=1)[:, None] * self.points - W @ self.points)
+        return psd.symmetrize(A)
+
+    # -- the certificate --------------------------------------------------------------------------------------------
+
+    def multipliers(self, components: FloatArray) -> FloatArray:
+        """The dual candidate of a point: its own probabilities."""
+        return self.distribution(components)
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        The lower bound is ``sum_i H(q_i) - sum_i H(p0_i)`` for distributions q with ``sum (p0 - q) v v^T`` PSD, H the
+        entropy. Given ones are clipped, normalised, and mixed with sharper ones until they are in the cone. See
+        ``docs/mcml.md``.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : (n, n) array, optional
+            Distributions ``q(j | i)`` in rows; default: those of the point.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, or is not PSD, or the dual is not a finite (n, n) array.
+        """
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        D = self._distances(self.centered @ L.T)
+        objective = self._value(D)
+        q, violation = self._checked(_softmax(D) if dual is None else np.asarray(dual, dtype=np.float64))
+        bound, q, cone_violation = self._bound(q, L @ self.coordinates.inverse[: self.coordinates.rank].T)
+        D[~np.isfinite(D)] = 0.0
+        aligned = float(((self.ideal - q) * np.where(self._barred & (q == 0), 0.0, D)).sum())
+        return Certificate(
+            objective=objective,
+            lower_bound=bound,
+            primal_residual=primal_residual,
+            dual_residual=max(violation, cone_violation),
+            complementarity=abs(aligned) / max(1.0, objective),
+            n_active=int(np.count_nonzero(q)),
+            null_dimension=self.coordinates.null.shape[1],
+            program="MCML",
+        )
+
+    def _checked(self, q: FloatArray) -> tuple[FloatArray, float]:
+        """Distributions on pairs that cost something to push apart, and how far they were from that."""
+        n = len(self.X)
+        if q.shape != (n, n) or not np.isfinite(q).all():
+            raise ValueError(f"dual must be a finite ({n}, {n}) array of probabilities, got shape {q.shape}.")
+        kept = np.where(self._barred, 0.0, np.maximum(q, 0.0))
+        sums = kept.sum(axis=1, keepdims=True)
+        kept = np.where(sums > 0, kept / np.where(sums > 0, sums, 1.0), self.ideal)
+        return kept, float(np.abs(kept - q).max(initial=0.0))
+
+    def _bound(self, q: FloatArray, factor: FloatArray) -> tuple[float, FloatArray, float]:
+        """The lower bound of distributions, these moved into the cone, and how far they were from it."""
+        top = psd.largest_eigenvalue(self._pull(q)) * (1 + 1e-13)
+        best, chosen = 0.0, self.ideal  # feasible, and worth nothing more than that divergences are not negative
+        if top <= 1.0:
+            bound = float(entr(q).sum()) - self.ideal_entropy
+            return (bound, q, 0.0) if bound > 0 else (best, chosen, 0.0)
+        scale = math.sqrt(len(self.X) / max(1, self.coordinates.rank))
+        for sharpening in SHARPENINGS:
+            sharper = np.concatenate([factor, math.sqrt(sharpening) * scale * np.eye(factor.shape[1])])
+            D = self._distances(self.points @ sharper.T)
+            D[self._barred] = np.inf
+            inner = _softmax(D)
+            room = 1.0 - psd.largest_eigenvalue(self._pull(inner)) * (1 + 1e-13)
+            if room <= 0.0:
+                continue
+            # lambda_max is convex: this mixture is at most 1.
+            share = (top - 1.0) / (top - 1.0 + room)
+            mixed = (1 - share) * q + share * inner
+            bound = float(entr(mixed).sum()) - self.ideal_entropy
+            if bound > best:
+                best, chosen = bound, mixed
+        return best, chosen, top - 1.0
+
+
+def _softmax(D: FloatArray) -> FloatArray:
+    q: FloatArray = np.exp(D.min(axis=1, keepdims=True) - D)
+    q /= q.sum(axis=1, keepdims=True)
+    return q

@@ -1,0 +1,294 @@
+"""Mahalanobis metric for clustering (MMC): the statement, its objective, and its certificate."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.distances import adjoint, differences, distances
+from sdpmetric.problems.pairs import check_labelled_pairs, pairs_of_labels
+
+FloatArray = NDArray[np.float64]
+
+# A pair that differs by less than this in a direction, in units of the data's deviation there, does not differ in it.
+NULL_TOLERANCE = 1e-9
+# Shares of the largest distance that are added to all distances before their weights are tried as a dual candidate.
+SMOOTHINGS = (0.0, 1e-8, 1e-4, 1e-2)
+# Weights are at least this share of the largest: any positive weights prove something.
+SMALLEST_WEIGHT = 1e-12
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class MMCProblem:
+    """MMC as a convex program (Xing, Ng, Jordan and Russell 2002 [XNJR2002]; section 2.3.1 of [WS2009]).
+
+    Maximize over PSD matrices M, with ``D`` the squared distance under M::
+
+        sum_{(a, b) dissimilar} sqrt(D(a, b))      subject to   sum_{(a, b) similar} D(a, b) <= 1
+
+    The objective here is minus that sum, so that it is minimised as every objective of this package is.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 stays float32, everything else becomes float64.
+    pairs : (p, 2) integer array
+        Row numbers of X. A pair counts as often as it is named.
+    similar : (p,) array
+        bool, or +1 for similar and -1 for dissimilar.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    pairs : (p, 2) int32 array
+    similar : (p,) bool array
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite; a pair is out of range, of a row with itself, or both similar and dissimilar; there
+        are no similar or no dissimilar pairs; or the maximum is infinite, because dissimilar pairs differ in a
+        direction in which no similar pair does.
+    """
+
+    X: NDArray[np.floating]
+    pairs: NDArray[np.int32]
+    similar: NDArray[np.bool_]
+
+    def __init__(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> None:
+        data = validation.check_data(X)
+        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        for name, value in (("X", data), ("pairs", rows), ("similar", flags)):
+            object.__setattr__(self, name, value)
+        for kind, none in (("similar", not flags.any()), ("dissimilar", flags.all())):
+            if none:
+                raise ValueError(f"there are no {kind} pairs; MMC needs pairs of both kinds.")
+        if not self._live.any():
+            raise ValueError("all dissimilar pairs coincide, so that every metric has objective 0; check the data.")
+        unbounded = self._unbounded()
+        if unbounded:
+            raise ValueError(
+                f"the maximum is infinite: dissimilar pairs differ in {unbounded} directions in which no similar pair "
+                "does, and distances along them cost nothing. Add similar pairs, or reduce the dimension first, for "
+                "example by PCA."
+            )
+
+    @classmethod
+    def from_labels(
+        cls, X: ArrayLike, y: ArrayLike, n_pairs: int | None = None, *, random_state: int | None = None
+    ) -> MMCProblem:
+        """State MMC for labelled data: pairs of equal labels are similar, all others dissimilar.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_pairs : int, optional
+            Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+        random_state : int, optional
+            Seed of the draw; default 0.
+        """
+        data = validation.check_data(X)
+        _, index = validation.check_labels(y, len(data))
+        return cls(data, *pairs_of_labels(index, n_pairs, random_state))
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return (
+            f"MMC (Xing et al. 2002): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
+            f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data and pairs."""
+        digest = hashlib.sha256(repr(("MMC", self.X.shape, str(self.X.dtype))).encode())
+        for array in (self.X, self.pairs, self.similar):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def centered(self) -> FloatArray:
+        """The data less their mean, float64."""
+        X = np.asarray(self.X, dtype=np.float64)
+        return np.asarray(X - X.mean(axis=0))
+
+    @cached_property
+    def similar_pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """First and second rows of the similar pairs."""
+        return self.pairs[self.similar, 0], self.pairs[self.similar, 1]
+
+    @cached_property
+    def dissimilar_pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """First and second rows of the dissimilar pairs; multipliers are in their order."""
+        return self.pairs[~self.similar, 0], self.pairs[~self.similar, 1]
+
+    def spent(self, components: FloatArray) -> float:
+        """The left side of the constraint, the sum over similar pairs of squared distances."""
+        return float(distances(self.centered @ components.T, *self.similar_pairs).sum())
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not looked at.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        return -float(np.sqrt(distances(self.centered @ L.T, *self.dissimilar_pairs)).sum())
+
+    # -- coordinates for solvers: there the constraint is trace(M) <= 1 ------------------------------------------
+
+    @cached_property
+    def coordinates(self) -> psd.Whitening:
+        """Coordinates in which the similar pairs' cost is the identity on its range."""
+        basis, inverse = psd.data_basis(self.centered)
+        return psd.whiten(basis, inverse, psd.triangle(differences(self.centered @ basis, *self.similar_pairs)))
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data in the range of the similar pairs' cost, whitened, (n, rank)."""
+        return np.ascontiguousarray(self.centered @ self.coordinates.range)
+
+    @cached_property
+    def _live(self) -> NDArray[np.bool_]:
+        """Dissimilar pairs that do not coincide; those that do are 0 apart under every metric."""
+        first, second = self.dissimilar_pairs
+        live: NDArray[np.bool_] = (np.asarray(self.X)[first] != np.asarray(self.X)[second]).any(axis=1)
+        return live
+
+    def _unbounded(self) -> int:
+        null = self.centered @ self.coordinates.null
+        first, second = self.dissimilar_pairs
+        parts = null[first] - null[second]
+        sizes = np.linalg.svd(parts[np.abs(parts).max(axis=1, initial=0.0) > NULL_TOLERANCE], compute_uv=False)
+        return int(np.count_nonzero(sizes > NULL_TOLERANCE))
+
+    def start(self) -> FloatArray:
+        """Where a solver in whitened coordinates begins, (rank, rank): every direction costs the same."""
+        return np.eye(self.coordinates.rank) / math.sqrt(self.coordinates.rank)
+
+    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
+        """A smooth function of a factor on `points`, of any scale, least where the problem is solved; its gradient.
+
+        The function is ``log ||L|| - log sum_p ||L v_p||``; the problem is the same for every multiple of L.
+        """
+        value = 0.0
+        gradient = np.zeros_like(factor)
+        for V in differences(self.points, *(rows[self._live] for rows in self.dissimilar_pairs)):
+            images = V @ factor.T
+            lengths = np.maximum(np.linalg.norm(images, axis=1), np.finfo(float).tiny)
+            value += float(lengths.sum())
+            gradient += (images / lengths[:, None]).T @ V
+        size = float(np.sum(factor**2))
+        return 0.5 * math.log(size) - math.log(value), factor / size - gradient / value
+
+    def lift(self, factor: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from a factor on `points`, scaled to use the constraint up."""
+        L = factor @ self.coordinates.range.T
+        spent = self.spent(L)
+        return L / math.sqrt(spent) if spent > 0 else L
+
+    # -- the certificate --------------------------------------------------------------------------------------------
+
+    def multipliers(self, components: FloatArray, smoothing: float = 0.0) -> FloatArray:
+        """The weights ``1 / sqrt(D_p)`` of the dissimilar pairs at a point, a dual candidate.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        smoothing : float, default 0
+            Share of the largest squared distance that is added to all of them.
+        """
+        D = distances(self.centered @ components.T, *self.dissimilar_pairs)
+        top = float(D.max(initial=0.0))
+        if top == 0.0:
+            return np.ones(len(D))
+        return 1.0 / np.sqrt(np.maximum(D + smoothing * top, SMALLEST_WEIGHT**2 * top))
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        A point that misses the constraint is divided by the sum over its similar pairs before it is judged. The lower
+        bound comes from weights w > 0 of the dissimilar pairs: minus ``sqrt(lambda_max(B(w)) * sum 1 / w_p)``, with
+        ``B(w) = sum w_p v_p v_p^T`` whitened by the similar pairs' cost, is below every objective. See ``docs/mmc.md``.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : (p,) array, optional
+            Weights of the dissimilar pairs in their order; only their proportions matter. Default: those of the point.
+
+        Returns
+        -------
+        Certificate
+            Its primal residual includes how far the constraint was missed.
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, or is not PSD, or the weights are not finite or not one per
+            dissimilar pair.
+        """
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        spent = self.spent(L)
+        if spent > 1.0:
+            primal_residual = max(primal_residual, spent - 1.0)
+            L = L / math.sqrt(spent)
+        objective = self.objective(L)
+        tries = [self.multipliers(L, s) for s in SMOOTHINGS] if dual is None else [self._checked_weights(dual)]
+        bounds = [self._bound(w) for w in tries]
+        best = int(np.argmax([bound for bound, _ in bounds]))
+        bound, scale = bounds[best]
+        w = scale * np.maximum(tries[best], SMALLEST_WEIGHT * tries[best].max())
+        D = distances(self.centered @ L.T, *self.dissimilar_pairs)
+        slack = 0.5 * abs(bound) * min(spent, 1.0) - float(w @ D) if math.isfinite(bound) else math.inf
+        return Certificate(
+            objective=objective,
+            lower_bound=bound,
+            primal_residual=primal_residual,
+            dual_residual=0.0 if math.isfinite(bound) else math.inf,
+            complementarity=abs(slack) / max(1.0, abs(objective)),
+            n_active=int(np.count_nonzero(D)),
+            null_dimension=self.coordinates.null.shape[1],
+            program="MMC",
+        )
+
+    def _checked_weights(self, dual: ArrayLike) -> FloatArray:
+        w = np.asarray(dual, dtype=np.float64)
+        if w.shape != self.dissimilar_pairs[0].shape or not np.isfinite(w).all():
+            raise ValueError(
+                f"dual must be {len(self.dissimilar_pairs[0])} finite weights, one per dissimilar pair, "
+                f"got shape {w.shape}."
+            )
+        return w
+
+    def _bound(self, weights: FloatArray) -> tuple[float, float]:
+        """The lower bound of weights, and the multiple of them that proves it."""
+        largest = float(weights[self._live].max())
+        if largest <= 0.0:
+            return -math.inf, 0.0
+        w = np.maximum(weights / largest, SMALLEST_WEIGHT)
+        top = psd.largest_eigenvalue(adjoint(self.points, *self.dissimilar_pairs, w)) * (1 + 1e-13)
+        inverse = float((1.0 / w[self._live]).sum())
+        return -math.sqrt(top * inverse), 0.5 * math.sqrt(inverse / top) / largest

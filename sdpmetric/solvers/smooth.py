@@ -1,0 +1,99 @@
+"""Problems that are smooth in a factor: limited-memory BFGS (L-BFGS) in whitened coordinates, judged now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from sdpmetric.solvers.base import Budget, BudgetSpent, CertifiableProblem, Step
+
+FloatArray = NDArray[np.float64]
+
+# Iterations before the first judgement, and how many times more before each of the next ones.
+FIRST, GROWTH = 25, 2
+# Rounds without progress after which nothing more is to be had.
+PATIENCE = 2
+
+
+class SmoothProblem(CertifiableProblem, Protocol):
+    """A problem that offers an unconstrained smooth function of a factor in coordinates of its own."""
+
+    def start(self) -> FloatArray:
+        """Where to begin, a factor of full rank."""
+
+    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
+        """The function and its gradient."""
+
+    def lift(self, factor: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates."""
+
+    def multipliers(self, components: FloatArray) -> FloatArray:
+        """The dual candidate that belongs to a point."""
+
+
+def steps(problem: SmoothProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """Minimise in the factor, ``M = L^T L``, and have the problem judge the point after ever more iterations.
+
+    With a square factor of full rank to begin with, the smooth problems of this package, convex in M, have no local
+    minimum in L that is not global; whether one was reached is what the certificate says.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    budget : Budget
+    tol : float
+        Relative gap to prove; the run ends where it is proven.
+
+    Yields
+    ------
+    Step
+        Each with the problem's certificate.
+    """
+    factor = problem.start()
+    shape = factor.shape
+    yield _judged(problem, factor)
+    iterations, idle, best = FIRST, 0, np.inf
+
+    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
+        budget.spend()
+        value, gradient = problem.smooth(flat.reshape(shape))
+        if value < lowest[0]:
+            lowest[0], reached[:] = value, flat
+        return value, gradient.ravel()
+
+    while idle < PATIENCE:
+        lowest, reached = [np.inf], factor.ravel().copy()
+        options = {"maxiter": iterations, "maxfun": 20 * iterations, "maxcor": 30, "ftol": 0.0, "gtol": 0.0}
+        try:
+            found = minimize(evaluate, factor.ravel(), jac=True, method="L-BFGS-B", options=options)
+            factor, value = found.x.reshape(shape), float(found.fun)
+        except BudgetSpent:
+            yield _judged(problem, reached.reshape(shape))
+            raise
+        idle = idle + 1 if value >= best - 1e-15 * abs(best) else 0
+        best = min(best, value)
+        iterations *= GROWTH
+        yield _judged(problem, factor)
+
+
+def _judged(problem: SmoothProblem, factor: FloatArray) -> Step:
+    components = problem.lift(factor)
+    dual = problem.multipliers(components)
+    certificate = problem.certify(components, dual=dual)
+    return Step(
+        components,
+        certificate.objective,
+        certificate.lower_bound,
+        partial(_given, dual),
+        certificate,
+        n_active=certificate.n_active,
+    )
+
+
+def _given(dual: FloatArray) -> FloatArray:
+    return dual
