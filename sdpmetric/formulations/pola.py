@@ -14,8 +14,8 @@ from sdpmetric.problems.pola import POLAProblem
 
 FloatArray = NDArray[np.float64]
 
-# An optimum that is likely to be smaller is not scaled.
-MIN_UNIT = 1e-8
+# An optimum that is likely to be larger than this, or smaller than its reciprocal, is not scaled.
+LARGEST = 1e8
 
 # Labels of the constraints; the variables are named A, b and xi.
 MARGINS, SLACKS, CONE, FLOOR = "margins", "slacks", "cone", "floor"
@@ -75,22 +75,29 @@ def state(problem: POLAProblem) -> Stated:
     Returns
     -------
     Stated
-        Its `read` gives a repaired point; a hard margin also has its program of contradictions.
+        Its `read` gives a repaired point, the best of the backend's, the one that its multipliers stand for, and the
+        zero metric; a hard margin also has its program of contradictions.
     """
     zero = np.zeros((0, problem.X.shape[1]))
-    # Backends stop at an absolute gap: an optimum that may be small is multiplied up to about 1 before.
+    # Backends stop at absolute gaps and residuals: the objective is brought to about 1.
     likely = problem.certify(zero).lower_bound
-    units = 1.0 / likely if MIN_UNIT < likely < 1.0 else 1.0
+    units = 1.0 / likely if 1.0 / LARGEST < likely < LARGEST else 1.0
     plain = pola_program(problem)
     program = cp.Problem(cp.Minimize(units * plain.objective.expr), plain.constraints)
 
     def read() -> Point:
         found = named(program)
-        tries = [(psd.factor(np.asarray(found["A"].value)), float(found["b"].value)), (zero, None)]
+        dual = np.ravel(found[MARGINS].dual_value) / units
+        lagrangian = problem.dual_point(np.clip(dual, 0.0, problem.slack_weight))
+        tries = [
+            (psd.factor(np.asarray(found["A"].value)), float(found["b"].value)),
+            (lagrangian.components, lagrangian.threshold),
+            (zero, None),
+        ]
         repaired = [problem.repair(*point) for point in tries]
         objectives = [problem.objective(components, threshold=b) for components, b in repaired]
         components, threshold = repaired[int(np.argmin(objectives))]
-        return Point(components.T @ components, np.ravel(found[MARGINS].dual_value) / units, threshold)
+        return Point(components.T @ components, dual, threshold)
 
     if problem.slack_weight is not None:
         return Stated(program, read)

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from sdpmetric import psd
 from sdpmetric.formulations.stated import Point, Stated
-from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend
+from sdpmetric.solvers.backend import CLARABEL, SETTINGS, BackendOptions, check_backend, run_backend
 from sdpmetric.solvers.base import Budget, CertifiableProblem, Step
 
 FloatArray = NDArray[np.float64]
 ProblemT = TypeVar("ProblemT", bound=CertifiableProblem)
+
+# Cones of moderate size also bear a regularization that large ones break down under, and some need it.
+MORE_SETTINGS = {"CLARABEL": [CLARABEL | {"static_regularization_constant": 1e-10}]}
 
 
 def steps_of(state: Callable[[ProblemT], Stated]) -> Callable[..., Iterator[Step]]:
@@ -39,7 +42,7 @@ def steps_of(state: Callable[[ProblemT], Stated]) -> Callable[..., Iterator[Step
         name = check_backend(backend)
         stated = state(problem)
         asked = [stated] if stated.doubt is None else [stated, stated.doubt]
-        for settings in SETTINGS.get(name, [{}]):
+        for settings in [*SETTINGS.get(name, [{}]), *MORE_SETTINGS.get(name, [])]:
             budget.spend()
             for here in asked:
                 run_backend(here.program, name, budget, settings | dict(backend_options or {}))

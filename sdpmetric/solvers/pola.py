@@ -31,6 +31,10 @@ MAX_FREE = 4000
 # Newton's equations, scaled to a diagonal of at most 1, are damped by these, each where the one before brought no
 # ascent; each direction is tried at this many lengths.
 DAMPINGS, SHORTER = (1e-12, 1e-6, 1e-2), 6
+# Multipliers within this share of the largest one of a bound may count as at it.
+NEAR = 1e-3
+# Dual values are compared up to this share of the numbers they are the difference of.
+ROUNDING = 1e-14
 # Rounds after which the solver stops by its own measure, if the gap is not proven.
 ROUNDS = 60
 
@@ -93,7 +97,9 @@ def _judged(problem: POLAProblem, a: FloatArray, point: Threshold | None = None)
     """The problem's word on a point, repaired, by default the one that minimizes the Lagrangian at the multipliers."""
     if point is None:
         dual_point = problem.dual_point(a)
-        components, threshold = problem.repair(dual_point.components, dual_point.threshold)
+        thresholds = [dual_point.threshold, None] if problem.slack_weight is not None else [dual_point.threshold]
+        repaired = [problem.repair(dual_point.components, b) for b in thresholds]
+        components, threshold = min(repaired, key=lambda point: problem.objective(point[0], threshold=point[1]))
     else:
         components, threshold = problem.repair(psd.factor(point.metric), point.threshold)
     certificate = problem.certify(components, threshold=threshold, dual=a)
@@ -126,6 +132,12 @@ def _ceiling(problem: POLAProblem) -> float:
     return np.inf if problem.slack_weight is None else problem.slack_weight
 
 
+def _units(problem: POLAProblem) -> FloatArray:
+    """Units of the multipliers in which the curvature along each is at most 1."""
+    units: FloatArray = 1.0 / np.sqrt(np.sum(problem.differences**2, axis=1) ** 2 + 1.0)
+    return units
+
+
 def _evaluate(problem: POLAProblem, budget: Budget, a: FloatArray) -> _Evaluation:
     budget.spend()
     values, vectors = np.linalg.eigh(problem.matrix(-a))
@@ -138,8 +150,7 @@ def _evaluate(problem: POLAProblem, budget: Budget, a: FloatArray) -> _Evaluatio
 
 
 def _first_order(problem: POLAProblem, a: FloatArray, budget: Budget) -> FloatArray:
-    # In units in which the curvature along every multiplier is at most 1.
-    unit = 1.0 / np.sqrt(np.sum(problem.differences**2, axis=1) ** 2 + 1.0)
+    unit = _units(problem)
 
     def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
         here = _evaluate(problem, budget, unit * scaled)
@@ -161,25 +172,30 @@ def _newton(problem: POLAProblem, a: FloatArray, budget: Budget) -> tuple[FloatA
     """One projected semismooth Newton step: the new multipliers, and the direction that led there; None: no ascent."""
     here = _evaluate(problem, budget, a)
     ceiling = _ceiling(problem)
-    held = ((a <= 0.0) & (here.gradient <= 0.0)) | ((a >= ceiling) & (here.gradient >= 0.0))
-    free = np.flatnonzero(~held)
+    every = _units(problem)
+    # Multipliers that are near a bound and pushed there go there, lest clipping bend the direction (Bertsekas 1982).
+    ascent = np.clip(a + every**2 * here.gradient, 0.0, ceiling) - a
+    near = min(NEAR * float((a / every).max()), float(np.linalg.norm(ascent / every))) * every
+    down, up = (a <= near) & (here.gradient <= 0.0), (a >= ceiling - near) & (here.gradient >= 0.0)
+    free = np.flatnonzero(~(down | up))
     if not 0 < len(free) <= MAX_FREE:
         return None
     K = _curvature(problem, here, free)
-    unit = 1.0 / np.sqrt(np.sum(problem.differences[free] ** 2, axis=1) ** 2 + 1.0)
+    unit = every[free]
     K *= np.outer(unit, unit)
+    rounding = ROUNDING * (abs(here.value) + float(a.sum()))
     for damping in DAMPINGS:
         equations = K + damping * np.eye(len(K))
         try:
             change = unit * scipy.linalg.solve(equations, unit * here.gradient[free], assume_a="pos")
         except scipy.linalg.LinAlgError:
             continue
-        direction = np.zeros_like(a)
+        direction = np.where(down, -a, np.where(up, ceiling - a, 0.0))
         direction[free] = change
         for shorter in range(SHORTER):
             new = np.clip(a + 0.3**shorter * direction, 0.0, ceiling)
             promised = float(here.gradient @ (new - a))
-            if promised > 0.0 and _evaluate(problem, budget, new).value >= here.value + 1e-4 * promised:
+            if promised > 0.0 and _evaluate(problem, budget, new).value >= here.value + 1e-4 * promised - rounding:
                 return new, np.maximum(direction, 0.0)
     return None
 
