@@ -1,0 +1,146 @@
+"""MMC: objective by loops, weak duality of any weights, unbounded directions, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import assert_same, rounding
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sdpmetric as sm
+
+PAIRS = np.array([[0, 1], [2, 3], [4, 5], [0, 6], [1, 7], [2, 5], [6, 7], [3, 8], [3, 8]])
+SIMILAR = np.array([1, 1, 1, -1, -1, -1, 1, -1, -1])
+
+
+def make(seed=0, d=3, **options):
+    X = np.random.default_rng(seed).normal(size=(9, d)) * np.array([1.0, 10.0, 0.3])[:d]
+    return sm.MMCProblem(X, PAIRS, SIMILAR, **options)
+
+
+def loop_objective(X, M):
+    return -sum(
+        float((X[a] - X[b]) @ M @ (X[a] - X[b])) ** 0.5 for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s < 0
+    )
+
+
+def loop_spent(X, M):
+    return sum(float((X[a] - X[b]) @ M @ (X[a] - X[b])) for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s > 0)
+
+
+def test_objective_and_constraint_are_those_of_loops(rng):
+    problem = make()
+    L = rng.normal(size=(2, 3))
+    assert_same(problem.objective(L), loop_objective(problem.X, L.T @ L))
+    assert_same(problem.objective(metric=L.T @ L), loop_objective(problem.X, L.T @ L))
+    assert_same(problem.spent(L), loop_spent(problem.X, L.T @ L))
+
+
+def test_a_point_that_misses_the_constraint_is_scaled_and_said_to():
+    problem = make()
+    L = 3.0 * np.eye(3)
+    certificate = problem.certify(L)
+    spent = loop_spent(problem.X, L.T @ L)
+    assert_same(certificate.primal_residual, spent - 1)
+    assert_same(certificate.objective, loop_objective(problem.X, L.T @ L / spent))
+    assert problem.certify(L / np.sqrt(2 * spent)).primal_residual == 0.0
+
+
+@given(st.integers(0, 10_000), st.floats(-6, 6))
+def test_weak_duality_for_any_metric_and_any_weights(seed, decades):
+    rng = np.random.default_rng(seed)
+    problem = make(seed % 7)
+    weights = rng.exponential(10.0**decades, 5) * (rng.random(5) < 0.8) - (rng.random() < 0.2)
+    certificate = problem.certify(rng.normal(size=(rng.integers(1, 4), 3)), dual=weights)
+    best = sm.solve(problem).objective
+    assert certificate.lower_bound <= best + rounding(best)
+    assert certificate.lower_bound <= certificate.objective + rounding(certificate.objective)
+
+
+def test_the_bound_is_the_formula():
+    """sqrt(lambda_max(C^-1/2 B(w) C^-1/2) sum 1 / w), one pair at a time."""
+    problem = make()
+    w = np.array([0.3, 1.0, 2.0, 0.7, 0.1])
+    X, C, B = problem.X, np.zeros((3, 3)), np.zeros((3, 3))
+    far = iter(w)
+    for (a, b), s in zip(PAIRS, SIMILAR, strict=True):
+        v = np.outer(X[a] - X[b], X[a] - X[b])
+        C, B = (C + v, B) if s > 0 else (C, B + next(far) * v)
+    top = np.linalg.eigvals(np.linalg.solve(C, B)).real.max()
+    assert_same(problem.certify(np.eye(3), dual=w).lower_bound, -np.sqrt(top * np.sum(1 / w)))
+    assert_same(problem.certify(np.eye(3), dual=5 * w).lower_bound, -np.sqrt(top * np.sum(1 / w)))
+
+
+@pytest.mark.parametrize("solver", ["factored", "conic"])
+def test_kkt_residuals_at_the_optimum(solver):
+    solution = sm.solve(make(), solver=solver, tol=1e-6)
+    assert solution.certificate.complementarity < 1e-6
+    assert solution.certificate.dual_residual == 0.0
+    assert len(solution.dual) == 5
+
+
+def test_one_feature_has_a_closed_form():
+    """With d = 1 the constraint decides: sum of distances over the root of the sum of squares."""
+    problem = make(d=1)
+    x = problem.X[:, 0]
+    near = sum((x[a] - x[b]) ** 2 for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s > 0)
+    far = sum(abs(x[a] - x[b]) for (a, b), s in zip(PAIRS, SIMILAR, strict=True) if s < 0)
+    for solver in ("factored", "conic"):
+        assert sm.solve(problem, solver=solver).objective == pytest.approx(-far / near**0.5, rel=1e-6)
+
+
+def test_dissimilar_duplicates_are_zero_apart_under_every_metric():
+    X = make().X.copy()
+    X[6] = X[0]  # a dissimilar pair
+    problem = sm.MMCProblem(X, PAIRS, SIMILAR)
+    for solver in ("factored", "conic"):
+        assert sm.solve(problem, solver=solver).status is sm.Status.OPTIMAL
+
+
+def test_directions_that_no_pair_uses_are_harmless_and_free_ones_are_named():
+    X = np.concatenate([make().X, np.zeros((9, 1))], axis=1)
+    assert sm.solve(sm.MMCProblem(X, PAIRS, SIMILAR)).objective == pytest.approx(sm.solve(make()).objective, rel=1e-6)
+    X[8, 3] = 1.0  # example 8 is in dissimilar pairs only
+    with pytest.raises(ValueError, match="infinite: dissimilar pairs differ in 1 directions"):
+        sm.MMCProblem(X, PAIRS, SIMILAR)
+
+
+def test_labels_make_all_pairs_or_a_sample(rng):
+    X, y = rng.normal(size=(10, 2)), np.array(list("aaaabbbbbb"))
+    every = sm.MMCProblem.from_labels(X, y)
+    assert (int(every.similar.sum()), len(every.pairs)) == (6 + 15, 45)
+    some = sm.MMCProblem.from_labels(X, y, 8, random_state=1)
+    assert (int(some.similar.sum()), len(some.pairs)) == (8, 16)
+    assert (y[some.pairs[:, 0]] == y[some.pairs[:, 1]]).tolist() == some.similar.tolist()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "similar", "words"),
+    [
+        ([[0, 0], [1, 2]], [True, False], r"pair \[0, 0\] is an example with itself"),
+        ([[0, 1], [1, 0], [2, 3]], [True, False, False], r"pair \[0, 1\] is named as similar and as dissimilar \(1"),
+        ([[0, 1], [1, 9]], [True, False], "outside 0..8"),
+        ([[0, 1], [1, 2]], [True, True], "no dissimilar pairs"),
+        ([[0, 1], [1, 2]], [-1, -1], "no similar pairs"),
+        ([[0, 1], [1, 2]], [1, 0], "bool or"),
+        ([[0, 1], [1, 2]], [True], "one per pair"),
+        ([[0.0, 1.0], [1, 2]], [True, False], "integer"),
+    ],
+)
+def test_bad_pairs_get_a_sentence(pairs, similar, words):
+    with pytest.raises(ValueError, match=words):
+        sm.MMCProblem(make().X, pairs, similar)
+
+
+def test_other_bad_input_gets_a_sentence():
+    X = make().X
+    with pytest.raises(ValueError, match="NaN"):
+        sm.MMCProblem(np.where(X > 1, np.nan, X), PAIRS, SIMILAR)
+    with pytest.raises(ValueError, match="coincide"):
+        sm.MMCProblem([[0.0], [1.0], [0.0]], [[0, 1], [0, 2]], [True, False])
+    with pytest.raises(ValueError, match="5 finite weights"):
+        make().certify(np.eye(3), dual=np.ones(4))
+    with pytest.raises(ValueError, match="n_pairs"):
+        sm.MMCProblem.from_labels(X, [0] * 4 + [1] * 5, 0)
+    assert make().certify(np.eye(3), dual=-np.ones(5)).lower_bound == -np.inf
