@@ -187,7 +187,7 @@ def _newton(problem: POLAProblem, a: FloatArray, budget: Budget) -> tuple[FloatA
     for damping in DAMPINGS:
         equations = K + damping * np.eye(len(K))
         try:
-            change = unit * scipy.linalg.solve(equations, unit * here.gradient[free], assume_a="pos")
+            change = unit * scipy.linalg.cho_solve(scipy.linalg.cho_factor(equations), unit * here.gradient[free])
         except scipy.linalg.LinAlgError:
             continue
         direction = np.where(down, -a, np.where(up, ceiling - a, 0.0))
