@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric import kernels
-from sdpmetric.neighbors import Candidates, Triplets, n_threads
+from sdpmetric.neighbors import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
 
 # Pairs whose differences are held at once.
 PAIRS_AT_ONCE = 1 << 14
@@ -54,26 +54,54 @@ def adjoint(
         Row indices of the pairs; pairs may repeat, and their weights then add up.
     weights : (p,) array
     accuracy : float, default infinity
-        Absolute error to keep to. The Laplacian subtracts large numbers where X has long rows; if that might cost
-        more than this, differences are multiplied out pair by pair, which is slower.
+        Absolute error to keep to. If rows of X that are long beside their differences might cost more than this,
+        differences are multiplied out pair by pair, which is slower.
 
     Returns
     -------
     A : (d, d) array
         Symmetric; ``<A, M> = sum_p w_p D(M)_p`` for every symmetric M.
     """
-    A: FloatArray
-    longest = float(np.einsum("ij,ij->i", X, X).max(initial=0.0)) if np.isfinite(accuracy) else 0.0
-    if 4 * np.finfo(float).eps * longest * float(np.abs(weights).sum()) > accuracy:
+    first, second = first.astype(np.int32), second.astype(np.int32)
+    weights = np.asarray(weights, dtype=np.float64)
+    if np.isfinite(accuracy) and _rounding(X, first, second, weights) > accuracy:
         A = np.zeros((X.shape[1], X.shape[1]))
         for block, rows in zip(_blocks(len(weights)), differences(X, first, second), strict=True):
             A += (weights[block, None] * rows).T @ rows
     else:
-        W = sp.coo_array((weights, (first, second)), shape=(len(X), len(X))).tocsr()
-        W = W + W.T
-        degrees = np.asarray(W.sum(axis=1)).ravel()
-        A = X.T @ (degrees[:, None] * X - W @ X)
+        A = laplacian_form(X, first, second, weights)
     return 0.5 * (A + A.T)
+
+
+def _rounding(X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray) -> float:
+    """What `laplacian_form` may be off by: it multiplies differences by rows, which may be much longer."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
+    sizes = np.sqrt(distances(X, first, second)) * (lengths[first] + lengths[second])
+    return 4 * float(np.finfo(float).eps) * float(np.abs(weights) @ sizes)
+
+
+def pair_forms(P: FloatArray, N: FloatArray, first: IndexArray, second: IndexArray) -> FloatArray:
+    """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, for a symmetric N that need not be PSD."""
+    out, threads = np.empty(len(first)), kernels.thread_count()
+    if len(first) * P.shape[1] <= kernels.SMALL_WORK:
+        kernels.pair_forms_of(P, P @ N, first, second, 0, len(first), out)
+        return out
+    W = np.empty_like(P)
+    kernels.rows_times(P, np.ascontiguousarray(N), W, threads)
+    kernels.pair_forms(P, W, first, second, out, threads)
+    return out
+
+
+def laplacian_form(X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray) -> FloatArray:
+    """``X^T Lap(w) X``, not symmetrized."""
+    if len(first) * X.shape[1] <= kernels.SMALL_WORK:
+        Y = np.empty(X.shape)
+        kernels.laplacian_times_of(X, first, second, weights, 0, len(first), Y)
+        return np.asarray(Y.T @ X)
+    parts = np.empty((kernels.thread_count(), *X.shape))
+    kernels.laplacian_times(X, first, second, weights, parts)
+    form: FloatArray = kernels.transposed_times(parts, X, kernels.thread_count())
+    return form
 
 
 def differences(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer]) -> Iterator[FloatArray]:
@@ -149,8 +177,9 @@ def hinge_slopes(
             sums[0],
         )  # fmt: skip
     else:
+        bounds = C.bounds(kernels.thread_count())
         sums = kernels.hinge_slopes(
-            Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, C.bounds(n_threads()), gamma, squared, slopes
+            Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, bounds, gamma, squared, slopes
         )
     loss, slope, square, active = sums.sum(axis=0)
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes

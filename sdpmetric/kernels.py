@@ -17,78 +17,118 @@ IndexArray = NDArray[np.int32]
 
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
-CHUNK = 32
+# Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
+# columns that are looked at together.
+TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
 # Below this many coordinate differences (half a millisecond) one thread does the work: waking the others costs tens of
 # microseconds, and milliseconds on a machine that is busy with something else.
 SMALL_WORK = 500_000
 
 
 @nb.njit(cache=True, fastmath=FAST)
-def _scan_row(
-    distances: NDArray[np.floating],
-    limit: float,
-    label: int,
-    stratum: int,
-    labels: IndexArray,
-    strata: IndexArray,
-    start: int,
-    out: IndexArray | None,
-) -> int:
-    """Count the columns that `count_within` speaks of, and write them from `start` on where there is an `out`."""
-    n, p = len(distances), start
-    for first in range(0, n, CHUNK):
-        last = min(first + CHUNK, n)
-        near = 0
-        for j in range(first, last):
-            near += distances[j] <= limit
-        if near > 0:
-            for j in range(first, last):
-                if distances[j] <= limit and labels[j] != label and strata[j] == stratum:
-                    if out is not None:
-                        out[p] = j
-                    p += 1
-    return p - start
+def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], limit: float) -> bool:
+    """Whether any value is at or below its ceiling or the limit; without a branch, so that it is vectorized."""
+    count = np.float32(0.0)
+    for j in range(len(values)):
+        count += np.float32(1.0) if values[j] <= max(ceilings[j], limit) else np.float32(0.0)
+    return bool(count > 0.0)
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def scan_tiles(
+    left: NDArray[np.floating],
+    tiles: NDArray[np.floating],
+    limits: NDArray[np.floating],
+    ceilings: NDArray[np.floating],
+    own: NDArray[np.int64],
+    both: bool,
+    begin: int,
+    end: int,
+    state: NDArray[np.int64],
+    pairs: IndexArray,
+) -> None:
+    """Scan row tiles `begin` to `end` of ``D = left @ tiles`` for entries at or below their limit, on this thread.
+
+    Row k of D belongs to columns ``own[k, 0]`` to ``own[k, 1]``, which are left out. Where ``both``, rows and columns
+    are the same points: only columns from ``own[k, 1]`` on are looked at, and an entry at or below the ceiling of its
+    column is listed as the pair (column, row) too. Starts at task ``state[0]``, stops early when `pairs` might
+    overflow, and leaves the next task and the number of pairs in `state`.
+    """
+    n_tiles, width, n = len(tiles), tiles.shape[2], len(ceilings)
+    height = TILE_ROWS
+    D = np.empty((height, width), dtype=left.dtype)
+    task, used = state[0], 0
+    while task < (end - begin) * n_tiles and used + 2 * height * width <= len(pairs):
+        top, first = (begin + task // n_tiles) * height, task % n_tiles * width
+        task += 1
+        rows, last = min(height, len(left) - top), min(first + width, n)
+        inside = own[top, 0] == own[top + rows - 1, 0] and first >= own[top, 0] and last <= own[top, 1]
+        if inside or (both and last <= own[top, 1]):
+            continue
+        np.dot(left[top : top + rows], tiles[first // width], D[:rows])
+        for k in range(rows):
+            row, limit = top + k, limits[top + k]
+            for part in range(2):
+                if part == 0:
+                    start, stop = first, 0 if both else min(last, own[row, 0])
+                else:
+                    start, stop = max(first, own[row, 1]), last
+                for low in range(start, stop, CHUNK):
+                    high = min(low + CHUNK, stop)
+                    if not _any_within(D[k, low - first : high - first], ceilings[low:high], limit):
+                        continue
+                    for j in range(low, high):
+                        distance = D[k, j - first]
+                        if distance <= limit:
+                            pairs[used, 0], pairs[used, 1] = row, j
+                            used += 1
+                        if both and distance <= ceilings[j]:
+                            pairs[used, 0], pairs[used, 1] = j, row
+                            used += 1
+    state[0], state[1] = task, used
 
 
 @nb.njit(parallel=True, cache=True, fastmath=FAST)
-def count_within(
-    D: NDArray[np.floating],
+def scan_tiles_in_parallel(
+    left: NDArray[np.floating],
+    tiles: NDArray[np.floating],
     limits: NDArray[np.floating],
-    labels: IndexArray,
-    strata: IndexArray,
-    rows: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    ceilings: NDArray[np.floating],
+    own: NDArray[np.int64],
+    both: bool,
+    bounds: NDArray[np.int64],
+    states: NDArray[np.int64],
+    pairs: IndexArray,
 ) -> None:
-    """Count, per row of D, the columns at or below the row's limit with another label and the same stratum."""
-    if D.size <= SMALL_WORK:
-        for r in range(D.shape[0]):
-            i = rows[r]
-            counts[r] = _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, 0, None)
-    else:
-        for r in nb.prange(D.shape[0]):
-            i = rows[r]
-            counts[r] = _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, 0, None)
+    """`scan_tiles` with one run of row tiles for each thread."""
+    for t in nb.prange(len(bounds) - 1):
+        scan_tiles(left, tiles, limits, ceilings, own, both, bounds[t], bounds[t + 1], states[t], pairs[t])
 
 
-@nb.njit(parallel=True, cache=True, fastmath=FAST)
-def list_within(
-    D: NDArray[np.floating],
-    limits: NDArray[np.floating],
-    labels: IndexArray,
-    strata: IndexArray,
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    out: IndexArray,
-) -> None:
-    """Write, per row of D, the columns that `count_within` counts, in increasing order."""
-    if D.size <= SMALL_WORK:
-        for r in range(D.shape[0]):
-            i = rows[r]
-            _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, starts[r], out)
-    else:
-        for r in nb.prange(D.shape[0]):
-            i = rows[r]
-            _scan_row(D[r], limits[r], labels[i], strata[i], labels, strata, starts[r], out)
+@nb.njit(cache=True)
+def group_pairs(
+    rows: IndexArray, columns: IndexArray, n_rows: int, n_columns: int
+) -> tuple[NDArray[np.int64], IndexArray]:
+    """Compressed rows of (row, column) pairs, columns in increasing order, by counting twice."""
+    place = np.zeros(n_columns + 1, dtype=np.int64)
+    for p in range(len(columns)):
+        place[columns[p] + 1] += 1
+    place = np.cumsum(place)
+    order = np.empty(len(rows), dtype=np.int64)
+    for p in range(len(rows)):
+        order[place[columns[p]]] = p
+        place[columns[p]] += 1
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    for p in range(len(rows)):
+        indptr[rows[p] + 1] += 1
+    indptr = np.cumsum(indptr)
+    place = indptr[:-1].copy()
+    out = np.empty(len(rows), dtype=np.int32)
+    for q in range(len(order)):
+        p = order[q]
+        out[place[rows[p]]] = columns[p]
+        place[rows[p]] += 1
+    return indptr, out
 
 
 @nb.njit(cache=True, fastmath=FAST, inline="always")
@@ -109,6 +149,50 @@ def pair_distances(Z: NDArray[np.floating], first: IndexArray, second: IndexArra
     else:
         for p in nb.prange(len(first)):
             out[p] = _distance(Z, first[p], second[p])
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def pair_forms_of(
+    P: FloatArray, W: FloatArray, first: IndexArray, second: IndexArray, begin: int, end: int, out: FloatArray
+) -> None:
+    """`pair_forms` for a run of pairs, on the calling thread."""
+    for p in range(begin, end):
+        i, j, s = first[p], second[p], 0.0
+        for q in range(P.shape[1]):
+            s += (P[i, q] - P[j, q]) * (W[i, q] - W[j, q])
+        out[p] = s
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def pair_forms(
+    P: FloatArray, W: FloatArray, first: IndexArray, second: IndexArray, out: FloatArray, parts: int
+) -> None:
+    """The forms ``(P_i - P_j) . (W_i - W_j)`` of all pairs."""
+    m = len(first)
+    for t in nb.prange(parts):
+        pair_forms_of(P, W, first, second, t * m // parts, (t + 1) * m // parts, out)
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def laplacian_times_of(
+    X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, begin: int, end: int, Y: FloatArray
+) -> None:
+    """`laplacian_times` for a run of pairs, on the calling thread."""
+    Y[:] = 0.0
+    for p in range(begin, end):
+        i, j, w = first[p], second[p], weights[p]
+        for q in range(X.shape[1]):
+            g = w * (X[i, q] - X[j, q])
+            Y[i, q] += g
+            Y[j, q] -= g
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def laplacian_times(X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, Y: FloatArray) -> None:
+    """The product of the weighted graph Laplacian of the pairs with X, as the sum of the parts ``Y[t]``."""
+    m, parts = len(first), len(Y)
+    for t in nb.prange(parts):
+        laplacian_times_of(X, first, second, weights, t * m // parts, (t + 1) * m // parts, Y[t])
 
 
 @nb.njit(cache=True, inline="always")

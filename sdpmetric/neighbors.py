@@ -1,19 +1,18 @@
-"""Who is compared with whom: target neighbors, triplets, and the exact search for impostors."""
+"""Who is compared with whom: target neighbors, triplets, and the candidates among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.neighbors import BallTree, NearestNeighbors
-from threadpoolctl import ThreadpoolController
+from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric import kernels
+from sdpmetric.search import search_tiles, search_trees
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -23,8 +22,6 @@ SearchMethod = Literal["auto", "brute", "ball_tree"]
 TIE_TOLERANCE = 1e-9
 # Up to this dimension a ball tree per class is the faster search (examples/benchmarks/impostor_search.py).
 TREE_DIMENSION = 4
-# Entries of one block of the distance matrix; 16 MiB in float32, so that a block stays in a shared cache.
-BLOCK_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +112,12 @@ class Candidates:
 
     @classmethod
     def concatenate(cls, parts: list[Candidates]) -> Candidates:
-        """Stack the rows of several candidate sets."""
+        """Stack the rows of several candidate sets; those that have the same rows are put together row by row."""
+        if len(parts) > 1 and all(part.anchors is parts[0].anchors for part in parts):
+            rows = np.concatenate([part.rows for part in parts])
+            order = np.argsort(rows, kind="stable")
+            impostors = np.concatenate([part.impostors for part in parts])[order]
+            return cls(parts[0].anchors, parts[0].targets, np.sum([part.indptr for part in parts], axis=0), impostors)
         counts = np.concatenate([np.diff(part.indptr) for part in parts])
         weights = [part.weights for part in parts if part.weights is not None]
         return cls(
@@ -308,9 +310,9 @@ class LabeledTriplets:
         if method == "auto":
             method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION else "brute"
         # The zero metric embeds into no dimension at all, which trees refuse.
-        search = _search_trees if method == "ball_tree" and Z.shape[1] > 0 else _search_blocks
-        for rows, indptr, impostors in search(Z, self.labels, strata, anchors, limits):
-            yield Candidates(anchors[rows], self.targets[anchors[rows]], indptr, impostors)
+        search = search_trees if method == "ball_tree" and Z.shape[1] > 0 else search_tiles
+        for own, indptr, impostors in search(Z, self.labels, strata, anchors, limits):
+            yield Candidates(own, self.targets[own], indptr, impostors)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -420,76 +422,3 @@ def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: Index
         kernels.pair_distances(Z, anchors, np.where(column >= 0, column, anchors), out)
         np.maximum(furthest, out, out=furthest)
     return furthest
-
-
-Found = tuple[slice | IndexArray, NDArray[np.int64], IndexArray]
-
-
-def _search_blocks(
-    Z: NDArray[np.floating], labels: IndexArray, strata: IndexArray, anchors: IndexArray, limits: FloatArray
-) -> Iterator[Found]:
-    """Blocked matrix products; single precision with a proven allowance for its rounding where that is tight enough."""
-    Z = Z - Z.mean(axis=0)
-    norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
-    # A dot product of r + 2 terms errs by at most (r + 2) * eps * |a| |b|; twice that, for the norms and the sum.
-    allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
-    single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
-    if not single:
-        allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
-    dtype = np.float32 if single else np.float64
-    # The norms of the columns ride in the product: [-2 z_i, 1] . [z_l, |z_l|^2 (1 - allowance)].
-    right = np.concatenate([Z, ((1 - allowance) * norms)[:, None]], axis=1).astype(dtype).T
-    left = np.concatenate([-2.0 * Z[anchors], np.ones((len(anchors), 1))], axis=1).astype(dtype)
-    thresholds = (limits - (1 - allowance) * norms[anchors] + 1e-12 * limits).astype(dtype)
-    np.nextafter(thresholds, dtype(np.inf), out=thresholds)
-    rows = anchors.astype(np.int64)
-    controller = _pools()
-    step = max(16, BLOCK_ENTRIES // len(Z))
-    for first in range(0, len(anchors), step):
-        block = slice(first, min(first + step, len(anchors)))
-        with controller.limit(limits=n_threads(), user_api="blas"):
-            D = np.matmul(left[block], right)
-        counts = np.empty(len(D), dtype=np.int64)
-        kernels.count_within(D, thresholds[block], labels, strata, rows[block], counts)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        impostors = np.empty(indptr[-1], dtype=np.int32)
-        kernels.list_within(D, thresholds[block], labels, strata, rows[block], indptr, impostors)
-        yield block, indptr, impostors
-
-
-def _search_trees(
-    Z: NDArray[np.floating], labels: IndexArray, strata: IndexArray, anchors: IndexArray, limits: FloatArray
-) -> Iterator[Found]:
-    """One ball tree per class, asked by the anchors of every other class."""
-    trees = [(label, np.flatnonzero(labels == label)) for label in np.unique(labels)]
-    built = [(label, members, BallTree(Z[members])) for label, members in trees]
-    step = max(16, BLOCK_ENTRIES // len(Z))
-    for first in range(0, len(anchors), step):
-        block = slice(first, min(first + step, len(anchors)))
-        asked, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12)
-        owners: list[NDArray[np.int64]] = []
-        found: list[NDArray[np.int64]] = []
-        for label, members, tree in built:
-            other = np.flatnonzero(labels[asked] != label)
-            if not len(other):
-                continue
-            near = tree.query_radius(Z[asked[other]], r=radii[other])
-            owners.append(np.repeat(other, [len(hit) for hit in near]))
-            found.append(members[np.concatenate(near)] if len(near) else np.zeros(0, dtype=np.int64))
-        owner = np.concatenate([np.zeros(0, dtype=np.int64), *owners])
-        impostor = np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int32)
-        same = strata[asked[owner]] == strata[impostor]
-        owner, impostor = owner[same], impostor[same]
-        order = np.lexsort((impostor, owner))
-        counts = np.bincount(owner, minlength=len(asked))
-        yield block, np.concatenate([[0], np.cumsum(counts)]), impostor[order]
-
-
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def n_threads() -> int:
-    """Threads of the compiled loops; NUMBA_NUM_THREADS or the number of cores decides."""
-    return kernels.thread_count()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpmetric import neighbors
+from sdpmetric import neighbors, search
 from sdpmetric.neighbors import Candidates, LabeledTriplets, ListedTriplets, Triplets, target_neighbors
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -97,7 +97,7 @@ def listed(candidates):
     for c in candidates:
         for row, (start, stop) in enumerate(zip(c.indptr[:-1], c.indptr[1:], strict=True)):
             pairs = [(int(c.anchors[row]), int(m)) for m in c.impostors[start:stop]]
-            assert pairs == sorted(pairs), "impostors come in increasing order"
+            assert pairs == sorted(set(pairs)), "each impostor comes once, in increasing order"
             assert not found.intersection(pairs)
             found.update(pairs)
     return found
@@ -140,8 +140,10 @@ def test_search_at_every_scale_and_offset(method, dtype, scale, offset):
 def test_both_precisions_are_taken_and_agree(monkeypatch):
     """The single-precision path must be taken on ordinary data, and list what double precision lists."""
     used = []
-    real = neighbors.kernels.list_within
-    monkeypatch.setattr(neighbors.kernels, "list_within", lambda D, *rest: (used.append(D.dtype), real(D, *rest)))
+    real = neighbors.kernels.scan_tiles
+    monkeypatch.setattr(
+        neighbors.kernels, "scan_tiles", lambda left, *rest: (used.append(left.dtype), real(left, *rest))
+    )
     Z, y, targets = embedded(1)
     Z = Z / Z.std()
     check_search(Z, y, targets, "brute", 0.0)
@@ -151,17 +153,39 @@ def test_both_precisions_are_taken_and_agree(monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])
-@pytest.mark.parametrize("entries", [1, 70 * 17, 70 * 40])
-def test_blocks_smaller_than_n_give_the_same_candidates(method, entries, monkeypatch):
-    Z, y, targets = embedded(4)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_search_in_parts_gives_the_same_candidates(method, threads, monkeypatch):
+    Z, y, targets = embedded(4, n=200)
     whole = check_search(Z, y, targets, method, 0.2)
-    monkeypatch.setattr(neighbors, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(search, "ANCHORS_AT_ONCE", 17)
+    monkeypatch.setattr(search, "PAIRS_AT_ONCE", 0)
+    monkeypatch.setattr(search.kernels, "SMALL_WORK", 0)
+    monkeypatch.setattr(search.kernels, "thread_count", lambda: threads)
     blocks = list(LabeledTriplets(targets, y).near(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method))
-    assert len(blocks) > 1
+    assert len(blocks) > 1 or threads > 1
     assert listed(blocks) == whole
     joined = Candidates.concatenate(blocks)
-    assert listed([joined]) == whole
+    assert {(int(joined.anchors[row]), int(m)) for row, m in zip(joined.rows, joined.impostors, strict=True)} == whole
+    assert (np.diff(joined.anchors) > 0).all(), "one row for each anchor, whatever the method"
     assert joined.targets.tolist() == targets[joined.anchors].tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [1500, 2100])
+def test_many_tiles_match_a_tree(n, threads, monkeypatch):
+    """Several tiles in both directions, unequal classes, one class within a single tile; all anchors and some."""
+    monkeypatch.setattr(search.kernels, "thread_count", lambda: threads)
+    rng = np.random.default_rng(n)
+    y = np.repeat([2, 0, 1], [n - 1110, 1100, 10]).astype(np.int32)[rng.permutation(n)]
+    Z = rng.normal(size=(n, 3)) * 4
+    targets = neighbors.target_neighbors(Z, y, 2)
+    source, everywhere = LabeledTriplets(targets, y), np.zeros(n, np.int32)
+    for among in (None, np.sort(rng.permutation(n)[: n // 3]).astype(np.int32)):
+        tree = listed(source.near(Z, everywhere, among=among, method="ball_tree"))
+        tiles = listed(source.near(Z, everywhere, among=among, method="brute"))
+        assert tree <= tiles
+        assert len(tiles) <= 1.001 * len(tree) + 1
+        assert len(tree) > n
 
 
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])

@@ -31,6 +31,8 @@ COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
 FEWEST, FEWEST_PER_DIMENSION = 1000, 4
 # Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
 FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
+# A gap below so many times what the smoothing alone keeps open is all that a width is good for.
+CLOSE = 5.0
 # Rounds without a proof that fits the width, before it shrinks all the same.
 PATIENCE = 8
 # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
@@ -126,7 +128,7 @@ def _prove(state: _State, working: WorkingSet, budget: Budget, tol: float) -> It
         lower_bound = max(lower_bound, bound.value)
         yield step
         least = bound.smoothing_loss / step.objective
-        patience = patience - 1 if relative_gap(step.objective, bound.value) > 3.0 * least else 0
+        patience = patience - 1 if relative_gap(step.objective, bound.value) > CLOSE * least else 0
         if patience <= 0:
             # No further down than the tolerance asks for: the wider, the better conditioned.
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
@@ -167,7 +169,9 @@ class _Settled:
         objective = self.working.value(L, self.gamma).objective
         gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
         proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
-        return proven or decrease < self.stall * (gap - least) or least > 0.7 * gap
+        # A width whose own loss is not below the tolerance cannot prove it: on to the next one when it is close.
+        close = least > 0.5 * self.tol and gap < CLOSE * least
+        return proven or close or decrease < self.stall * (gap - least) or least > 0.7 * gap
 
 
 def _step(working: WorkingSet, L: FloatArray, bound: Bound, gamma: float, search_again: float | None = None) -> Step:

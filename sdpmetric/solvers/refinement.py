@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric import psd
-from sdpmetric.distances import margin_adjoint
+from sdpmetric.distances import laplacian_form, margin_adjoint, pair_forms
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
@@ -26,6 +26,10 @@ FloatArray = NDArray[np.float64]
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9
+# Where the cone is violated by more than this, multipliers run into their box before they can mend it.
+HOPELESS = 1.2
+# A direction belongs to the metric if its weight, relative to the largest, exceeds its dual slack by this factor.
+TO_THE_METRIC = 3.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     own = a.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
     smoothing_loss = 0.0 if squared else a.loss - own
     best = Bound(value(a.values, eigenvalues[-1]), a, smoothing_loss, eigenvalues, eigenvectors)
-    if not refine:
+    if not refine or eigenvalues[-1] > HOPELESS:
         return best
     room = np.minimum(a.values, ceiling - a.values) if not squared else a.values
     pair, slot = np.nonzero(room > 0)
@@ -174,10 +178,13 @@ def mended(
         Q = V[:, near]
         mass = np.sum((L @ Q) ** 2, axis=0)
         off = w[near] - 1.0
-        # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are mended.
-        off[(off < 0) & (mass < 1e-3 * mass.max(initial=0.0))] = 0.0
+        # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are mended. Of
+        # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
+        off[(off < 0) & (mass < -TO_THE_METRIC * off * mass.max(initial=0.0))] = 0.0
         free = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
-        new = np.clip(values - _least_change(X @ Q, inside, free, np.diag(off)), 0.0, limits)
+        new = np.clip(
+            values - _least_change(np.asarray(X @ Q, dtype=np.float64), inside, free, np.diag(off)), 0.0, limits
+        )
         matrix = matrix + margin_adjoint(np.asarray(X, dtype=np.float64), inside, new - values)
         values = new
         w, V = np.linalg.eigh(matrix)
@@ -186,21 +193,29 @@ def mended(
             return
 
 
-def _least_change(XQ: NDArray[np.floating], inside: Triplets, free: FloatArray, E: FloatArray) -> FloatArray:
+def _least_change(XQ: FloatArray, inside: Triplets, free: FloatArray, E: FloatArray) -> FloatArray:
     """The change c of multipliers with ``Q^T (sum c_t B_t) Q = E`` that is least in the norm ``sum c^2 / free``.
 
     Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds; ``c = D A y``.
     """
-    far = XQ[inside.anchors] - XQ[inside.impostors]
-    near = XQ[inside.anchors] - XQ[inside.targets]
+    used, place = np.unique(inside.to_array(), return_inverse=True)
+    anchors, targets, impostors = np.ascontiguousarray(place.reshape(-1, 3).T, dtype=np.int32)
+    P = np.ascontiguousarray(XQ[used])
+    first, second = np.concatenate([anchors, anchors]), np.concatenate([impostors, targets])
+
+    def change(y: FloatArray) -> FloatArray:
+        forms = pair_forms(P, y, first, second)
+        c: FloatArray = free * (forms[: len(anchors)] - forms[len(anchors) :])
+        return c
+
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))
-    first = rr
+    first_rr = rr
     for _ in range(60):
-        if rr <= 1e-6 * first or rr == 0.0:
+        if rr <= 1e-6 * first_rr or rr == 0.0:
             break
-        c = free * (np.einsum("ij,ij->i", far @ d, far) - np.einsum("ij,ij->i", near @ d, near))
-        Hd = (far * c[:, None]).T @ far - (near * c[:, None]).T @ near
+        c = change(d)
+        Hd = laplacian_form(P, first, second, np.concatenate([c, -c]))
         curvature = float(np.sum(d * Hd))
         if curvature <= 0.0:
             break
@@ -208,5 +223,4 @@ def _least_change(XQ: NDArray[np.floating], inside: Triplets, free: FloatArray, 
         r -= (rr / curvature) * Hd
         rr, before = float(np.sum(r * r)), rr
         d = r + (rr / before) * d
-    change: FloatArray = free * (np.einsum("ij,ij->i", far @ y, far) - np.einsum("ij,ij->i", near @ y, near))
-    return change
+    return change(y)

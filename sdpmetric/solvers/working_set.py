@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric import kernels
 from sdpmetric.distances import hinge_slopes, slope_adjoint
-from sdpmetric.neighbors import Candidates, n_threads
+from sdpmetric.neighbors import Candidates
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 
@@ -112,7 +112,7 @@ class WorkingSet:
             place[found.impostors],
             found.weights,
         )
-        self._bounds = self.candidates.bounds(n_threads())
+        self._bounds = self.candidates.bounds(kernels.thread_count())
         self.X = np.ascontiguousarray(self._points[self.used])
 
     def embed(self, L: FloatArray) -> NDArray[np.floating]:
@@ -121,7 +121,7 @@ class WorkingSet:
         if self._small(L):
             return self.X @ Lt
         Z = np.empty((len(self.X), len(L)), dtype=self.dtype)
-        kernels.rows_times(self.X, Lt, Z, n_threads())
+        kernels.rows_times(self.X, Lt, Z, kernels.thread_count())
         return Z
 
     def value(self, L: FloatArray, gamma: float) -> Value:
@@ -138,7 +138,7 @@ class WorkingSet:
             sums = kernels.smoothed_push(
                 Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, self._bounds, gamma, squared, parts
             )
-            push = kernels.transposed_times(parts, self.X, n_threads())
+            push = kernels.transposed_times(parts, self.X, kernels.thread_count())
         smooth, loss, active = sums.sum(axis=0)
         trace = float(np.sum(L**2))
         return Value(
