@@ -125,7 +125,8 @@ def solve(
     solver : str, default "auto"
         By name; `SOLVERS` lists those of every statement, "auto" is the first. For LMNN: "factored", L-BFGS on a
         smoothed hinge in the factor, with a proof; "subgradient", Algorithm 1 of Weinberger and Saul (2009) with Polyak
-        steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by constraint generation.
+        steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by constraint generation. For POLA:
+        "dual", "conic", and "batch", the paper's repeated online updates (hard margin).
     tol : float, optional
         Relative gap to prove; default 1e-6 for "conic", and 1e-3 for most of the others.
     max_iter : int, optional
@@ -144,7 +145,8 @@ def solve(
     **options
         Options of the solver. For LMNN: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"``
         and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program) and
-        ``backend_options=`` for "conic".
+        ``backend_options=`` for "conic". For POLA: ``beta=`` for "batch"; ``backend=`` and ``backend_options=`` for
+        "conic".
 
     Returns
     -------
