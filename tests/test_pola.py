@@ -314,6 +314,17 @@ def test_no_contradiction_is_claimed_where_there_is_a_feasible_point() -> None:
         assert not contradiction.repeated(problem.differences, problem.signs).any()
 
 
+def test_both_conditions_of_a_proof_are_needed() -> None:
+    V, y = np.array([[1.0], [0.9]]), np.array([1.0, -1.0])
+    assert contradiction.contradicts(V, y, np.array([1.0, 1.0]))  # 1 - 0.81 >= 0 and 1 - 1 <= 0
+    assert not contradiction.contradicts(V, y, np.array([1.0, 0.7]))  # the sum of a_t y_t is positive
+    assert not contradiction.contradicts(V, y, np.array([0.8, 1.0]))  # 0.8 - 0.81 is not PSD
+    assert not contradiction.contradicts(V, y, np.zeros(2))
+    # Newton's method finds its way from nearby, and not from a problem that is feasible.
+    assert contradiction.sharpen(V, y, np.array([1.0, 1.0 - 1e-6])) is not None
+    assert contradiction.sharpen(1.0 / V, y, np.array([1.0, 1.0])) is None
+
+
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
