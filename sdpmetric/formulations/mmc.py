@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from sdpmetric import psd
 from sdpmetric.distances import adjoint
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.stated import Point, Stated
@@ -41,7 +42,10 @@ def state(problem: MMCProblem, whitened: bool = False) -> Stated:
     program = cp.Problem(cp.Minimize(-cp.sum(cp.sqrt(D))), constraints)
 
     def read() -> Point:
-        metric = T @ M.value @ T.T
-        return Point(metric / max(1.0, float(np.sum(C * M.value))), np.abs(np.ravel(distances.dual_value)))
+        metric = T @ M.value @ T.T / float(np.sum(C * M.value))  # the constraint used up exactly
+        components = psd.factor(metric)
+        tries = [np.abs(np.ravel(distances.dual_value)), problem.multipliers(components)]
+        proven = [problem.certify(components, dual=w).lower_bound for w in tries]
+        return Point(metric, tries[int(np.argmax(proven))])
 
     return Stated(program, read)
