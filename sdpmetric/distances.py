@@ -62,14 +62,14 @@ def adjoint(
     A : (d, d) array
         Symmetric; ``<A, M> = sum_p w_p D(M)_p`` for every symmetric M.
     """
-    first, second = first.astype(np.int32), second.astype(np.int32)
+    a, b = first.astype(np.int32), second.astype(np.int32)
     weights = np.asarray(weights, dtype=np.float64)
-    if np.isfinite(accuracy) and _rounding(X, first, second, weights) > accuracy:
+    if np.isfinite(accuracy) and _rounding(X, a, b, weights) > accuracy:
         A = np.zeros((X.shape[1], X.shape[1]))
         for block, rows in zip(_blocks(len(weights)), differences(X, first, second), strict=True):
             A += (weights[block, None] * rows).T @ rows
     else:
-        A = laplacian_form(X, first, second, weights)
+        A = laplacian_form(X, a, b, weights)
     return 0.5 * (A + A.T)
 
 

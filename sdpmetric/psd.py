@@ -148,3 +148,20 @@ def whiten(basis: FloatArray, inverse: FloatArray, root: FloatArray) -> Whitenin
     size = np.ones(len(Vt))
     size[:rank] = sigma[:rank]
     return Whitening(transform=basis @ (Vt.T / size), inverse=(size[:, None] * Vt) @ inverse, rank=rank)
+
+
+def leading(L: NDArray[np.floating], n_components: int) -> NDArray[np.floating]:
+    """The factor of the metric ``L.T @ L`` cut down to its leading eigenvectors.
+
+    Parameters
+    ----------
+    L : (r, d) array
+    n_components : int
+
+    Returns
+    -------
+    leading : (min(n_components, r, d), d) array
+        Orthogonal rows, the longest first.
+    """
+    _, sigma, rows = np.linalg.svd(L, full_matrices=False)
+    return np.ascontiguousarray((sigma[:, None] * rows)[:n_components])

@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric import psd
 from sdpmetric.certificate import Certificate
 from sdpmetric.neighbors import Triplets
 
@@ -192,6 +193,27 @@ class Solution:
         L = self.components if self.components.ndim > 2 else self.components[None]
         metrics: NDArray[np.floating] = np.swapaxes(L, 1, 2) @ L
         return metrics
+
+    def leading(self, n_components: int) -> NDArray[np.floating]:
+        """Components of bounded rank: the leading eigenvectors of the metric, scaled by the roots of its eigenvalues.
+
+        This is LMNN-S of Weinberger and Saul (2009, section 5.4) [WS2009]; judge it by ``certify(problem,
+        components=...)``. ``solve(problem, n_components=...)`` goes on from there (LMNN-R).
+
+        Parameters
+        ----------
+        n_components : int
+            Between 1 and the number of features.
+
+        Returns
+        -------
+        components : (r, d) array
+            With ``r <= n_components``, the longest row first.
+        """
+        d = self.metric.shape[0]
+        if isinstance(n_components, bool) or not 1 <= n_components <= d:
+            raise ValueError(f"n_components must be between 1 and {d}, got {n_components!r}.")
+        return psd.leading(self.components, n_components)
 
     @property
     def objective(self) -> float:

@@ -188,3 +188,20 @@ def test_hard_cases_end_with_a_proof(case: str) -> None:
         X = rng.normal(size=(20, 50))
     solution = sm.solve(sm.LMNNProblem.from_labels(X, y, 2, 0.3), tol=1e-3)
     assert solution.status is sm.Status.OPTIMAL
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves(rank):
+    X, y = load_wine(return_X_y=True)
+    problem = sm.LMNNProblem.from_labels(StandardScaler().fit_transform(X), y, 3, push_weight=0.3)
+    full = sm.solve(problem)
+    low = sm.solve(problem, n_components=rank)
+    cut = full.leading(rank)
+    assert cut.shape == (rank, X.shape[1])
+    values = np.linalg.eigvalsh(full.metric)[::-1][:rank]
+    assert np.allclose(np.linalg.eigvalsh(cut @ cut.T)[::-1], values)
+    assert low.objective < problem.objective(cut)
+    assert (np.diff(low.trace["objective"]) <= 1e-6 * low.objective).all()
+    assert low.lower_bound <= full.objective
+    with pytest.raises(ValueError, match="n_components must be between 1 and 13"):
+        full.leading(14)

@@ -39,6 +39,8 @@ PATIENCE = 8
 LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
 # Rows of the factor shorter than this share of the longest are dropped.
 NEGLIGIBLE = 1e-3
+# Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
+LOW_RANK_WIDTHS, LOW_RANK_TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 # Triplets that the starting scale is chosen by.
 SAMPLE = 200_000
 
@@ -283,11 +285,12 @@ def low_rank_steps(problem: LMNNProblem, budget: Budget, full: Solution, n_compo
     dual = full.dual
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
-    state = _State(_leading(np.asarray(full.components, dtype=np.float64) @ inverse.T, n_components))
+    whitened = np.asarray(full.components, dtype=np.float64) @ inverse.T
+    state = _State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64))
 
     def step(gamma: float) -> Step:
         working.search(state.L, 0.3)
-        value = working.value(state.L, gamma)
+        value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
             problem.lift(state.L),
             value.objective,
@@ -297,14 +300,15 @@ def low_rank_steps(problem: LMNNProblem, budget: Budget, full: Solution, n_compo
             n_active=value.n_active,
         )
 
-    yield step(math.nan if not len(state.L) else 1.0)
-    for gamma in (0.1, 0.1, FIRST_WIDTH, FIRST_WIDTH, 0.01, 0.003, 0.001):
-        if not len(state.L):
-            return
-        _descend(state, working, gamma, budget, _Slow(1e-6))
-        yield step(gamma)
-
-
-def _leading(L: FloatArray, n_components: int) -> FloatArray:
-    _, sigma, rows = np.linalg.svd(L, full_matrices=False)
-    return np.ascontiguousarray((sigma[:, None] * rows)[:n_components])
+    yield step(math.nan)
+    for gamma in LOW_RANK_WIDTHS if len(state.L) else ():
+        before, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
+        for _ in range(LOW_RANK_TRIES):
+            _descend(state, working, gamma, budget, _Slow(1e-6))
+            row = step(gamma)
+            if working.value(state.L, gamma).smoothed < value:
+                yield row
+                break
+            # The step went beyond the candidates of its search: once more, with those that it met and a wider margin.
+            state.L, widen = before, 2.0 * widen
+            working.search(state.L, widen)
