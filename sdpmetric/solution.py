@@ -101,6 +101,8 @@ class TraceRow:
         Step size, or the smoothing width of the factored solver.
     n_active : int
         Active triplets.
+    screened : float
+        Share of all triplets whose multipliers are proven to be at their bounds.
     """
 
     iteration: int
@@ -109,6 +111,7 @@ class TraceRow:
     lower_bound: float
     step: float = float("nan")
     n_active: int = 0
+    screened: float = float("nan")
 
 
 @dataclass
@@ -306,10 +309,10 @@ class Solution:
                 dual = Dual(Triplets.from_array(file["dual_triplets"]), file["dual_values"])
             elif "dual_values" in file:
                 dual = file["dual_values"]
-            columns = [file[f"trace_{f.name}"] for f in fields(TraceRow)]
+            columns = [file[f"trace_{f.name}"].tolist() for f in fields(TraceRow)]
             rows = [
-                TraceRow(int(iteration), float(seconds), float(objective), float(bound), float(step), int(n_active))
-                for iteration, seconds, objective, bound, step, n_active in zip(*columns, strict=True)
+                TraceRow(int(iteration), seconds, objective, bound, step, int(n_active), screened)
+                for iteration, seconds, objective, bound, step, n_active, screened in zip(*columns, strict=True)
             ]
             return cls(
                 components=file["components"],

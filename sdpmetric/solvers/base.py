@@ -100,6 +100,8 @@ class Step:
         Active triplets or pairs.
     threshold : float or None
         The part of the point that is not a metric, POLA's b.
+    screened : float
+        Share of all triplets whose multipliers are proven to be at their bounds.
     """
 
     components: FloatArray
@@ -110,6 +112,7 @@ class Step:
     step: float = math.nan
     n_active: int = 0
     threshold: float | None = None
+    screened: float = math.nan
 
 
 def run(
@@ -155,7 +158,8 @@ def run(
                     break
                 best = step if best is None or step.objective <= best.objective else best  # the latest of equals
                 bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
-                row = TraceRow(budget.spent, budget.elapsed, step.objective, step.lower_bound, step.step, step.n_active)
+                seen = (step.objective, step.lower_bound, step.step, step.n_active, step.screened)
+                row = TraceRow(budget.spent, budget.elapsed, *seen)
                 trace.rows.append(row)
                 if relative_gap(best.objective, bound.lower_bound) <= tol:
                     break
