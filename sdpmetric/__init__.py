@@ -3,7 +3,7 @@
 from sdpmetric.certificate import Certificate
 from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
-from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
+from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -21,6 +21,7 @@ __all__ = [
     "Dual",
     "ITMLProblem",
     "LMNNProblem",
+    "LiftedDistances",
     "MCMLProblem",
     "MMCProblem",
     "POLAProblem",

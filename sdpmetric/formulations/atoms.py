@@ -113,6 +113,70 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
     return _rows(M, [far, near]) @ cp.vec(M, order="C")
 
 
+class LiftedDistances:
+    """The same distances in fewer numbers, by way of auxiliary variables: for very many pairs or triplets.
+
+    With ``g_i = M x_i`` and ``s_i = x_i' M x_i`` as variables, a squared distance is ``s_a + s_b - 2 x_b' g_a``: a row
+    of ``d + 2`` stored entries instead of ``d (d + 1) / 2``. List `constraints` in the program beside the cone.
+
+    Parameters
+    ----------
+    M : cvxpy.Expression
+        As in `squared_distances`; it has to be symmetric.
+    X : (n, d) array
+        Finite numbers; centered here, for the sake of digits.
+
+    Attributes
+    ----------
+    constraints : list of cvxpy.Constraint
+        What ties the auxiliary variables to M.
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite, or M has another shape than (d, d).
+    """
+
+    def __init__(self, M: cp.Expression, X: ArrayLike) -> None:
+        data = _data_for(M, X)
+        self._X: FloatArray = data - data.mean(axis=0)
+        n, d = self._X.shape
+        images, self._squares = cp.Variable((n, d)), cp.Variable(n)
+        self._images = cp.vec(images, order="C")
+        self.constraints: list[cp.Constraint] = [
+            images == self._X @ M,
+            self._squares == self._products(np.arange(n), self._X),
+        ]
+
+    def squared_distances(self, pairs: ArrayLike) -> cp.Expression:
+        """Squared distances of pairs, (p,); see the function of the same name.
+
+        Parameters
+        ----------
+        pairs : (p, 2) integer array
+        """
+        first, second = validation.check_pairs(pairs, len(self._X)).T
+        return self._squares[first] + self._squares[second] - 2 * self._products(first, self._X[second])
+
+    def triplet_margins(self, triplets: ArrayLike | Triplets) -> cp.Expression:
+        """Margins of triplets, (t,); see the function of the same name.
+
+        Parameters
+        ----------
+        triplets : (t, 3) integer array or Triplets
+        """
+        T, _ = validation.check_triplets(triplets, None, len(self._X))
+        between = self._X[T.impostors] - self._X[T.targets]
+        return self._squares[T.impostors] - self._squares[T.targets] - 2 * self._products(T.anchors, between)
+
+    def _products(self, rows: NDArray[np.integer], vectors: FloatArray) -> cp.Expression:
+        """``v_p' M x_rows[p]`` for every row p of vectors."""
+        n, d = self._X.shape
+        columns = rows[:, None] * d + np.arange(d)
+        indptr = np.arange(len(rows) + 1) * d
+        return sp.csr_array((vectors.ravel(), columns.ravel(), indptr), shape=(len(rows), n * d)) @ self._images
+
+
 def _rows(M: cp.Expression, differences: list[FloatArray]) -> sp.csr_array:
     """The matrix K with ``K @ vec(M)`` the quadratic forms of the first differences less those of the second."""
     n, d = differences[0].shape
