@@ -62,7 +62,7 @@ def largest_margin(X, triplets):
     margins = sm.triplet_margins(M, X, triplets) >= rho - xi
     weight = 5 / len(triplets)
     program = cp.Problem(cp.Minimize(weight * cp.sum(xi) - rho), [margins, cp.trace(M) == 1, cone])
-    program.solve(solver="CLARABEL")
+    program.solve(solver="CLARABEL", tol_gap_abs=1e-7, tol_gap_rel=1e-7, tol_feas=1e-7)
     # Weights that sum to 1 and stay below the cap prove -lambda_max(sum u_t B_t).
     u = np.clip(margins.dual_value, 0, None)
     u = np.minimum(u / u.sum(), weight)
