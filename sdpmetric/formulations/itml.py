@@ -14,8 +14,9 @@ from sdpmetric.problems.itml import ITMLProblem
 def state(problem: ITMLProblem, balanced: bool = False) -> Stated:
     """ITML with slack as section 3 of Davis et al. (2007) states it.
 
-    Variables ``M``, which is the paper's A, and ``ratios``, the slacks xi over xi0; constraints ``bounds``, whose dual
-    values are the multipliers of the certificate times xi0, and ``cone``.
+    Variables ``M``, which is the paper's A, and ``ratios``, the slacks xi in units of the best slacks of a reference
+    metric (`ITMLProblem.balance`), so that all are of one order; constraint ``bounds``, whose dual values are the
+    multipliers of the certificate times those units. The logarithm of the determinant keeps M in the cone.
 
     Parameters
     ----------
@@ -28,20 +29,22 @@ def state(problem: ITMLProblem, balanced: bool = False) -> Stated:
     T = problem.root @ problem.balance if balanced else np.eye(X.shape[1])
     X = (X - X.mean(axis=0)) @ T
     inverse = T.T @ np.linalg.inv(problem.prior) @ T  # of A0
-    A, cone = metric_variable(len(T))
+    A, _ = metric_variable(len(T))  # a cone beside that of log_det would only cost accuracy
+    units = xi0 * problem.slack_ratios(problem.balance)
     ratios = cp.Variable(len(xi0), name="ratios")
     # D_ld(A, A0) = tr(A A0^-1) - log det(A A0^-1) - d
     metric = cp.trace(A @ inverse) - cp.log_det(A) - np.linalg.slogdet(inverse)[1] - len(T)
-    slacks = gamma * (cp.sum(ratios) - cp.sum(cp.log(ratios)) - len(xi0))  # gamma D_ld(diag(xi), diag(xi0))
+    # gamma D_ld(diag(xi), diag(xi0))
+    slacks = gamma * ((units / xi0) @ ratios - cp.sum(cp.log(ratios)) - np.log(units / xi0).sum() - len(xi0))
     # tr(A (x_i - x_j)(x_i - x_j)') <= xi_ij where similar, >= xi_ij where dissimilar
-    excess = cp.multiply(1 / xi0, squared_distances(A, X, problem.pairs)) - ratios
+    excess = cp.multiply(1 / units, squared_distances(A, X, problem.pairs)) - ratios
     bounds = (cp.multiply(problem.signs, excess) <= 0).set_label("bounds")
-    program = cp.Problem(cp.Minimize(metric + slacks), [bounds, cone])
+    program = cp.Problem(cp.Minimize(metric + slacks), [bounds])
 
     def read() -> Point:
         metric = T @ A.value @ T.T
         components = psd.factor(metric)
-        tries = [np.ravel(bounds.dual_value) / xi0, problem.multipliers(components)]
+        tries = [np.ravel(bounds.dual_value) / units, problem.multipliers(components)]
         # Where they span many orders of magnitude, those of the point's own slacks are the more accurate ones.
         proven = [problem.certify(components, dual=a).lower_bound for a in tries]
         return Point(metric, tries[int(np.argmax(proven))])

@@ -213,13 +213,13 @@ class ITMLProblem:
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         factor = self._inner(L)
-        return self._value(factor, self._ratios(factor))
+        return self._value(factor, self.slack_ratios(factor))
 
     def _inner(self, components: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.solve(self.root, components.T).T)
 
-    def _ratios(self, factor: FloatArray) -> FloatArray:
-        """Best slacks over their bounds; 1 where the bound is kept."""
+    def slack_ratios(self, factor: FloatArray) -> FloatArray:
+        """Best slacks at a factor on `points`, over their bounds; 1 where the bound is kept."""
         ratios = distances(self.points @ factor.T, *self.ends) / self.bounds
         return np.where(self.similar, np.maximum(ratios, 1.0), np.minimum(ratios, 1.0))
 
@@ -246,7 +246,7 @@ class ITMLProblem:
 
     def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
         """The objective at a square factor on `points`, and its gradient."""
-        ratios = np.maximum(self._ratios(factor), SMALLEST)
+        ratios = np.maximum(self.slack_ratios(factor), SMALLEST)
         pull = adjoint(self.points, *self.ends, self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
         U, sigma, Vt = np.linalg.svd(factor)
         sigma = np.maximum(sigma, SMALLEST)
@@ -261,7 +261,7 @@ class ITMLProblem:
 
     def multipliers(self, components: FloatArray) -> FloatArray:
         """The multipliers ``gamma |1 / xi0 - 1 / xi|`` that belong to a point's slacks, a dual candidate."""
-        ratios = np.maximum(self._ratios(self._inner(components)), SMALLEST)
+        ratios = np.maximum(self.slack_ratios(self._inner(components)), SMALLEST)
         return np.abs(self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
 
     def certify(
@@ -295,7 +295,7 @@ class ITMLProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         factor = self._inner(L)
-        ratios = self._ratios(factor)
+        ratios = self.slack_ratios(factor)
         objective = self._value(factor, ratios)
         given = self.multipliers(L) if dual is None else np.asarray(dual, dtype=np.float64)
         if given.shape != (len(self.pairs),) or not np.isfinite(given).all():
