@@ -1,0 +1,381 @@
+"""LMNN with a Frobenius term: the statement, its certificate, and what it proves about single triplets."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.distances import adjoint, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.neighbors import SearchMethod, Triplets
+from sdpmetric.problems import screening
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.screening import Screening
+from sdpmetric.solution import Dual
+
+FloatArray = NDArray[np.float64]
+
+# Smoothing widths whose slopes are tried as dual candidates where none is given.
+SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """What multipliers ``a`` mean: the metric that minimises the Lagrangian, and the dual value.
+
+    Attributes
+    ----------
+    components : (r, d) array
+        Factor of ``M(a) = [sum a_t B_t - C]_+ / frobenius``.
+    value : float
+        ``g(a)``, below every objective.
+    """
+
+    components: FloatArray
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class FrobeniusLMNNProblem:
+    """LMNN with a Frobenius term, a strongly convex program: its optimal metric is unique.
+
+    Minimize over PSD matrices M, with ``mu`` the push weight and ``lam`` the weight of the new term::
+
+        (1 - mu) sum_{i, j~>i} D(i, j)  +  mu sum_{i, j~>i, l} w_ijl [1 + D(i, j) - D(i, l)]_+
+            +  ridge trace(M)  +  lam / 2 ||M||_F^2
+
+    With ``mu = 1`` and ``ridge = 0`` this is the program that Yoshida, Takeuchi and Karasuyama (2018) screen [YTK2018],
+    for the hinge. Other than LMNN, the program depends on the coordinates of the data: scale the features first. Make
+    one with `from_labels` or `from_triplets`.
+
+    Attributes
+    ----------
+    base : LMNNProblem
+        Data, triplets and linear terms: the program without the Frobenius term. Its loss is the hinge.
+    frobenius : float
+        ``lam``, > 0.
+
+    Raises
+    ------
+    ValueError
+        If `frobenius` is not positive, or the loss of `base` is not the hinge.
+    """
+
+    base: LMNNProblem
+    frobenius: float
+
+    def __post_init__(self) -> None:
+        if validation.check_number("frobenius", self.frobenius, 0.0) == 0.0:
+            raise ValueError("frobenius must be positive; state LMNN without it as an LMNNProblem.")
+        if self.base.squared:
+            raise ValueError("the Frobenius term is stated with the hinge only; make the base with loss='hinge'.")
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        frobenius: float = 1.0,
+        *,
+        target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
+        ridge: float = 0.0,
+        search: SearchMethod = "auto",
+    ) -> FrobeniusLMNNProblem:
+        """State the problem for labelled data.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+        n_neighbors : int, default 3
+        push_weight : float, default 0.5
+            ``mu``, between 0 and 1; 1 leaves out the pull.
+        frobenius : float, default 1
+            ``lam``, > 0.
+        target_neighbors, ridge, search
+            As in `LMNNProblem.from_labels`, like all the others.
+
+        Raises
+        ------
+        ValueError
+            As `LMNNProblem.from_labels`, and if `frobenius` is not positive.
+        """
+        mu = validation.check_number("push_weight", push_weight, 0.0, 1.0)
+        base = LMNNProblem.from_labels(
+            X, y, n_neighbors, 0.5, target_neighbors=target_neighbors, ridge=ridge, search=search
+        )
+        return cls(replace(base, push_weight=mu), float(frobenius))
+
+    @classmethod
+    def from_triplets(
+        cls,
+        X: ArrayLike,
+        triplets: ArrayLike | Triplets,
+        weights: ArrayLike | None = None,
+        push_weight: float = 0.5,
+        frobenius: float = 1.0,
+        *,
+        ridge: float = 0.0,
+    ) -> FrobeniusLMNNProblem:
+        """State the problem for an explicit list of triplets.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        triplets : (t, 3) integer array or Triplets
+        weights : (t,) array, optional
+        push_weight : float, default 0.5
+        frobenius : float, default 1
+            ``lam``, > 0.
+        ridge : float, default 0
+            The others are as in `LMNNProblem.from_triplets`.
+
+        Raises
+        ------
+        ValueError
+            As `LMNNProblem.from_triplets`, and if `frobenius` is not positive.
+        """
+        mu = validation.check_number("push_weight", push_weight, 0.0, 1.0)
+        base = LMNNProblem.from_triplets(X, triplets, weights, 0.5, ridge=ridge)
+        return cls(replace(base, push_weight=mu), float(frobenius))
+
+    def with_weights(self, *, push_weight: float | None = None, frobenius: float | None = None) -> FrobeniusLMNNProblem:
+        """State the same problem with other weights; data and triplets are shared.
+
+        Parameters
+        ----------
+        push_weight, frobenius : float, optional
+            What is not given stays.
+        """
+        mu = self.base.push_weight if push_weight is None else push_weight
+        mu = validation.check_number("push_weight", mu, 0.0, 1.0)
+        lam = self.frobenius if frobenius is None else frobenius
+        return FrobeniusLMNNProblem(replace(self.base, push_weight=mu), float(lam))
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+        return self.base.X
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return f"{self.base.describe()}, Frobenius term {self.frobenius:g}"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, triplets and parameters."""
+        return hashlib.sha256(f"Frobenius {self.frobenius!r} {self.base.fingerprint()}".encode()).hexdigest()
+
+    @cached_property
+    def linear_cost(self) -> FloatArray:
+        """``C``, (d, d): pull and ridge, as a matrix in the data's own coordinates."""
+        base = self.base
+        pull = adjoint(base.centered, *base.target_pairs, np.ones(len(base.target_pairs[0])))
+        return (1 - base.push_weight) * pull + base.ridge * np.eye(len(pull))
+
+    def penalty(self, components: FloatArray) -> float:
+        """``lam / 2 ||L^T L||_F^2``."""
+        return 0.5 * self.frobenius * float(np.sum((components @ components.T) ** 2))
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Evaluate the objective over all triplets.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        return self.base.objective(L) + self.penalty(L)
+
+    # -- the certificate --------------------------------------------------------------------------------------------
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Dual | None = None
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        Any multipliers in their boxes are dual feasible, and ``sum a - ||[sum a_t B_t - C]_+||_F^2 / (2 lam)`` is then
+        below every objective; the best multiple of the given ones is taken. See ``docs/frobenius.md``.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : Dual, optional
+            Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
+
+        Raises
+        ------
+        ValueError
+            If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
+        """
+        base = self.base
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        Z = base.embed(L)
+        widths = () if dual is not None else SMOOTHINGS
+        totals, B = np.zeros(len(widths)), np.zeros((len(widths), len(self.linear_cost), len(self.linear_cost)))
+        loss, n_active = 0.0, 0
+        for block in base.source.near(Z, np.zeros(len(Z), dtype=np.int32), method=base.search):
+            sums, _ = hinge_slopes(Z, block, 0.0, False)
+            loss, n_active = loss + sums.loss, n_active + sums.n_active
+            for g, gamma in enumerate(widths):
+                sums, slopes = hinge_slopes(Z, block, gamma, False)
+                totals[g] += base.push_weight * sums.slopes
+                B[g] += base.push_weight * slope_adjoint(base.centered, block, slopes)
+        cost = base.cost(L, Z)
+        objective = cost + base.push_weight * loss + self.penalty(L)
+        violation = 0.0
+        tries = [(float(total), matrix, 1.0) for total, matrix in zip(totals, B, strict=True)]
+        if dual is not None:
+            triplets, a, ceilings, violation = self._repaired(dual)
+            headroom = max(1.0, float((ceilings / a).min(initial=np.inf)))
+            tries = [(float(a.sum()), margin_adjoint(base.centered, triplets, a), headroom)]
+        multiples = [self._best_multiple(*each) for each in tries]
+        values = [self._value(m * total, m * B) for m, (total, B, _) in zip(multiples, tries, strict=True)]
+        best = int(np.argmax(values))
+        aligned = cost + 2.0 * self.penalty(L) - multiples[best] * float(np.sum((L @ tries[best][1]) * L))
+        return Certificate(
+            objective=objective,
+            lower_bound=values[best],
+            primal_residual=primal_residual,
+            dual_residual=violation,
+            complementarity=abs(aligned) / max(1.0, objective),
+            n_active=n_active,
+            program="LMNN with a Frobenius term",
+        )
+
+    def dual_point(self, dual: Dual) -> DualPoint:
+        """The metric and the dual value of multipliers, after each is clipped to its box.
+
+        Parameters
+        ----------
+        dual : Dual
+        """
+        triplets, a, _, _ = self._repaired(dual)
+        return self.dual_point_of(float(a.sum()), margin_adjoint(self.base.centered, triplets, a))
+
+    def dual_point_of(self, total: float, B: FloatArray) -> DualPoint:
+        """The same from ``sum a_t`` and ``sum a_t B_t``."""
+        excess = psd.factor(B - self.linear_cost)
+        value = total - 0.5 * float(np.sum((excess @ excess.T) ** 2)) / self.frobenius
+        return DualPoint(excess / math.sqrt(self.frobenius), value)
+
+    def screen(
+        self,
+        components: ArrayLike | None = None,
+        *,
+        metric: ArrayLike | None = None,
+        lower_bound: float | None = None,
+        dual: Dual | None = None,
+    ) -> Screening:
+        """Which triplets have a multiplier that is proven to be at its bound [YTK2018].
+
+        Strong convexity puts the optimum M* into a ball. With a lower bound only, ``||M* - M||^2 <= 2 gap / lam``.
+        Multipliers bring a second point ``M(a)`` and a smaller ball around the middle of the two, with
+        ``radius^2 = gap / lam - ||M - M(a)||^2 / 4``.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor of a metric M.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        lower_bound : float, optional
+            A proven lower bound, for example that of a certificate.
+        dual : Dual, optional
+            Multipliers, clipped to their boxes first. At least one of `lower_bound` and `dual`; of two balls the
+            smaller one is taken.
+
+        Returns
+        -------
+        Screening
+
+        Raises
+        ------
+        ValueError
+            If neither is given, or the lower bound is above the objective by more than rounding.
+        """
+        if lower_bound is None and dual is None:
+            raise ValueError("pass lower_bound= (of a certificate) or dual= (multipliers): the ball needs a gap.")
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        objective = self.objective(L)
+        center, radius = L, math.inf
+        if lower_bound is not None:
+            center, radius = L, screening.radius_of(self._gap(objective, lower_bound), self.frobenius)
+        if dual is not None:
+            point = self.dual_point(dual)
+            gap = self._gap(objective, point.value)
+            both = np.concatenate([L, point.components])
+            cross = L @ point.components.T
+            apart = sum(float(np.sum((F @ F.T) ** 2)) for F in (L, point.components)) - 2.0 * float(np.sum(cross**2))
+            squared = gap / self.frobenius - 0.25 * max(apart, 0.0)
+            if squared < 0.5 * radius**2 or math.isinf(radius):
+                # The distance of nearly equal metrics is the rounding of its terms.
+                rounding = screening.ROUNDING * float(np.sum((both @ both.T) ** 2))
+                middle = psd.factor(0.5 * both.T @ both)
+                smaller = math.sqrt(max(squared, 0.0) + rounding)
+                center, radius = (middle, smaller) if smaller < radius else (center, radius)
+        return screening.screen(self.base, center, radius)
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def _gap(self, objective: float, lower_bound: float) -> float:
+        rounding = screening.ROUNDING * max(abs(objective), abs(lower_bound))
+        if lower_bound > objective + 1e3 * rounding:
+            raise ValueError(
+                f"the lower bound {lower_bound!r} is above the objective {objective!r}: pass a proven one, for example "
+                "certificate.lower_bound of this problem."
+            )
+        return max(objective - lower_bound, 0.0) + rounding
+
+    def _repaired(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
+        """Each triplet once, with a positive multiplier in its box; the boxes; how far the worst was outside."""
+        n = len(self.X)
+        values, given = np.asarray(dual.values, dtype=np.float64), dual.triplets.to_array()
+        if values.shape != (len(given),) or not np.isfinite(values).all():
+            raise ValueError(f"dual has {values.size} values for {len(given)} triplets; both must match, all finite.")
+        if given.size and (given.min() < 0 or given.max() >= n):
+            raise ValueError(f"dual names rows outside 0..{n - 1}.")
+        _, first, inverse = np.unique(dual.triplets.keys(n), return_index=True, return_inverse=True)
+        triplets = dual.triplets[first]
+        a = np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64)
+        ceilings = self.base.push_weight * self.base.source.weights_of(triplets)
+        clipped = np.clip(a, 0.0, ceilings)
+        excess = float(np.abs(a - clipped).max(initial=0.0))
+        mu = self.base.push_weight
+        used = clipped > 0.0
+        return triplets[used], clipped[used], ceilings[used], excess / mu if mu else (math.inf if excess else 0.0)
+
+    def _value(self, total: float, B: FloatArray) -> float:
+        eigenvalues = np.linalg.eigvalsh(B - self.linear_cost)
+        return total - 0.5 * float(np.sum(np.maximum(eigenvalues, 0.0) ** 2)) / self.frobenius
+
+    def _best_multiple(self, total: float, B: FloatArray, headroom: float) -> float:
+        """The multiple of a dual candidate with the largest dual value, which is concave along it."""
+        if total <= 0.0 or not math.isfinite(headroom):
+            return 0.0
+
+        def slope(multiple: float) -> float:
+            L = psd.factor(multiple * B - self.linear_cost)
+            return total - float(np.sum((L @ B) * L)) / self.frobenius
+
+        return headroom if slope(headroom) >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))

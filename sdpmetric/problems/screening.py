@@ -1,0 +1,131 @@
+"""Safe triplet screening: which multipliers are proven to be at a bound, from a ball that holds the optimum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.distances import distances
+from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+
+FloatArray = NDArray[np.float64]
+
+# Margins, norms and gaps are taken to be wrong by this much relatively, always to the side on which nothing is screened.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Screening:
+    """What a ball around the optimum proves about the optimal multipliers (Yoshida et al. 2018) [YTK2018].
+
+    Attributes
+    ----------
+    violated : Triplets
+        Their margin is below 1 in the whole ball: every optimal multiplier is push weight times weight.
+    undecided : Triplets
+        All others that are not silent. *Silent* triplets are those in neither list: their margin is above 1 in the
+        whole ball, and every optimal multiplier is 0. They are most, and are not listed.
+    size : int
+        Number of triplets of the problem.
+    radius : float
+        Radius of the ball, in the Frobenius norm.
+    """
+
+    violated: Triplets
+    undecided: Triplets
+    size: int
+    radius: float
+
+    @property
+    def n_silent(self) -> int:
+        """Number of silent triplets."""
+        return self.size - len(self.violated) - len(self.undecided)
+
+    @property
+    def share(self) -> float:
+        """Share of all triplets that are screened, silent or violated."""
+        return 1.0 - len(self.undecided) / self.size if self.size else 1.0
+
+    def is_silent(self, triplets: Triplets, n: int) -> NDArray[np.bool_]:
+        """Which of some triplets of the problem are silent, (t,).
+
+        Parameters
+        ----------
+        triplets : Triplets
+        n : int
+            Number of examples.
+        """
+        listed = np.concatenate([self.violated.keys(n), self.undecided.keys(n)])
+        return ~np.isin(triplets.keys(n), listed)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Screening of {self.size:,} triplets: {self.n_silent:,} silent, {len(self.violated):,} violated, "
+            f"{len(self.undecided):,} undecided; radius {self.radius:.3g}>"
+        )
+
+
+def screen(problem: LMNNProblem, center: FloatArray, radius: float) -> Screening:
+    """Sort all triplets of a problem by their margins over a ball of metrics.
+
+    The extremes of ``<B_t, M>`` over the ball are ``<B_t, center> -+ radius ||B_t||_F`` (the sphere rule of Yoshida et
+    al. 2018).
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+        Gives data and triplets.
+    center : (r, d) array
+        Factor of the metric in the middle.
+    radius : float
+    """
+    X, Z = problem.centered, problem.embed(center)
+    n = len(X)
+    violated: list[NDArray[np.int32]] = [np.zeros((0, 3), np.int32)]
+    undecided: list[NDArray[np.int32]] = [np.zeros((0, 3), np.int32)]
+    # Where all points coincide every triplet violates its margin: the exhaustive search lists them all.
+    for block in problem.source.near(np.zeros((n, 1)), np.zeros(n, dtype=np.int32), method="brute"):
+        rows = block.rows
+        i, l = block.anchors[rows], block.impostors
+        weighted = np.ones(len(l), dtype=bool) if block.weights is None else block.weights > 0.0
+        far, raw_far = distances(Z, i, l), distances(X, i, l)
+        for slot in range(block.targets.shape[1]):
+            targets = block.targets[:, slot]
+            some = np.where(targets >= 0, targets, block.anchors)
+            near, raw_near = distances(Z, block.anchors, some)[rows], distances(X, block.anchors, some)[rows]
+            j = targets[rows]
+            size = norms(raw_far, raw_near, distances(X, np.where(j >= 0, j, l), l))
+            middle, slack = far - near, radius * size + ROUNDING * (1.0 + far + near)
+            listed = weighted & (j >= 0) & (middle - slack <= 1.0)
+            above = middle + slack < 1.0
+            for parts, which in ((violated, listed & above), (undecided, listed & ~above)):
+                at = np.flatnonzero(which)
+                parts.append(np.stack([i[at], j[at], l[at]], axis=1))
+    lists = [Triplets.from_array(np.concatenate(parts)) for parts in (violated, undecided)]
+    return Screening(lists[0], lists[1], problem.source.size, radius)
+
+
+def norms(far: FloatArray, near: FloatArray, between: FloatArray) -> FloatArray:
+    """Upper bounds of ``||B_t||_F``, equal to it up to rounding.
+
+    With u and v the differences of anchor to impostor and target, ``B = u u^T - v v^T = (p q^T + q p^T) / 2`` for
+    ``p = u + v`` and ``q = u - v``, so that ``||B||^2 = (|p|^2 |q|^2 + (p^T q)^2) / 2``.
+
+    Parameters
+    ----------
+    far, near, between : (t,) arrays
+        ``|u|^2``, ``|v|^2`` and ``|u - v|^2``.
+    """
+    total = far + near
+    plus = np.maximum(2.0 * total - between, 0.0) + ROUNDING * total
+    size: FloatArray = np.sqrt(0.5 * (plus * between + (far - near) ** 2)) + ROUNDING * total
+    return size
+
+
+def radius_of(gap: float, frobenius: float) -> float:
+    """Radius of the ball around a point with a gap, in which a ``frobenius``-strongly convex problem has its optimum."""
+    return math.sqrt(2.0 * max(gap, 0.0) / frobenius)
