@@ -80,6 +80,26 @@ def test_the_bound_of_feasible_distributions_is_their_entropy():
     assert abs(np.sum(S * solution.metric)) < 1e-5
 
 
+@pytest.mark.parametrize("scale", [0.3, 0.9, 0.999, 1.1])
+def test_repaired_distributions_are_feasible_and_prove_their_entropy(scale):
+    """At metrics short of the optimum the candidate is outside the cone; what is claimed is of one inside."""
+    problem = make(1)
+    L = np.sqrt(scale) * sm.solve(problem).components
+    inner = L @ problem.coordinates.inverse[: problem.coordinates.rank].T
+    bound, q, excess = problem._bound(problem.distribution(L), inner)
+    assert (excess > 0) == (scale < 1)
+    assert q.sum(axis=1) == pytest.approx(1.0)
+    S = np.zeros((3, 3))
+    for i in range(9):
+        for j in range(9):
+            v = problem.points[i] - problem.points[j]
+            S += (problem.ideal[i, j] - q[i, j]) * np.outer(v, v)
+    assert np.linalg.eigvalsh(S)[0] >= -1e-12
+    entropy = -sum(p * math.log(p) for p in q.ravel() if p > 0) - sum(math.log(np.sum(c == Y) - 1) for c in Y)
+    assert_same(bound, entropy)
+    assert bound > 0
+
+
 @pytest.mark.parametrize("kind", ["line", "duplicates", "constant"])
 @pytest.mark.parametrize("solver", ["factored", "conic"])
 def test_hard_kinds(kind, solver):

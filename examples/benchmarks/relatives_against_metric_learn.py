@@ -1,0 +1,64 @@
+"""MMC and ITML of metric-learn judged by this package's certificates.
+
+Run it with ``python examples/benchmarks/relatives_against_metric_learn.py PYTHON``, PYTHON that of an environment with
+metric-learn. Both sides get the same 150 pairs of each kind, and ITML the same bounds on squared distances.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+
+import sdpmetric as sm
+from sdpmetric import psd
+
+GAMMAS = (0.3, 3.0)
+PEER = """
+import sys, numpy as np, metric_learn as ml
+given, out = np.load(sys.argv[1]), {}
+X, y = given["X"][given["pairs"]], np.where(given["similar"], 1, -1)
+mmc = ml.MMC(max_iter=1000, max_proj=100000, tol=1e-9, init="identity").fit(X, y)
+out["mmc"] = mmc.get_mahalanobis_matrix()
+for gamma in given["gammas"]:
+    itml = ml.ITML(gamma=gamma, max_iter=20000, tol=1e-10, prior="identity").fit(X, y, bounds=given["bounds"])
+    out[f"itml {gamma:g}"] = itml.get_mahalanobis_matrix()
+np.savez(sys.argv[2], **out)
+"""
+
+
+def compare(name: str, X: np.ndarray, y: np.ndarray, python: str) -> None:
+    mmc = sm.MMCProblem.from_labels(X, y, 150)
+    distances = np.sum((X[mmc.pairs[:, 0]] - X[mmc.pairs[:, 1]]) ** 2, axis=1)
+    bounds = np.percentile(distances, [20, 80])
+    problems = {"mmc": mmc}
+    for gamma in GAMMAS:
+        problems[f"itml {gamma:g}"] = sm.ITMLProblem(X, mmc.pairs, mmc.similar, *bounds, gamma)
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
+        np.savez(given, X=X, pairs=mmc.pairs, similar=mmc.similar, bounds=bounds, gammas=GAMMAS)
+        subprocess.run([python, "-W", "ignore", "-c", PEER, str(given), str(made)], check=True)
+        metrics = dict(np.load(made))
+    for kind, problem in problems.items():
+        M = psd.project(metrics[kind])
+        if kind == "mmc":  # the same objective up to the metric's scale
+            M /= problem.spent(psd.factor(M))
+        own, theirs = sm.solve(problem), problem.certify(metric=M)
+        above = (theirs.objective - own.lower_bound) / abs(own.objective)
+        print(f"{name}, {kind}: proven gap {own.relative_gap:.1e}; metric-learn above the bound by {above:.1e}")
+
+
+def main(python: str) -> None:
+    rng = np.random.default_rng(5)
+    y = np.repeat([0, 1, 2], [30, 20, 10])
+    data = {name: load(return_X_y=True) for name, load in (("iris", load_iris), ("wine", load_wine))}
+    for name, (X, labels) in data.items():
+        compare(name, StandardScaler().fit_transform(X), labels, python)
+    compare("random", rng.normal(size=(60, 3)) + (y == 1)[:, None], y, python)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
