@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,53 @@ IndexArray = NDArray[np.int32]
 
 # Pairs whose differences are held at once.
 PAIRS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Points in consecutive blocks, each with a metric of its own; one block is the ordinary case.
+
+    Attributes
+    ----------
+    bounds : (c + 1,) int64 array
+        Block b holds rows ``bounds[b]`` to ``bounds[b + 1]``.
+    """
+
+    bounds: NDArray[np.int64]
+
+    @classmethod
+    def one(cls, n: int) -> Blocks:
+        """A single block of n points."""
+        return cls(np.array([0, n], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @cached_property
+    def tasks(self) -> NDArray[np.int64]:
+        """Rows (first, last, block) that share the work among the threads evenly, (t, 3)."""
+        share = max(1, -(-int(self.bounds[-1]) // kernels.thread_count()))
+        rows: list[tuple[int, int, int]] = []
+        for block, (first, last) in enumerate(pairwise(self.bounds.tolist())):
+            parts = -(-(last - first) // share)
+            cuts = [first + part * (last - first) // parts for part in range(parts)] + [last] if parts else []
+            rows += [(*cut, block) for cut in pairwise(cuts)]
+        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+    def times(self, X: NDArray[np.floating], Lt: NDArray[np.floating]) -> NDArray[np.floating]:
+        """``X[rows] @ Lt[b]`` for the rows of each block b; X (n, d), Lt (c, d, r)."""
+        if X.size * Lt.shape[2] <= kernels.SMALL_WORK:
+            return np.concatenate([X[a:b] @ Lt[c] for c, (a, b) in enumerate(pairwise(self.bounds))])
+        out = np.empty((len(X), Lt.shape[2]), dtype=X.dtype)
+        kernels.rows_times(X, np.ascontiguousarray(Lt, dtype=X.dtype), self.tasks, out)
+        return out
+
+    def gram(self, Y: NDArray[np.floating], X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """``Y[rows].T @ X[rows]`` for each block, (c, r, d); Y (parts, n, r) is summed over its parts first."""
+        if Y.shape[0] == 1 and X.size * Y.shape[2] <= kernels.SMALL_WORK:
+            return np.stack([Y[0, a:b].T @ X[a:b] for a, b in pairwise(self.bounds)])
+        grams: NDArray[np.floating] = kernels.transposed_times(Y, X, self.tasks, len(self))
+        return grams
 
 
 def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
@@ -69,7 +118,7 @@ def adjoint(
         for block, rows in zip(_blocks(len(weights)), differences(X, first, second), strict=True):
             A += (weights[block, None] * rows).T @ rows
     else:
-        A = laplacian_form(X, a, b, weights)
+        A = laplacian_form(X, a, b, weights)[0]
     return 0.5 * (A + A.T)
 
 
@@ -80,28 +129,29 @@ def _rounding(X: FloatArray, first: IndexArray, second: IndexArray, weights: Flo
     return 4 * float(np.finfo(float).eps) * float(np.abs(weights) @ sizes)
 
 
-def pair_forms(P: FloatArray, N: FloatArray, first: IndexArray, second: IndexArray) -> FloatArray:
-    """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, for a symmetric N that need not be PSD."""
+def pair_forms(P: FloatArray, N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray) -> FloatArray:
+    """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
     out, threads = np.empty(len(first)), kernels.thread_count()
+    W = blocks.times(P, N)
     if len(first) * P.shape[1] <= kernels.SMALL_WORK:
-        kernels.pair_forms_of(P, P @ N, first, second, 0, len(first), out)
-        return out
-    W = np.empty_like(P)
-    kernels.rows_times(P, np.ascontiguousarray(N), W, threads)
-    kernels.pair_forms(P, W, first, second, out, threads)
+        kernels.pair_forms_of(P, W, first, second, 0, len(first), out)
+    else:
+        kernels.pair_forms(P, W, first, second, out, threads)
     return out
 
 
-def laplacian_form(X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray) -> FloatArray:
-    """``X^T Lap(w) X``, not symmetrized."""
+def laplacian_form(
+    X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, blocks: Blocks | None = None
+) -> FloatArray:
+    """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block unless told otherwise."""
+    blocks = Blocks.one(len(X)) if blocks is None else blocks
     if len(first) * X.shape[1] <= kernels.SMALL_WORK:
-        Y = np.empty(X.shape)
-        kernels.laplacian_times_of(X, first, second, weights, 0, len(first), Y)
-        return np.asarray(Y.T @ X)
-    parts = np.empty((kernels.thread_count(), *X.shape))
-    kernels.laplacian_times(X, first, second, weights, parts)
-    form: FloatArray = kernels.transposed_times(parts, X, kernels.thread_count())
-    return form
+        parts = np.empty((1, *X.shape))
+        kernels.laplacian_times_of(X, first, second, weights, 0, len(first), parts[0])
+    else:
+        parts = np.empty((kernels.thread_count(), *X.shape))
+        kernels.laplacian_times(X, first, second, weights, parts)
+    return blocks.gram(parts, X).astype(np.float64, copy=False)
 
 
 def differences(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer]) -> Iterator[FloatArray]:
@@ -147,8 +197,28 @@ class HingeSums:
     n_active: int
 
 
+def target_distances(Z: NDArray[np.floating], bases: IndexArray, targets: IndexArray) -> FloatArray:
+    """Squared distances from ``bases`` to ``targets``, both (m, K) and padded with -1; -1 there.
+
+    Parameters
+    ----------
+    Z : (n, r) array
+    bases : (m,) or (m, K) array
+        The anchor of each row, or of each target.
+    targets : (m, K) array
+    """
+    first = np.broadcast_to(bases.reshape(len(targets), -1), targets.shape)
+    near = distances(Z, np.where(targets >= 0, first, 0).ravel(), np.maximum(targets, 0).ravel()).reshape(targets.shape)
+    near[targets < 0] = -1.0
+    return near
+
+
 def hinge_slopes(
-    Z: NDArray[np.floating], candidates: Candidates, gamma: float, squared: bool
+    Z: NDArray[np.floating],
+    candidates: Candidates,
+    gamma: float,
+    squared: bool,
+    near: FloatArray | None = None,
 ) -> tuple[HingeSums, FloatArray]:
     """Slopes of the loss of every candidate triplet.
 
@@ -161,6 +231,9 @@ def hinge_slopes(
         Width of the quadratic part of the smoothed hinge; 0 for the hinge itself.
     squared : bool
         Take the squared hinge, which needs no smoothing.
+    near : (m, K) array, optional
+        Squared distances to the target neighbors of each row, where they are under another metric; see
+        `target_distances`.
 
     Returns
     -------
@@ -169,20 +242,46 @@ def hinge_slopes(
         Weights included; 0 where the hinge is not active.
     """
     C, Z = candidates, np.ascontiguousarray(Z)
+    near = target_distances(Z, C.anchors, C.targets) if near is None else near
     slopes = np.empty((len(C.impostors), C.targets.shape[1]))
     if len(C.impostors) * Z.shape[1] <= kernels.SMALL_WORK:
         sums = np.zeros((1, 4))
         kernels.hinge_slopes_of_rows(
-            Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, slopes,
+            Z, C.anchors, near, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, slopes,
             sums[0],
         )  # fmt: skip
     else:
         bounds = C.bounds(kernels.thread_count())
         sums = kernels.hinge_slopes(
-            Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, bounds, gamma, squared, slopes
+            Z, C.anchors, near, C.indptr, C.impostors, C.weights, bounds, gamma, squared, slopes
         )
     loss, slope, square, active = sums.sum(axis=0)
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
+
+
+def slope_pairs(
+    candidates: Candidates, slopes: FloatArray, bases: IndexArray | None = None
+) -> tuple[IndexArray, IndexArray, FloatArray]:
+    """The pairs and weights w with ``sum_t a_t B_t = D*(w)`` for the slopes that `hinge_slopes` returns.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    slopes : (nnz, K) array
+    bases : (m, K) array, optional
+        What each target is compared with; default: the anchor of its row.
+    """
+    C, rows = candidates, candidates.rows
+    push = slopes.sum(axis=1)
+    pull: FloatArray = np.zeros(C.targets.shape)
+    for j in range(pull.shape[1]):
+        pull[:, j] = np.bincount(rows, slopes[:, j], minlength=len(pull))
+    row, slot = np.nonzero(pull)
+    used = push != 0
+    base = C.anchors[row] if bases is None else bases[row, slot]
+    first = np.concatenate([C.anchors[rows[used]], base])
+    second = np.concatenate([C.impostors[used], C.targets[row, slot]])
+    return first, second, np.concatenate([push[used], -pull[row, slot]])
 
 
 def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray, *, accuracy: float = np.inf) -> FloatArray:
@@ -190,13 +289,4 @@ def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray, *, 
 
     See `adjoint` for the accuracy.
     """
-    rows = candidates.rows
-    push = slopes.sum(axis=1)
-    pull: FloatArray = np.zeros(candidates.targets.shape)
-    for j in range(pull.shape[1]):
-        pull[:, j] = np.bincount(rows, slopes[:, j], minlength=len(pull))
-    row, slot = np.nonzero(pull)
-    used = push != 0
-    first = np.concatenate([candidates.anchors[rows[used]], candidates.anchors[row]])
-    second = np.concatenate([candidates.impostors[used], candidates.targets[row, slot]])
-    return adjoint(X, first, second, np.concatenate([push[used], -pull[row, slot]]), accuracy=accuracy)
+    return adjoint(X, *slope_pairs(candidates, slopes), accuracy=accuracy)

@@ -209,7 +209,7 @@ def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
 def hinge_slopes_of_rows(
     Z: NDArray[np.floating],
     anchors: IndexArray,
-    targets: IndexArray,
+    near: FloatArray,
     indptr: NDArray[np.int64],
     impostors: IndexArray,
     weights: FloatArray | None,
@@ -221,16 +221,14 @@ def hinge_slopes_of_rows(
     sums: FloatArray,
 ) -> None:
     """`hinge_slopes` for a run of rows, on the calling thread."""
-    K = targets.shape[1]
-    dT = np.empty(K)
+    K = near.shape[1]
     total = slope = square = active = 0.0
     for r in range(begin, end):
         if indptr[r] == indptr[r + 1]:
             continue
         i = anchors[r]
         size = 0
-        while size < K and targets[r, size] >= 0:
-            dT[size] = _distance(Z, i, targets[r, size])
+        while size < K and near[r, size] >= 0.0:
             size += 1
         for p in range(indptr[r], indptr[r + 1]):
             dP = _distance(Z, i, impostors[p])
@@ -240,7 +238,7 @@ def hinge_slopes_of_rows(
             for j in range(K):
                 slopes[p, j] = 0.0
             for j in range(size):
-                u = 1.0 + dT[j] - dP
+                u = 1.0 + near[r, j] - dP
                 if u > 0.0:
                     a = w * _loss(u, gamma, squared)[1]
                     slopes[p, j] = a
@@ -256,7 +254,7 @@ def hinge_slopes_of_rows(
 def hinge_slopes(
     Z: NDArray[np.floating],
     anchors: IndexArray,
-    targets: IndexArray,
+    near: FloatArray,
     indptr: NDArray[np.int64],
     impostors: IndexArray,
     weights: FloatArray | None,
@@ -267,12 +265,14 @@ def hinge_slopes(
 ) -> FloatArray:
     """Slope of every triplet's loss (rows of `slopes` are candidate pairs, columns targets); sums per thread.
 
+    `near` holds the squared distances to the target neighbors of each row, padded at the end with -1.
+
     The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
     """
     sums = np.zeros((len(bounds) - 1, 4))
     for t in nb.prange(len(bounds) - 1):
         hinge_slopes_of_rows(
-            Z, anchors, targets, indptr, impostors, weights, bounds[t], bounds[t + 1], gamma, squared, slopes, sums[t]
+            Z, anchors, near, indptr, impostors, weights, bounds[t], bounds[t + 1], gamma, squared, slopes, sums[t]
         )
     return sums
 
@@ -281,6 +281,7 @@ def hinge_slopes(
 def smoothed_push_of_rows(
     Z: NDArray[np.floating],
     anchors: IndexArray,
+    bases: IndexArray,
     targets: IndexArray,
     indptr: NDArray[np.int64],
     impostors: IndexArray,
@@ -304,7 +305,7 @@ def smoothed_push_of_rows(
         i = anchors[r]
         size, furthest = 0, 0.0
         while size < K and targets[r, size] >= 0:
-            dT[size] = _distance(Z, i, targets[r, size])
+            dT[size] = _distance(Z, bases[r, size], targets[r, size])
             furthest = max(furthest, dT[size])
             wT[size] = 0.0
             size += 1
@@ -332,10 +333,10 @@ def smoothed_push_of_rows(
                     Y[l, q] += g
         for j in range(size):
             if wT[j] > 0.0:
-                l = targets[r, j]
+                b, l = bases[r, j], targets[r, j]
                 for q in range(R):
-                    g = wT[j] * (Z[i, q] - Z[l, q])
-                    Y[i, q] += g
+                    g = wT[j] * (Z[b, q] - Z[l, q])
+                    Y[b, q] += g
                     Y[l, q] -= g
     sums[0], sums[1], sums[2] = smooth, total, active
 
@@ -344,6 +345,7 @@ def smoothed_push_of_rows(
 def smoothed_push(
     Z: NDArray[np.floating],
     anchors: IndexArray,
+    bases: IndexArray,
     targets: IndexArray,
     indptr: NDArray[np.int64],
     impostors: IndexArray,
@@ -355,38 +357,55 @@ def smoothed_push(
 ) -> FloatArray:
     """Sums of the smoothed loss, and in Y[t] the product of its weighted graph Laplacian with Z.
 
-    The sums are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is
+    The point that target ``[r, j]`` is compared with is ``bases[r, j]``: the anchor, under another metric perhaps. The
+    sums are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is
     ``2 * Y.sum(0)``.
     """
     sums = np.zeros((len(bounds) - 1, 3))
     for t in nb.prange(len(bounds) - 1):
         smoothed_push_of_rows(
-            Z, anchors, targets, indptr, impostors, weights, bounds[t], bounds[t + 1], gamma, squared, Y[t], sums[t]
+            Z,
+            anchors,
+            bases,
+            targets,
+            indptr,
+            impostors,
+            weights,
+            bounds[t],
+            bounds[t + 1],
+            gamma,
+            squared,
+            Y[t],
+            sums[t],
         )
     return sums
 
 
 @nb.njit(parallel=True, cache=True)
-def rows_times(X: NDArray[np.floating], Lt: NDArray[np.floating], out: NDArray[np.floating], parts: int) -> None:
-    """``out = X @ Lt`` by runs of rows, each run in a thread of this pool with BLAS held to one thread."""
-    n = len(X)
-    for t in nb.prange(parts):
-        first, last = t * n // parts, (t + 1) * n // parts
-        out[first:last] = np.dot(X[first:last], Lt)
+def rows_times(
+    X: NDArray[np.floating], Lt: NDArray[np.floating], tasks: NDArray[np.int64], out: NDArray[np.floating]
+) -> None:
+    """``out[rows] = X[rows] @ Lt[block]`` for tasks (first row, last row, block), BLAS held to one thread."""
+    for t in nb.prange(len(tasks)):
+        first, last, block = tasks[t, 0], tasks[t, 1], tasks[t, 2]
+        out[first:last] = np.dot(X[first:last], Lt[block])
 
 
 @nb.njit(parallel=True, cache=True)
-def transposed_times(Y: NDArray[np.floating], X: NDArray[np.floating], parts: int) -> NDArray[np.floating]:
-    """``Y.sum(0).T @ X`` by runs of rows, for Y of shape (threads, n, r)."""
-    n = len(X)
-    G = np.zeros((parts, Y.shape[2], X.shape[1]), dtype=X.dtype)
-    for t in nb.prange(parts):
-        first, last = t * n // parts, (t + 1) * n // parts
+def transposed_times(
+    Y: NDArray[np.floating], X: NDArray[np.floating], tasks: NDArray[np.int64], n_blocks: int
+) -> NDArray[np.floating]:
+    """``Y.sum(0)[rows].T @ X[rows]`` added up for each block, for Y of shape (threads, n, r); tasks as before."""
+    G = np.empty((len(tasks), Y.shape[2], X.shape[1]), dtype=X.dtype)
+    for t in nb.prange(len(tasks)):
+        first, last = tasks[t, 0], tasks[t, 1]
         S = Y[0, first:last].copy()
         for u in range(1, len(Y)):
             S += Y[u, first:last]
         G[t] = np.dot(S.T, X[first:last])
-    total: NDArray[np.floating] = G.sum(axis=0)
+    total = np.zeros((n_blocks, Y.shape[2], X.shape[1]), dtype=X.dtype)
+    for t in range(len(tasks)):
+        total[tasks[t, 2]] += G[t]
     return total
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric import neighbors, psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.distances import adjoint, differences, distances, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.certificate import Certificate, best_multiple_bound
+from sdpmetric.costs import PullCost
+from sdpmetric.distances import adjoint, distances, hinge_slopes, margin_adjoint, slope_adjoint
 from sdpmetric.neighbors import (
     Candidates,
     LabeledTriplets,
@@ -34,8 +32,6 @@ Loss = Literal["hinge", "squared_hinge"]
 
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
-# Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
-NULL_TOLERANCE = 1e-10
 # An objective below this share of that of the zero metric is nothing but rounding.
 ZERO = 1e-14
 # Absolute error of the matrix of a dual candidate, to be compared with the identity.
@@ -306,42 +302,47 @@ class LMNNProblem:
     # -- coordinates for solvers: there C is the identity -----------------------------------------------------------
 
     @cached_property
+    def pull_cost(self) -> PullCost:
+        """The linear part ``<C, M>`` of the objective."""
+        return PullCost(self.centered, *self.target_pairs, 1 - self.push_weight, self.ridge)
+
+    @property
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
-        basis, inverse = psd.data_basis(self.centered)
-        rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
-        pulls = differences(self.centered @ basis, *self.target_pairs)
-        root = psd.triangle(chain(rows, (math.sqrt(1 - self.push_weight) * pull for pull in pulls)))
-        return psd.whiten(basis, inverse, root)
+        return self.pull_cost.coordinates
 
-    @cached_property
+    @property
     def points(self) -> FloatArray:
         """The data in the range of the cost, whitened, (n, rank): there ``<C, M>`` is ``trace(M)``."""
-        return np.ascontiguousarray(self.centered @ self.coordinates.range)
+        return self.pull_cost.points
 
-    @cached_property
+    @property
     def strata(self) -> IndexArray:
         """Examples that agree in all null directions of the cost share a stratum, (n,).
 
         An impostor of another stratum can be pushed away at no cost, so its hinges vanish from the problem.
         """
-        n = len(self.X)
-        null = self.coordinates.null
-        if null.shape[1] == 0:
-            return np.zeros(n, dtype=np.int32)
-        # Target pairs do not differ there, so one member speaks for each connected component of their graph.
-        free = self.centered @ null
-        first, second = self.target_pairs
-        noise = float(np.abs(free[first] - free[second]).max(initial=0.0))
-        graph = sp.coo_array((np.ones(len(first)), self.target_pairs), shape=(n, n))
-        _, component = sp.csgraph.connected_components(graph, directed=False)
-        _, speaker = np.unique(component, return_index=True)
-        values = free[speaker]
-        # A tree takes differences; expanded squares would tell equal rows apart.
-        search = NearestNeighbors(radius=NULL_TOLERANCE + 4 * noise, algorithm="kd_tree").fit(values)
-        _, stratum = sp.csgraph.connected_components(search.radius_neighbors_graph(values), directed=False)
-        strata: IndexArray = stratum[component].astype(np.int32)
-        return strata
+        return self.pull_cost.strata
+
+    @property
+    def regions(self) -> IndexArray:
+        """All examples share one metric: region 0, (n,)."""
+        return np.zeros(len(self.X), dtype=np.int32)
+
+    @property
+    def regional_points(self) -> list[FloatArray]:
+        """`points`, for solvers that know of several metrics."""
+        return [self.points]
+
+    def regional_candidates(
+        self, embedded: list[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+    ) -> list[Candidates]:
+        """`candidates`, for solvers that know of several metrics."""
+        return [self.candidates(embedded[0], widen=widen, among=among)]
+
+    def lift_regional(self, whitened: FloatArray) -> FloatArray:
+        """`lift`, for solvers that know of several metrics: (1, r, rank) to (r', d)."""
+        return self.lift(whitened[0])
 
     def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None) -> Candidates:
         """Search exhaustively for the triplets that can cost anything near a metric.
@@ -375,16 +376,10 @@ class LMNNProblem:
         components : (r', d) array
         """
         L = whitened @ self.coordinates.range.T
-        null = self.coordinates.null
-        if null.shape[1] == 0 or self.push_weight == 0 or self.strata.max(initial=0) == 0:
+        if self.push_weight == 0:
             return L
-        _, speaker = np.unique(self.strata, return_index=True)
-        values = (self.centered @ null)[speaker]
-        nearest, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(values).kneighbors(values)
-        anchors = np.unique(self.target_pairs[0])
-        furthest = distances(self.embed(L), *self.target_pairs).max(initial=0.0) if len(anchors) else 0.0
-        scale = math.sqrt(1.01 * (1.0 + furthest)) / float(nearest[:, 1].min())
-        return np.concatenate([L, scale * null.T])
+        furthest = distances(self.embed(L), *self.target_pairs).max(initial=0.0)
+        return np.concatenate([L, self.pull_cost.silencing(float(furthest))])
 
     # -- the certificate --------------------------------------------------------------------------------------------
 
@@ -427,7 +422,7 @@ class LMNNProblem:
         best = int(np.argmax([bound for bound, _ in bounds]))
         lower_bound, scaling = bounds[best]
         sums = tries[best]
-        in_range = L @ self.coordinates.inverse[: self.coordinates.rank].T
+        in_range = self.pull_cost.whitened(L)
         aligned = float(np.sum((in_range @ sums.B) * in_range))
         violation = max(0.0, psd.largest_eigenvalue(sums.B) - 1.0)
         return Certificate(
@@ -488,14 +483,8 @@ class LMNNProblem:
 
     def _bound(self, sums: _SlopeSums) -> tuple[float, float]:
         """The best lower bound from multiples of a dual candidate, and the multiple."""
-        if sums.total <= 0.0 or self.push_weight == 0.0:
+        if self.push_weight == 0.0:
             return 0.0, 0.0
         top = psd.largest_eigenvalue(sums.B)
-        limit = 1.0 / (top * (1 + 1e-13)) if top > 0 else np.inf
-        if self.squared:
-            # sum a - sum a^2 / (4 mu w), a parabola along the multiple.
-            scaling = min(limit, 2 * self.push_weight * sums.total / sums.squares)
-            bound = scaling * sums.total - scaling**2 * sums.squares / (4 * self.push_weight)
-            return (bound, scaling) if np.isfinite(bound) else (0.0, 0.0)
-        scaling = min(limit, sums.headroom)
-        return (scaling * sums.total, scaling) if np.isfinite(scaling) else (0.0, 0.0)
+        mu = self.push_weight
+        return best_multiple_bound(sums.total, sums.squares if self.squared else None, top, mu, sums.headroom)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Solution
 from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.refinement import Bound, prove
-from sdpmetric.solvers.working_set import WorkingSet
+from sdpmetric.solvers.working_set import RegionalProblem, WorkingSet
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -45,9 +46,16 @@ LOW_RANK_WIDTHS, LOW_RANK_TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 SAMPLE = 200_000
 
 
+class FactoredProblem(RegionalProblem, Protocol):
+    """What the rounds ask of a problem besides its candidates."""
+
+    def lift_regional(self, whitened: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from factors on `regional_points`."""
+
+
 @dataclass
-class _State:
-    """The factor on `LMNNProblem.points`, kept current so that an interrupted solve can still be judged."""
+class State:
+    """The factors on `regional_points`, (c, r, rank), kept current so that an interrupted solve can still be judged."""
 
     L: FloatArray
 
@@ -90,19 +98,18 @@ def steps(
             return
     rng = np.random.default_rng(random_state)
     L, warm = scaled_start(problem, start, rng)
-    state = _State(L)
+    state = State(L[None])
     whole = WorkingSet(problem, np.arange(n, dtype=np.int32))
     try:
         if not warm:
             yield from _approach(state, problem, budget, rng)
-        yield from _prove(state, whole, budget, tol)
+        yield from refine_until_proven(problem, state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
-        whole.search(state.L, 0.0)
-        yield _step(whole, state.L, prove(whole, state.L, FIRST_WIDTH), FIRST_WIDTH)
+        yield last_step(problem, state, whole)
         raise
 
 
-def _approach(state: _State, problem: LMNNProblem, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
+def _approach(state: State, problem: LMNNProblem, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
     """Few anchors, wide smoothing, single precision: into the region of the optimum."""
     n, rank = problem.points.shape
     order = rng.permutation(n).astype(np.int32)
@@ -113,18 +120,31 @@ def _approach(state: _State, problem: LMNNProblem, budget: Budget, rng: np.rando
         for _ in range(2 if gamma == 1.0 else 1):  # the first steps leave the first candidates far behind
             working.search(state.L, 0.3 if gamma == 1.0 else 0.1)
             _descend(state, working, gamma, budget, _Slow(1e-3))
-            yield Step(problem.lift(state.L), step=gamma)
+            yield Step(problem.lift_regional(state.L), step=gamma)
 
 
-def _prove(state: _State, working: WorkingSet, budget: Budget, tol: float) -> Iterator[Step]:
+def last_step(problem: FactoredProblem, state: State, working: WorkingSet) -> Step:
+    """Where the budget ends in the middle of a round: the factor at hand and what it proves."""
+    working.search(state.L, 0.0)
+    return _step(problem, working, state.L, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH)
+
+
+def refine_until_proven(
+    problem: FactoredProblem,
+    state: State,
+    working: WorkingSet,
+    budget: Budget,
+    tol: float,
+    gamma: float = FIRST_WIDTH,
+) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
-    gamma, patience, lower_bound, stall = FIRST_WIDTH, PATIENCE, -math.inf, 1e-2
+    patience, lower_bound, stall = PATIENCE, -math.inf, 1e-2
     working.search(state.L, 0.1)
     while gamma >= LAST_WIDTH:
         watch = _Settled(working, gamma, tol, lower_bound, stall)
         _descend(state, working, gamma, budget, watch)
         bound = watch.best or prove(working, state.L, gamma)
-        step = _step(working, state.L, bound, gamma, search_again=0.1 + 0.5 * gamma)
+        step = _step(problem, working, state.L, bound, gamma, search_again=0.1 + 0.5 * gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
         lower_bound = max(lower_bound, bound.value)
@@ -176,19 +196,26 @@ class _Settled:
         return proven or close or decrease < self.stall * (gap - least) or least > 0.7 * gap
 
 
-def _step(working: WorkingSet, L: FloatArray, bound: Bound, gamma: float, search_again: float | None = None) -> Step:
+def _step(
+    problem: FactoredProblem,
+    working: WorkingSet,
+    L: FloatArray,
+    bound: Bound,
+    gamma: float,
+    search_again: float | None = None,
+) -> Step:
     """Report a factor with its exact objective, which takes a search, and a bound from the candidates before it."""
     dual = working.dual(bound.multipliers.values)
     if search_again is not None:
         working.search(L, search_again)
     value = working.value(L, gamma)
     return Step(
-        working.problem.lift(L), value.objective, bound.value, lambda: dual, step=gamma, n_active=value.n_active
+        problem.lift_regional(L), value.objective, bound.value, lambda: dual, step=gamma, n_active=value.n_active
     )
 
 
 def _descend(
-    state: _State,
+    state: State,
     working: WorkingSet,
     gamma: float,
     budget: Budget,
@@ -212,10 +239,13 @@ def _descend(
     options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0, "maxls": 60}
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
-    if sigma[0] == 0.0:  # no candidate held it up; so near to zero that the next search finds some
+    longest = sigma.max(axis=1, keepdims=True)
+    if not longest.any():  # no candidate held it up; so near to zero that the next search finds some
         state.L = 0.1 * start
         return
-    state.L = np.ascontiguousarray((sigma[:, None] * rows)[sigma > NEGLIGIBLE * sigma[0]])
+    sigma[sigma <= NEGLIGIBLE * longest] = 0.0
+    rank = max(1, int((sigma > 0).sum(axis=1).max()))
+    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
 
 
 def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
@@ -223,14 +253,16 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
 
     Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
     """
-    missing = np.flatnonzero(bound.eigenvalues > 1.0 + 1e-4)[::-1][: working.X.shape[1] - len(L)]
-    if not len(missing):
+    w, most = bound.eigenvalues, L.shape[2] - L.shape[1]
+    width = min(most, int((w > 1.0 + 1e-4).sum(axis=1).max()))
+    if width <= 0:
         return L
-    D = np.sqrt(bound.eigenvalues[missing] - 1.0)[:, None] * bound.eigenvectors[:, missing].T
+    sizes = np.sqrt(np.maximum(w[:, ::-1][:, :width] - 1.0, 0.0))
+    D = sizes[:, :, None] * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
     D *= math.sqrt(float(np.sum(L**2)) / float(np.sum(D**2)))
     best, grown = working.value(L, gamma).smoothed, L
     for t in np.geomspace(1e-4, 1.0, 9):
-        longer = np.concatenate([L, t * D])
+        longer = np.concatenate([L, t * D], axis=1)
         value = working.value(longer, gamma).smoothed
         if value >= best:
             break
@@ -286,13 +318,13 @@ def low_rank_steps(problem: LMNNProblem, budget: Budget, full: Solution, n_compo
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     whitened = np.asarray(full.components, dtype=np.float64) @ inverse.T
-    state = _State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64))
+    state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
 
     def step(gamma: float) -> Step:
         working.search(state.L, 0.3)
         value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
-            problem.lift(state.L),
+            problem.lift_regional(state.L),
             value.objective,
             full.lower_bound,
             None if dual is None else lambda: dual,
@@ -301,7 +333,7 @@ def low_rank_steps(problem: LMNNProblem, budget: Budget, full: Solution, n_compo
         )
 
     yield step(math.nan)
-    for gamma in LOW_RANK_WIDTHS if len(state.L) else ():
+    for gamma in LOW_RANK_WIDTHS if state.L.size else ():
         before, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
         for _ in range(LOW_RANK_TRIES):
             _descend(state, working, gamma, budget, _Slow(1e-6))

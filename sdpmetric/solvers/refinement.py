@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric import psd
-from sdpmetric.distances import laplacian_form, margin_adjoint, pair_forms
-from sdpmetric.neighbors import Triplets
+from sdpmetric.certificate import best_multiple_bound
+from sdpmetric.distances import Blocks, laplacian_form, margin_adjoint, pair_forms
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.working_set import Multipliers, WorkingSet
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9
@@ -41,7 +42,7 @@ class Bound:
     value : float
     multipliers : Multipliers
         Their multiple ``scaling`` is dual feasible.
-    eigenvalues, eigenvectors : (rank,), (rank, rank) arrays
+    eigenvalues, eigenvectors : (c, rank), (c, rank, rank) arrays
         Of ``sum a_t B_t`` before any refinement, in increasing order: directions above 1 are where the metric has too
         little.
     smoothing_loss : float
@@ -55,22 +56,13 @@ class Bound:
     eigenvectors: FloatArray
 
 
-def bound_of(total: float, squares: float, top: float, push_weight: float, squared: bool) -> float:
-    """Lower bound from a multiple of multipliers: ``sum a``, ``sum a^2 / w``, largest eigenvalue of their matrix."""
-    limit = 1.0 / max(top * (1 + 1e-13), np.finfo(float).tiny)
-    if not squared:
-        return min(1.0, limit) * total
-    scaling = min(limit, 2 * push_weight * total / max(squares, np.finfo(float).tiny))
-    return scaling * total - scaling**2 * squares / (4 * push_weight)
-
-
 def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, refine: bool = True) -> Bound:
     """Lower bound from the slopes at a factor, refined.
 
     Parameters
     ----------
     working : WorkingSet
-    L : (r, rank) array
+    L : (c, r, rank) array
     gamma : float
         Smoothing width; 0 < slope < push weight exactly on the width.
     rounds : int, default 3
@@ -85,30 +77,59 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     ceiling = working.weight * (1.0 if working.candidates.weights is None else working.candidates.weights[:, None])
 
     def value(values: FloatArray, top: float) -> float:
-        squares = 0.0
+        squares = None
         if squared:
             with np.errstate(divide="ignore", invalid="ignore"):
                 squares = float(np.nansum(np.where(values > 0, values**2 / (ceiling / working.weight), 0.0)))
-        return bound_of(float(values.sum()), squares, top, working.weight, squared)
+        return best_multiple_bound(float(values.sum()), squares, top, working.weight)[0]
 
     own = a.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
     smoothing_loss = 0.0 if squared else a.loss - own
-    best = Bound(value(a.values, eigenvalues[-1]), a, smoothing_loss, eigenvalues, eigenvectors)
-    if not refine or eigenvalues[-1] > HOPELESS:
+    top = float(eigenvalues.max(initial=0.0))
+    best = Bound(value(a.values, top), a, smoothing_loss, eigenvalues, eigenvectors)
+    if not refine or top > HOPELESS:
         return best
     room = np.minimum(a.values, ceiling - a.values) if not squared else a.values
     pair, slot = np.nonzero(room > 0)
     C = working.candidates
     row = C.rows[pair]
-    inside = Triplets(C.anchors[row], C.targets[row, slot], C.impostors[pair])
+    far = (C.anchors[row], C.impostors[pair])
+    inside = Movable(working.X, working.blocks, far, (working.bases[row, slot], C.targets[row, slot]))
     limits = np.broadcast_to(ceiling, a.values.shape)[pair, slot] if not squared else np.full(len(pair), np.inf)
     values = a.values.copy()
-    for moved, matrix, w in mended(working.X, inside, a.values[pair, slot], limits, a.matrix, L, rounds):
+    for moved, matrix, w in mended(inside, a.values[pair, slot], limits, a.matrix, L, rounds):
         values[pair, slot] = moved
-        refined = value(values, w[-1])
+        refined = value(values, float(w.max()))
         if refined > best.value:
             best = Bound(refined, Multipliers(values.copy(), matrix, a.loss), smoothing_loss, eigenvalues, eigenvectors)
     return best
+
+
+@dataclass(frozen=True, eq=False)
+class Movable:
+    """Triplets whose multipliers may move.
+
+    Attributes
+    ----------
+    X : (n, rank) array
+        Whitened points.
+    blocks : Blocks
+        Points of one metric each.
+    far, near : pairs of (t,) int32 arrays
+        Rows of X: anchor and impostor, anchor and target neighbor.
+    """
+
+    X: NDArray[np.floating]
+    blocks: Blocks
+    far: tuple[IndexArray, IndexArray]
+    near: tuple[IndexArray, IndexArray]
+
+    def __len__(self) -> int:
+        return len(self.far[0])
+
+    def pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The far pairs, then the near pairs."""
+        return np.concatenate([self.far[0], self.near[0]]), np.concatenate([self.far[1], self.near[1]])
 
 
 def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 5) -> Dual:
@@ -131,91 +152,89 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix = margin_adjoint(problem.points, dual.triplets, values)
     best, chosen = values.sum() / max(1.0, psd.largest_eigenvalue(matrix)), values.copy()
-    for moved, _, w in mended(
-        problem.points, dual.triplets[inside], values[inside], ceiling[inside], matrix, L, rounds
-    ):
+    T = dual.triplets[inside]
+    movable = Movable(problem.points, Blocks.one(len(problem.X)), (T.anchors, T.impostors), (T.anchors, T.targets))
+    for moved, _, w in mended(movable, values[inside], ceiling[inside], matrix[None], L[None], rounds):
         values[inside] = moved
-        if values.sum() / max(1.0, w[-1]) > best:
-            best, chosen = values.sum() / max(1.0, w[-1]), values.copy()
+        if values.sum() / max(1.0, float(w.max())) > best:
+            best, chosen = values.sum() / max(1.0, float(w.max())), values.copy()
     return Dual(dual.triplets, chosen)
 
 
 def mended(
-    X: NDArray[np.floating],
-    inside: Triplets,
-    values: FloatArray,
-    limits: FloatArray,
-    matrix: FloatArray,
-    L: FloatArray,
-    rounds: int,
+    inside: Movable, values: FloatArray, limits: FloatArray, matrix: FloatArray, L: FloatArray, rounds: int
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
 
     Parameters
     ----------
-    X : (n, rank) array
-        Whitened points.
-    inside : Triplets
-        Those whose multipliers may move, row numbers of X.
+    inside : Movable
+        The triplets whose multipliers may move.
     values, limits : (t,) arrays
         Their multipliers, and the upper ends of their box.
-    matrix : (rank, rank) array
-        ``sum a_t B_t`` over all triplets.
-    L : (r, rank) array
-        Factor of the metric.
+    matrix : (c, rank, rank) array
+        ``sum a_t B_t`` over all triplets, for each metric.
+    L : (c, r, rank) array
+        Factors of the metrics.
     rounds : int
 
     Yields
     ------
     values, matrix, eigenvalues
-        After each round; eigenvalues of the matrix in increasing order.
+        After each round; eigenvalues of the matrices in increasing order, (c, rank).
     """
+    first, second = inside.pairs()
+    X = np.asarray(inside.X, dtype=np.float64)
     w, V = np.linalg.eigh(matrix)
     for _ in range(rounds if len(inside) else 0):
-        near = w > FACE
-        if not near.any():
+        width = int((w > FACE).sum(axis=1).max())
+        if width == 0:
             return
-        Q = V[:, near]
-        mass = np.sum((L @ Q) ** 2, axis=0)
-        off = w[near] - 1.0
+        # The last eigenvectors of each metric; those that do not belong to its face are set to 0.
+        w, Q = w[:, -width:], np.where((w > FACE)[:, None, -width:], V[:, :, -width:], 0.0)
+        mass = np.sum((L @ Q) ** 2, axis=1)
+        off = np.where(w > FACE, w - 1.0, 0.0)
         # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are mended. Of
         # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
-        off[(off < 0) & (mass < -TO_THE_METRIC * off * mass.max(initial=0.0))] = 0.0
+        off[(off < 0) & (mass < -TO_THE_METRIC * off * mass.max(axis=1, keepdims=True))] = 0.0
         free = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
-        new = np.clip(
-            values - _least_change(np.asarray(X @ Q, dtype=np.float64), inside, free, np.diag(off)), 0.0, limits
-        )
-        matrix = matrix + margin_adjoint(np.asarray(X, dtype=np.float64), inside, new - values)
+        P = np.asarray(inside.blocks.times(X, Q), dtype=np.float64)
+        change = _least_change(inside, P, free, off[:, :, None] * np.eye(width))
+        new = np.clip(values - change, 0.0, limits)
+        moved = laplacian_form(X, first, second, np.concatenate([new - values, values - new]), inside.blocks)
+        matrix = matrix + 0.5 * (moved + np.swapaxes(moved, 1, 2))
         values = new
         w, V = np.linalg.eigh(matrix)
         yield values, matrix, w
-        if w[-1] <= 1.0 + 1e-9:
+        if w.max() <= 1.0 + 1e-9:
             return
 
 
-def _least_change(XQ: FloatArray, inside: Triplets, free: FloatArray, E: FloatArray) -> FloatArray:
+def _least_change(inside: Movable, P: FloatArray, free: FloatArray, E: FloatArray) -> FloatArray:
     """The change c of multipliers with ``Q^T (sum c_t B_t) Q = E`` that is least in the norm ``sum c^2 / free``.
 
     Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds; ``c = D A y``.
+    P holds the points in the coordinates Q.
     """
-    used, place = np.unique(inside.to_array(), return_inverse=True)
-    anchors, targets, impostors = np.ascontiguousarray(place.reshape(-1, 3).T, dtype=np.int32)
-    P = np.ascontiguousarray(XQ[used])
-    first, second = np.concatenate([anchors, anchors]), np.concatenate([impostors, targets])
+    first, second = inside.pairs()
+    used, place = np.unique(np.concatenate([first, second]), return_inverse=True)
+    first, second = place.astype(np.int32).reshape(2, -1)
+    blocks = Blocks(np.searchsorted(used, inside.blocks.bounds).astype(np.int64))
+    P = np.ascontiguousarray(P[used])
 
     def change(y: FloatArray) -> FloatArray:
-        forms = pair_forms(P, y, first, second)
-        c: FloatArray = free * (forms[: len(anchors)] - forms[len(anchors) :])
+        forms = pair_forms(P, y, blocks, first, second)
+        c: FloatArray = free * (forms[: len(inside)] - forms[len(inside) :])
         return c
 
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))
-    first_rr = rr
+    before_all = rr
     for _ in range(60):
-        if rr <= 1e-6 * first_rr or rr == 0.0:
+        if rr <= 1e-6 * before_all or rr == 0.0:
             break
         c = change(d)
-        Hd = laplacian_form(P, first, second, np.concatenate([c, -c]))
+        Hd = laplacian_form(P, first, second, np.concatenate([c, -c]), blocks)
         curvature = float(np.sum(d * Hd))
         if curvature <= 0.0:
             break

@@ -6,14 +6,15 @@ In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric import kernels
-from sdpmetric.distances import hinge_slopes, slope_adjoint
+from sdpmetric.distances import Blocks, hinge_slopes, laplacian_form, slope_pairs, target_distances
 from sdpmetric.neighbors import Candidates
-from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 
 FloatArray = NDArray[np.float64]
@@ -28,7 +29,7 @@ class Value:
     ----------
     smoothed : float
         The objective with the smoothed hinge; what L-BFGS minimises.
-    gradient : (r, rank) array
+    gradient : (c, r, rank) array
         Its gradient in the factor.
     objective : float
         With the hinge itself, over the candidates: exact right after a search, too low later on.
@@ -50,8 +51,8 @@ class Multipliers:
     ----------
     values : (nnz, K) array
         One for each candidate triplet, push weight included.
-    matrix : (rank, rank) array
-        ``sum a_t B_t`` in whitened coordinates, where dual feasibility is ``matrix <= I``.
+    matrix : (c, rank, rank) array
+        ``sum a_t B_t`` of each metric in whitened coordinates, where dual feasibility is ``matrix <= I``.
     loss : float
         The push term of the objective at the factor, over the candidates, without smoothing.
     """
@@ -66,27 +67,61 @@ class Multipliers:
         return float(self.values.sum())
 
 
+class RegionalProblem(Protocol):
+    """LMNN with one metric for each region of examples; the ordinary problem has one region."""
+
+    @property
+    def push_weight(self) -> float:
+        """Weight of the hinges."""
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is the squared hinge."""
+
+    @property
+    def regions(self) -> IndexArray:
+        """Region of each example, (n,)."""
+
+    @property
+    def regional_points(self) -> list[FloatArray]:
+        """The whitened data of each region, each (n, rank): there its pull cost is the trace of its metric."""
+
+    def regional_candidates(
+        self, embedded: list[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+    ) -> list[Candidates]:
+        """Candidates for each region, whose metric embeds the data so; see `LMNNProblem.candidates`."""
+
+
 @dataclass
 class WorkingSet:
     """Candidates of some anchors, on the points that they use.
 
+    A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
+    held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly.
+
     Parameters
     ----------
-    problem : LMNNProblem
+    problem : RegionalProblem
     anchors : (m,) int32 array
         Every example stays a possible impostor. The push term is scaled up to all anchors.
     dtype : numpy dtype, default float64
         Precision of the evaluations.
     """
 
-    problem: LMNNProblem
+    problem: RegionalProblem
     anchors: IndexArray
     dtype: type[np.floating] = np.float64
     candidates: Candidates = field(init=False)
+    bases: IndexArray = field(init=False)
+    blocks: Blocks = field(init=False)
     used: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._points = self.problem.points.astype(self.dtype, copy=False)
+        self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
         self.weight = self.problem.push_weight * len(self.problem.X) / len(self.anchors)
 
     @property
@@ -95,50 +130,75 @@ class WorkingSet:
         return len(self.anchors) == len(self.problem.X)
 
     def search(self, L: FloatArray, widen: float) -> None:
-        """Search exhaustively around a factor, and keep only the points that the candidates use."""
-        found = self.problem.candidates(self._points @ L.T.astype(self.dtype), widen=widen, among=self.anchors)
-        counts = np.diff(found.indptr)
-        busy = counts > 0
-        anchors, targets = found.anchors[busy], found.targets[busy]
-        used = np.zeros(len(self._points), dtype=bool)
-        for index in (anchors, found.impostors, targets[targets >= 0]):
-            used[index] = True
+        """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use."""
+        n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
+        embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
+        found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors)
+        used = np.zeros(n * len(found), dtype=bool)
+        rows: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+        for region, part in enumerate(found):
+            busy = np.diff(part.indptr) > 0
+            anchors, targets = part.anchors[busy].astype(np.int64), part.targets[busy].astype(np.int64)
+            shift = n * regions[np.maximum(targets, 0)]
+            bases, targets = (
+                np.where(targets >= 0, shift + anchors[:, None], -1),
+                np.where(targets >= 0, shift + targets, -1),
+            )
+            rows.append((n * region + anchors, bases, targets, n * region + part.impostors.astype(np.int64)))
+            for index in (rows[-1][0], bases[bases >= 0], targets[targets >= 0], rows[-1][3]):
+                used[index] = True
         place = np.cumsum(used, dtype=np.int32) - np.int32(1)
         self.used = np.flatnonzero(used)
+        self.blocks = Blocks(np.searchsorted(self.used, n * np.arange(len(found) + 1)).astype(np.int64))
+        anchors, bases, targets, impostors = (np.concatenate(index) for index in zip(*rows, strict=True))
+        counts = np.concatenate([np.diff(part.indptr) for part in found])
+        weights = [part.weights for part in found if part.weights is not None]
+        self.bases = np.where(bases >= 0, place[bases], np.int32(-1))
         self.candidates = Candidates(
             place[anchors],
             np.where(targets >= 0, place[targets], np.int32(-1)),
-            np.concatenate([[0], np.cumsum(counts[busy])]),
-            place[found.impostors],
-            found.weights,
+            np.concatenate([[0], np.cumsum(counts[counts > 0])]),
+            place[impostors],
+            np.concatenate(weights) if weights else None,
         )
         self._bounds = self.candidates.bounds(kernels.thread_count())
-        self.X = np.ascontiguousarray(self._points[self.used])
+        cuts = pairwise(self.blocks.bounds.tolist())
+        self.X = np.concatenate(
+            [
+                points[self.used[a:b] - n * region]
+                for region, ((a, b), points) in enumerate(zip(cuts, self._points, strict=True))
+            ]
+        )
 
     def embed(self, L: FloatArray) -> NDArray[np.floating]:
         """Embedded points that the candidates use, in the set's precision."""
-        Lt = np.ascontiguousarray(L.T, dtype=self.dtype)
-        if self._small(L):
-            return self.X @ Lt
-        Z = np.empty((len(self.X), len(L)), dtype=self.dtype)
-        kernels.rows_times(self.X, Lt, Z, kernels.thread_count())
-        return Z
+        return self.blocks.times(self.X, np.swapaxes(L, 1, 2).astype(self.dtype))
 
     def value(self, L: FloatArray, gamma: float) -> Value:
         """Evaluate the smoothed objective and its gradient at a factor."""
-        C, Z, squared = self.candidates, self.embed(L), self.problem.squared
-        if self._small(L):
-            Y, sums = np.empty(Z.shape, dtype=self.dtype), np.zeros((1, 3))
+        C, bases, Z, squared = self.candidates, self.bases, self.embed(L), self.problem.squared
+        if (len(C.impostors) + self.X.size) * L.shape[1] <= kernels.SMALL_WORK:  # too short to wake a second thread for
+            parts, sums = np.empty((1, *Z.shape), dtype=self.dtype), np.zeros((1, 3))
             kernels.smoothed_push_of_rows(
-                Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, Y, sums[0]
-            )
-            push = Y.T @ self.X
+                Z, C.anchors, bases, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared,
+                parts[0], sums[0],
+            )  # fmt: skip
         else:
             parts = np.empty((len(self._bounds) - 1, *Z.shape), dtype=self.dtype)
             sums = kernels.smoothed_push(
-                Z, C.anchors, C.targets, C.indptr, C.impostors, C.weights, self._bounds, gamma, squared, parts
+                Z,
+                C.anchors,
+                self.bases,
+                C.targets,
+                C.indptr,
+                C.impostors,
+                C.weights,
+                self._bounds,
+                gamma,
+                squared,
+                parts,
             )
-            push = kernels.transposed_times(parts, self.X, kernels.thread_count())
+        push = self.blocks.gram(parts, self.X)
         smooth, loss, active = sums.sum(axis=0)
         trace = float(np.sum(L**2))
         return Value(
@@ -148,21 +208,25 @@ class WorkingSet:
             round(active),
         )
 
-    def _small(self, L: FloatArray) -> bool:
-        """Whether an evaluation is too short to wake a second thread for."""
-        return int(len(self.candidates.impostors) + self.X.size) * len(L) <= kernels.SMALL_WORK
-
     def multipliers(self, L: FloatArray, gamma: float) -> Multipliers:
         """The slopes at a factor as a dual candidate."""
-        sums, slopes = hinge_slopes(self.embed(L), self.candidates, gamma, self.problem.squared)
+        Z = self.embed(L)
+        near = target_distances(Z, self.bases, self.candidates.targets)
+        sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.squared, near)
         slopes *= self.weight
-        matrix = slope_adjoint(self.X, self.candidates, slopes)
-        return Multipliers(slopes, matrix.astype(np.float64), self.weight * sums.loss)
+        return Multipliers(
+            slopes, self.matrix(*slope_pairs(self.candidates, slopes, self.bases)), self.weight * sums.loss
+        )
+
+    def matrix(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> FloatArray:
+        """``D*(w)`` of pairs of used points, (c, rank, rank), symmetric."""
+        A = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
+        return 0.5 * (A + np.swapaxes(A, 1, 2))
 
     def dual(self, values: FloatArray) -> Dual:
         """Multipliers of candidate triplets under the row numbers of the problem."""
-        used = self.used.astype(np.int32)
+        point = (self.used % len(self.problem.X)).astype(np.int32)
         C = self.candidates
-        targets = np.where(C.targets >= 0, used[C.targets], np.int32(-1))
-        own = Candidates(used[C.anchors], targets, C.indptr, used[C.impostors], C.weights)
+        targets = np.where(C.targets >= 0, point[C.targets], np.int32(-1))
+        own = Candidates(point[C.anchors], targets, C.indptr, point[C.impostors], C.weights)
         return Dual(*own.triplets(values))
