@@ -63,7 +63,7 @@ SOLVERS: dict[type, dict[str, Solver]] = {
     LMNNProblem: {
         "factored": Solver(factored.steps, 1e-3, frozenset({"start", "random_state"})),
         "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"start", "step", "check_every"})),
-        "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options"})),
+        "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options", "sweep"})),
     },
     POLAProblem: {
         "dual": Solver(pola.steps, 1e-6, frozenset()),
@@ -144,9 +144,9 @@ def solve(
         problem is solved first, and its lower bound makes the certificate's relaxation gap.
     **options
         Options of the solver. For LMNN: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"``
-        and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program) and
-        ``backend_options=`` for "conic". For POLA: ``beta=`` for "batch"; ``backend=`` and ``backend_options=`` for
-        "conic".
+        and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program),
+        ``backend_options=`` and ``sweep=`` (programs shared along a `path`) for "conic".
+        For POLA: ``beta=`` for "batch"; ``backend=`` and ``backend_options=`` for "conic".
 
     Returns
     -------
@@ -223,7 +223,8 @@ def path(
     *,
     push_weight: Sequence[float] | None = None,
     ridge: Sequence[float] | None = None,
-    tol: float = 1e-3,
+    solver: str = "auto",
+    tol: float | None = None,
     max_time: float | None = None,
     verbose: bool = False,
 ) -> list[Solution]:
@@ -235,8 +236,11 @@ def path(
         Gives data, triplets and the weight that does not vary.
     push_weight, ridge : sequence of float, optional
         Exactly one of the two: the values along the path.
-    tol : float, default 1e-3
-        Relative gap to prove at every point.
+    solver : str, default "auto"
+        As in `solve`. "conic" states its programs with the weights as parameters and compiles one again only where
+        triplets change roles, never where all are stated.
+    tol : float, optional
+        Relative gap to prove at every point; default that of the solver, as in `solve`.
     max_time : float, optional
         Seconds for each point.
     verbose : bool, default False
@@ -249,11 +253,20 @@ def path(
     if (push_weight is None) == (ridge is None):
         raise ValueError("pass exactly one of push_weight= and ridge=, the values along the path.")
     name, values = ("push_weight", push_weight) if push_weight is not None else ("ridge", ridge)
-    solutions: list[Solution] = []
-    for value in values or ():
-        here = problem.with_weights(**{name: value})
-        start = solutions[-1].components if solutions else None
-        solutions.append(solve(here, tol=tol, max_time=max_time, verbose=verbose, start=start))
+    compiles = (next(iter(solvers_of(problem))) if solver == "auto" else solver) == "conic"
+    sweep, solutions = conic.Sweep(), list[Solution]()
+    for value in [] if values is None else values:
+        here = problem.with_weights(**{name: float(value)})
+        start = solutions[-1].components if solutions and len(solutions[-1].components) else None
+        if compiles and here.source.size > conic.SMALL:  # roles of triplets are best taken from a near solution
+            start = solve(here, "factored", tol=START_TOLERANCE, max_time=max_time, start=start).components
+        once = partial(solve, here, solver, tol=tol, max_time=max_time, verbose=verbose, start=start)
+        solution = once(sweep=sweep) if compiles else once()
+        if compiles and solution.status is Status.OPTIMAL_INACCURATE:
+            # Far from the weights that its coordinates belong to, a program may be too badly scaled for the backend.
+            sweep = conic.Sweep()
+            solution = once(sweep=sweep)
+        solutions.append(solution)
     return solutions
 
 

@@ -21,7 +21,7 @@ __all__ = ["named", "to_cvxpy"]
 Statement = LMNNProblem | POLAProblem | MMCProblem | MCMLProblem | ITMLProblem
 
 
-def to_cvxpy(problem: Statement, triplets: Triplets | None = None) -> cp.Problem:
+def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric: bool = False) -> cp.Problem:
     """State a problem as the CVXPY program that its paper prints, with named variables, unsolved.
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
@@ -36,6 +36,10 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None) -> cp.Problem
     problem : LMNNProblem, POLAProblem, MMCProblem, MCMLProblem or ITMLProblem
     triplets : Triplets, optional
         Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
+    parametric : bool, default False
+        Make the weights of LMNN parameters named ``push_weight`` and ``ridge``, set to the problem's: set another
+        value (``program.param_dict["push_weight"].value = 0.3``, which `LMNNProblem.with_weights` says as a problem)
+        and solve again, without compiling again. The program follows the rules of disciplined parametrized programming.
 
     Returns
     -------
@@ -49,12 +53,14 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None) -> cp.Problem
         If there are more triplets than a solver could hold, a triplet is named twice, or one does not belong to the
         problem.
     """
+    if isinstance(problem, LMNNProblem):
+        return lmnn_program(problem, triplets, parametric)
+    if parametric:
+        raise ValueError("parametric=True is for LMNN only; state the other programs anew for each weight.")
     if isinstance(problem, POLAProblem):
         if triplets is not None:
             raise ValueError("triplets= is for LMNN only; POLA's program states all its pairs.")
         return pola_program(problem)
-    if isinstance(problem, LMNNProblem):
-        return lmnn_program(problem, triplets)
     if triplets is not None:
         raise ValueError("triplets= is for LMNN only; this program states all its pairs.")
     if isinstance(problem, MMCProblem):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
@@ -23,9 +23,11 @@ MAX_ENTRIES = 100_000_000
 
 # Labels of the constraints, the paper's numbers in section 3.4 beside them.
 MARGINS, SLACKS = "margins", "slacks"
+# Names of the parameters.
+PUSH_WEIGHT, RIDGE = "push_weight", "ridge"
 
 
-def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.Problem:
+def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None, parametric: bool = False) -> cp.Problem:
     """The semidefinite program with slacks of Weinberger and Saul 2009, section 3.4; see `sdpmetric.to_cvxpy`."""
     d = problem.X.shape[1]
     rows = problem.source.size if triplets is None else len(triplets)
@@ -36,12 +38,13 @@ def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.P
             "dimension, or use solve(problem, solver='conic'), which finds the triplets that matter."
         )
     kept = all_triplets(problem) if triplets is None else _check_members(problem, triplets)
-    X, mu, w = problem.centered, problem.push_weight, problem.source.weights_of(kept)
+    X, w = problem.centered, problem.source.weights_of(kept)
     pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
-    C = (1 - mu) * pull + problem.ridge * np.eye(d)
+    mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
 
     M, cone = metric_variable(d)
-    objective = cp.trace(C @ M)  # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), and the ridge
+    # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), and the ridge
+    objective = (1 - mu) * cp.trace(pull @ M) + rho * cp.trace(M)
     constraints = []
     if len(kept):
         xi = cp.Variable(len(kept), name="xi")
@@ -53,6 +56,10 @@ def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None) -> cp.P
         ]
     constraints.append(cone)  # (3) M is PSD
     return cp.Problem(cp.Minimize(objective), constraints)
+
+
+def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
+    return cp.Parameter(nonneg=True, name=name, value=value) if parametric else value
 
 
 def all_triplets(problem: LMNNProblem, strata: NDArray[np.int32] | None = None) -> Triplets:
@@ -111,7 +118,8 @@ class ReducedProgram:
     ceilings : (t,) array
         Push weight times weight of the violated triplets, their multipliers.
     face : (rank, q) array
-        Orthonormal; the metric is ``Q N Q^T`` with N in the program. The identity states the whole cone.
+        The metric is ``Q N Q^T`` with N in the program. The identity states the whole cone; it is no identity for the
+        same cone in the coordinates of other weights.
     """
 
     free: Triplets
@@ -124,9 +132,14 @@ class ReducedProgram:
 
     @classmethod
     def of(
-        cls, problem: LMNNProblem, free: Triplets, violated: Triplets, face: FloatArray | None = None
+        cls,
+        problem: LMNNProblem,
+        free: Triplets,
+        violated: Triplets,
+        face: FloatArray | None = None,
+        parametric: bool = False,
     ) -> ReducedProgram:
-        """State the program, on the whole cone where no face is given.
+        """State the program, on the whole cone where no face is given; if parametric, for other weights as well (`at`).
 
         Raises
         ------
@@ -141,8 +154,15 @@ class ReducedProgram:
         ceilings = mu * problem.source.weights_of(violated)
         M, cone = metric_variable(rank)
         # trace(M) + mu sum_violated w_t (1 - <B_t, M>), over mu
-        linear = (scale / mu) * (np.eye(rank) - margin_adjoint(points, violated, ceilings))
-        objective = cp.trace(linear @ M) + ceilings.sum() / mu
+        linear, cost = np.eye(rank) / mu, 0.0
+        if parametric:  # the trace is that of C = (1 - mu) sum_ij C_ij + ridge I in these coordinates
+            T = problem.coordinates.range @ face
+            pull = adjoint(problem.centered @ T, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
+            per_pull, per_ridge = (_weight(name, value, True) for name, value in _over_push(problem).items())
+            cost = per_pull * cp.trace(scale * pull @ M) + per_ridge * cp.trace(scale * (T.T @ T) @ M)
+            linear = np.zeros((rank, rank))
+        linear = scale * (linear - margin_adjoint(points, violated, ceilings / mu))
+        objective = cost + cp.trace(linear @ M) + ceilings.sum() / mu
         constraints = []
         if len(free):
             weights = problem.source.weights_of(free)
@@ -152,6 +172,23 @@ class ReducedProgram:
             constraints += [(margins >= 1 - xi).set_label(MARGINS), (xi >= 0).set_label(SLACKS)]
         constraints.append(cone)
         return cls(free, violated, cp.Problem(cp.Minimize(objective), constraints), scale, mu, ceilings, face)
+
+    def at(self, problem: LMNNProblem, of: LMNNProblem) -> ReducedProgram:
+        """The same compiled program with the weights of another problem, whose cost has the same null directions.
+
+        Parameters
+        ----------
+        problem : LMNNProblem
+            On the data and triplets of the problem that was stated.
+        of : LMNNProblem
+            The problem that was stated, in whose coordinates the program is.
+        """
+        for name, value in _over_push(problem).items():
+            self.program.param_dict[name].value = value
+        rank = problem.coordinates.rank
+        face = problem.coordinates.inverse[:rank] @ of.coordinates.range
+        ceilings = problem.push_weight * problem.source.weights_of(self.violated)
+        return replace(self, push_weight=problem.push_weight, ceilings=ceilings, face=face)
 
     @property
     def value(self) -> float:
@@ -170,3 +207,9 @@ class ReducedProgram:
         triplets = Triplets.from_array(np.concatenate([self.free.to_array(), self.violated.to_array()]))
         solved = self.push_weight * np.ravel(named(self.program)[MARGINS].dual_value) if len(self.free) else np.zeros(0)
         return Dual(triplets, np.concatenate([solved, self.ceilings]))
+
+
+def _over_push(problem: LMNNProblem) -> dict[str, float]:
+    """The weights of pull and ridge, over the push weight."""
+    mu = problem.push_weight
+    return {"pull_over_push": (1 - mu) / mu, "ridge_over_push": problem.ridge / mu}

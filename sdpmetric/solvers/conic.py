@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import cvxpy as cp
@@ -44,6 +45,7 @@ def steps(
     program: cp.Problem | None = None,
     start: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
+    sweep: Sweep | None = None,
 ) -> Iterator[Step]:
     """Solve LMNN exactly: reduced programs, an exhaustive search after each, until none of its replacements is wrong.
 
@@ -62,6 +64,8 @@ def steps(
         Components of a cheap solution. Only the roles of the triplets are taken from it.
     backend_options : mapping, optional
         Passed to the backend, over the defaults that proofs need.
+    sweep : Sweep, optional
+        Programs to share with problems that differ in their weights only.
 
     Yields
     ------
@@ -90,15 +94,15 @@ def steps(
     inverse = problem.coordinates.inverse[:rank]
     L = psd.factor(inverse @ inverse.T) if start is None else start @ inverse.T
     yield Step(problem.lift(L))
-    listed = all_triplets(problem, problem.strata) if problem.source.size <= SMALL else _near(problem, L)
-    free, violated = _roles(problem, L, listed)
+    free, violated = _first_roles(problem, L) if sweep is None else sweep.roles_at(problem, L)
     slopes = np.clip((1.0 - margins(problem.points @ L.T, free)) / SLOPE_WIDTH, 0.0, 1.0)
     guess = Dual(_both(free, violated), np.concatenate([slopes, np.ones(len(violated))]))
     values = problem.push_weight * problem.source.weights_of(guess.triplets) * guess.values
     face = _face(problem, L, guess.triplets, values)
     best_gap, patience = np.inf, PATIENCE
     while patience > 0 and settings:
-        reduced = ReducedProgram.of(problem, free, violated, face)
+        state = ReducedProgram.of if sweep is None or face.shape[1] < rank else sweep.state
+        reduced = state(problem, free, violated, face)
         budget.spend()
         status = run_backend(reduced.program, name, budget, settings[0])
         if "unbounded" in status and len(violated):
@@ -132,6 +136,46 @@ def steps(
         face = _face(problem, L, raw.triplets, raw.values)  # before its repair it points to what the face lacks
 
 
+@dataclass(eq=False)
+class Sweep:
+    """The programs of problems that differ in their weights only, compiled again only where triplets change roles.
+
+    The cone is stated whole, so that a program serves all weights; those on a face are stated anew.
+
+    Attributes
+    ----------
+    n_stated : int
+        Programs that were stated, each to be compiled once.
+    """
+
+    n_stated: int = 0
+    _problem: LMNNProblem | None = None
+    _program: ReducedProgram | None = None
+
+    def fits(self, problem: LMNNProblem) -> bool:
+        """Whether the last program states this problem, too, once its weights are set."""
+        known = self._problem
+        if known is None or (known.X is not problem.X or known.source is not problem.source):
+            return False
+        return known.loss == problem.loss and known.coordinates.rank == problem.coordinates.rank
+
+    def roles_at(self, problem: LMNNProblem, L: FloatArray) -> tuple[Triplets, Triplets]:
+        """Free and violated triplets of the last program where it fits and none is wrong at a metric, else others."""
+        if self._program is not None and self.fits(problem):
+            own = self._program.free, self._program.violated
+            if len(_mend(problem, L, *own)[0]) == len(own[0]):
+                return own
+        return _first_roles(problem, L)
+
+    def state(self, problem: LMNNProblem, free: Triplets, violated: Triplets, face: FloatArray) -> ReducedProgram:
+        """The program with these roles: the last one where it has them, else a new one."""
+        known, stated = self._program, self._problem
+        if known is None or stated is None or known.free is not free or known.violated is not violated:
+            known, stated = ReducedProgram.of(problem, free, violated, face, parametric=True), problem
+            self._program, self._problem, self.n_stated = known, stated, self.n_stated + 1
+        return known.at(problem, stated)
+
+
 def _given(dual: Dual) -> Dual:
     return dual
 
@@ -142,6 +186,12 @@ def _both(*parts: Triplets) -> Triplets:
 
 def _near(problem: LMNNProblem, L: FloatArray) -> Triplets:
     return list_triplets(problem.candidates(problem.points @ L.T, widen=0.5))
+
+
+def _first_roles(problem: LMNNProblem, L: FloatArray) -> tuple[Triplets, Triplets]:
+    return _roles(
+        problem, L, all_triplets(problem, problem.strata) if problem.source.size <= SMALL else _near(problem, L)
+    )
 
 
 def _roles(problem: LMNNProblem, L: FloatArray, listed: Triplets) -> tuple[Triplets, Triplets]:
@@ -161,11 +211,11 @@ def _mend(problem: LMNNProblem, L: FloatArray, free: Triplets, violated: Triplet
     n = len(problem.X)
     Z = problem.points @ L.T
     now = list_triplets(problem.candidates(Z))
-    now = now[1.0 - margins(Z, now) > 0]
+    now = now[(1.0 - margins(Z, now) > 0) & (problem.source.weights_of(now) > 0)]
     known = np.concatenate([free.keys(n), violated.keys(n)])
     wrong = 1.0 - margins(Z, violated) < 0
-    parts = [free, now[~np.isin(now.keys(n), known)], violated[wrong]]
-    return _both(*parts), violated[~wrong]
+    freed = _both(now[~np.isin(now.keys(n), known)], violated[wrong])
+    return (_both(free, freed), violated[~wrong]) if len(freed) else (free, violated)
 
 
 def _face(problem: LMNNProblem, L: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
