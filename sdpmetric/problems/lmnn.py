@@ -435,6 +435,30 @@ class LMNNProblem:
             null_dimension=self.coordinates.null.shape[1],
         )
 
+    def feasible_dual(self, dual: Dual) -> Dual:
+        """Repair multipliers as `certify` does: the multiple that proves the most, in its box, with ``S(a)`` PSD.
+
+        Parameters
+        ----------
+        dual : Dual
+            Any multipliers; those of foreign triplets become 0.
+
+        Returns
+        -------
+        Dual
+            Positive multipliers only, each triplet once. Their sum, less ``sum a^2 / (4 mu w)`` for the squared hinge,
+            is the lower bound of `certify`.
+
+        Raises
+        ------
+        ValueError
+            If the multipliers are not finite, or name rows that are not in the data.
+        """
+        triplets, a, weights, _ = self._in_box(dual)
+        scaling = self._bound(self._dual_sums(dual))[1]
+        scaled = scaling * a if self.squared else np.minimum(scaling * a, self.push_weight * weights)
+        return Dual(triplets[scaled > 0], scaled[scaled > 0])
+
     def _slope_sums(self, Z: FloatArray, widths: tuple[float, ...]) -> tuple[list[_SlopeSums], float, int]:
         """One exhaustive pass: dual candidates for each smoothing width, the loss, and the active triplets."""
         mu, rank = self.push_weight, self.coordinates.rank
@@ -455,8 +479,11 @@ class LMNNProblem:
         tries = zip(total.tolist(), squares.tolist(), B, strict=True)
         return [_SlopeSums(*parts) for parts in tries], loss, n_active
 
-    def _dual_sums(self, dual: Dual) -> _SlopeSums:
-        """Repair given multipliers: each triplet once, in its box, none on pairs that null directions separate."""
+    def _in_box(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
+        """Each triplet once, its multiplier in its box, none on pairs that null directions separate.
+
+        Returns the triplets that are left, their multipliers and weights, and how far they were from the box.
+        """
         values = np.asarray(dual.values, dtype=np.float64)
         given = dual.triplets.to_array()
         if len(values) != len(given) or not np.isfinite(values).all():
@@ -474,9 +501,12 @@ class LMNNProblem:
         excess = float(np.abs(values - clipped).max(initial=0.0))
         violation = excess / self.push_weight if self.push_weight > 0 else np.inf if excess > 0 else 0.0
         used = clipped > 0
-        a, w = clipped[used], weights[used]
+        return triplets[used], clipped[used], weights[used], violation
+
+    def _dual_sums(self, dual: Dual) -> _SlopeSums:
+        triplets, a, w, violation = self._in_box(dual)
         headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
-        B = margin_adjoint(self.points, triplets[used], a, accuracy=DUAL_ACCURACY)
+        B = margin_adjoint(self.points, triplets, a, accuracy=DUAL_ACCURACY)
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
             squares = float((a**2 / w).sum())
         return _SlopeSums(float(a.sum()), squares, B, max(1.0, headroom), violation)
