@@ -9,6 +9,7 @@ from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
@@ -24,6 +25,7 @@ __all__ = [
     "LiftedDistances",
     "MCMLProblem",
     "MMCProblem",
+    "MultiMetricLMNNProblem",
     "POLAProblem",
     "Solution",
     "Status",

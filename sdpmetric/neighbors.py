@@ -302,16 +302,46 @@ class LabeledTriplets:
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
         """Search exhaustively; see `TripletSource.near`."""
-        anchors = np.arange(len(Z), dtype=np.int32) if among is None else among
-        anchors = anchors[(self.targets[anchors] >= 0).any(axis=1)]
-        if not len(anchors):
-            return
+        anchors = self.anchors(among)
         limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
+        yield from self.within(Z, strata, anchors, limits, method=method)
+
+    def anchors(self, among: IndexArray | None = None) -> IndexArray:
+        """The examples that have target neighbors, in order; those of `among` where it is given."""
+        anchors = np.arange(len(self.labels), dtype=np.int32) if among is None else among
+        return anchors[(self.targets[anchors] >= 0).any(axis=1)]
+
+    def within(
+        self,
+        Z: NDArray[np.floating],
+        strata: IndexArray,
+        anchors: IndexArray,
+        limits: FloatArray,
+        *,
+        columns: IndexArray | None = None,
+        method: SearchMethod = "auto",
+    ) -> Iterator[Candidates]:
+        """Yield the impostors within given limits.
+
+        Parameters
+        ----------
+        Z, strata, method
+            As in `near`.
+        anchors : (m,) int32 array
+            From `anchors`.
+        limits : (m,) array
+            Squared distances.
+        columns : (p,) int32 array, optional
+            Possible impostors, in order; default: all examples.
+        """
+        columns = np.arange(len(Z), dtype=np.int32) if columns is None else columns
+        if not len(anchors) or not len(columns):
+            return
         if method == "auto":
             method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION else "brute"
         # The zero metric embeds into no dimension at all, which trees refuse.
         search = search_trees if method == "ball_tree" and Z.shape[1] > 0 else search_tiles
-        for own, indptr, impostors in search(Z, self.labels, strata, anchors, limits):
+        for own, indptr, impostors in search(Z, self.labels, strata, anchors, limits, columns):
             yield Candidates(own, self.targets[own], indptr, impostors)
 
 

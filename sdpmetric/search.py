@@ -24,7 +24,12 @@ ANCHORS_AT_ONCE = 1 << 12
 
 
 def search_tiles(
-    Z: NDArray[np.floating], labels: IndexArray, strata: IndexArray, anchors: IndexArray, limits: FloatArray
+    Z: NDArray[np.floating],
+    labels: IndexArray,
+    strata: IndexArray,
+    anchors: IndexArray,
+    limits: FloatArray,
+    columns: IndexArray,
 ) -> Iterator[Found]:
     """Search by tiles of the distance matrix, each made and looked at while it is in a core's cache.
 
@@ -42,6 +47,8 @@ def search_tiles(
         Increasing row numbers.
     limits : (m,) array
         Squared distances up to which impostors are listed.
+    columns : (p,) int32 array
+        Increasing row numbers of the possible impostors.
 
     Yields
     ------
@@ -57,12 +64,12 @@ def search_tiles(
         allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
     dtype = np.float32 if single else np.float64
     low = (1 - allowance) * norms
-    order = np.argsort(labels, kind="stable").astype(np.int32)
-    both = len(anchors) == len(Z)
+    order = columns[np.argsort(labels[columns], kind="stable")]
+    both = len(anchors) == len(columns) == len(Z)
     # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
     right = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
     width = kernels.TILE_COLUMNS
-    tiles = np.zeros((-(-len(Z) // width), right.shape[1], width), dtype=dtype)
+    tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
     for t, tile in enumerate(tiles):
         part = right[t * width : (t + 1) * width]
         tile[:, : len(part)] = part.T
@@ -71,14 +78,13 @@ def search_tiles(
     left = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
     ceiling = (limits[asked] * (1 + 1e-12)).astype(dtype)
     np.nextafter(ceiling, dtype(np.inf), out=ceiling)
-    ceilings = ceiling if both else np.full(len(Z), -np.inf, dtype=dtype)
-    ends = np.cumsum(np.bincount(labels))
-    own = np.stack([ends - np.bincount(labels), ends], axis=1)[labels[rows]]
+    ceilings = ceiling if both else np.full(len(order), -np.inf, dtype=dtype)
+    own = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
 
     height = kernels.TILE_ROWS
     n_tiles = -(-len(rows) // height)
-    threads = kernels.thread_count() if len(rows) * len(Z) > kernels.SMALL_WORK else 1
-    work = len(Z) - own[::height, 1] if both else np.full(n_tiles, len(Z))
+    threads = kernels.thread_count() if len(rows) * len(order) > kernels.SMALL_WORK else 1
+    work = len(order) - own[::height, 1] if both else np.full(n_tiles, len(order))
     shares = np.concatenate([[0.0], np.cumsum(work)])
     bounds = np.searchsorted(shares, np.linspace(0.0, shares[-1], threads + 1)[1:-1])
     bounds = np.concatenate([[0], bounds, [n_tiles]]).astype(np.int64)
@@ -105,24 +111,29 @@ def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, strat
 
 
 def search_trees(
-    Z: NDArray[np.floating], labels: IndexArray, strata: IndexArray, anchors: IndexArray, limits: FloatArray
+    Z: NDArray[np.floating],
+    labels: IndexArray,
+    strata: IndexArray,
+    anchors: IndexArray,
+    limits: FloatArray,
+    columns: IndexArray,
 ) -> Iterator[Found]:
     """Search by one ball tree per class, asked by the anchors of every other class; see `search_tiles`."""
-    trees = [(label, np.flatnonzero(labels == label)) for label in np.unique(labels)]
+    trees = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
     built = [(label, members, BallTree(Z[members])) for label, members in trees]
     for first in range(0, len(anchors), ANCHORS_AT_ONCE):
         block = slice(first, first + ANCHORS_AT_ONCE)
         asked, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12)
         owners: list[NDArray[np.int64]] = []
-        found: list[NDArray[np.int64]] = []
+        found: list[IndexArray] = []
         for label, members, tree in built:
             other = np.flatnonzero(labels[asked] != label)
             if not len(other):
                 continue
             near = tree.query_radius(Z[asked[other]], r=radii[other])
             owners.append(np.repeat(other, [len(hit) for hit in near]))
-            found.append(members[np.concatenate(near)] if len(near) else np.zeros(0, dtype=np.int64))
-        nothing = np.zeros(0, dtype=np.int64)
+            found.append(members[np.concatenate(near)] if len(near) else columns[:0])
+        nothing = np.zeros(0, dtype=np.int32)
         owner = np.concatenate([nothing, *owners]).astype(np.int32)
         yield _grouped(asked, owner, np.concatenate([nothing, *found]).astype(np.int32), strata)
 

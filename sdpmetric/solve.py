@@ -20,9 +20,10 @@ from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
-from sdpmetric.solvers import base, bregman, conic, exact, factored, pola, smooth, subgradient
+from sdpmetric.solvers import base, bregman, conic, exact, factored, multi_metric, pola, smooth, subgradient
 
 Callback = base.Callback
 FloatArray = NDArray[np.float64]
@@ -64,6 +65,11 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "factored": Solver(factored.steps, 1e-3, frozenset({"start", "random_state"})),
         "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"start", "step", "check_every"})),
         "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options", "sweep"})),
+    },
+    MultiMetricLMNNProblem: {
+        "factored": Solver(multi_metric.factored_steps, 1e-3, frozenset({"start", "random_state"})),
+        "subgradient": Solver(multi_metric.subgradient_steps, 1e-3, frozenset({"start"})),
+        "conic": Solver(multi_metric.conic_steps, 1e-6, BACKEND),
     },
     POLAProblem: {
         "dual": Solver(pola.steps, 1e-6, frozenset()),
@@ -173,7 +179,7 @@ def solve(
             f"solver {name!r} does not take {', '.join(sorted(foreign))}; "
             f"its options are {', '.join(sorted(entry.options))}."
         )
-    if options.get("start") is not None:
+    if options.get("start") is not None and not isinstance(problem, MultiMetricLMNNProblem):
         options["start"], _ = validation.check_point(np.asarray(options["start"]), None, problem.X.shape[1])
     tol = entry.tol if tol is None else tol
     budget = base.Budget(max_time, max_iter)

@@ -6,6 +6,7 @@ import cvxpy as cp
 
 from sdpmetric.formulations import itml, mcml, mmc
 from sdpmetric.formulations.lmnn import lmnn_program
+from sdpmetric.formulations.multi_lmnn import multi_lmnn_program
 from sdpmetric.formulations.pola import pola_program
 from sdpmetric.formulations.stated import named
 from sdpmetric.neighbors import Triplets
@@ -13,12 +14,13 @@ from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
 
 __all__ = ["named", "to_cvxpy"]
 
 
-Statement = LMNNProblem | POLAProblem | MMCProblem | MCMLProblem | ITMLProblem
+Statement = LMNNProblem | MultiMetricLMNNProblem | POLAProblem | MMCProblem | MCMLProblem | ITMLProblem
 
 
 def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric: bool = False) -> cp.Problem:
@@ -27,13 +29,14 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
     the constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with
     `sdpmetric.formulations.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
-    slack matrix ``C - sum a_t B_t``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the
+    slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their cones
+    ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the
     constraints ``margins``, ``slacks``, ``cone`` and ``floor``. The modules ``mmc``, ``mcml`` and
     ``itml`` of `sdpmetric.formulations` say how theirs are named.
 
     Parameters
     ----------
-    problem : LMNNProblem, POLAProblem, MMCProblem, MCMLProblem or ITMLProblem
+    problem : LMNNProblem, MultiMetricLMNNProblem, POLAProblem, MMCProblem, MCMLProblem or ITMLProblem
     triplets : Triplets, optional
         Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
     parametric : bool, default False
@@ -57,6 +60,8 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric
         return lmnn_program(problem, triplets, parametric)
     if parametric:
         raise ValueError("parametric=True is for LMNN only; state the other programs anew for each weight.")
+    if isinstance(problem, MultiMetricLMNNProblem):
+        return multi_lmnn_program(problem, triplets)
     if isinstance(problem, POLAProblem):
         if triplets is not None:
             raise ValueError("triplets= is for LMNN only; POLA's program states all its pairs.")

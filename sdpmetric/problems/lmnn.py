@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -335,7 +335,7 @@ class LMNNProblem:
         return [self.points]
 
     def regional_candidates(
-        self, embedded: list[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
     ) -> list[Candidates]:
         """`candidates`, for solvers that know of several metrics."""
         return [self.candidates(embedded[0], widen=widen, among=among)]
@@ -454,7 +454,7 @@ class LMNNProblem:
         ValueError
             If the multipliers are not finite, or name rows that are not in the data.
         """
-        triplets, a, weights, _ = self._in_box(dual)
+        triplets, a, weights, _ = self.in_box(dual, self.separated)
         scaling = self._bound(self._dual_sums(dual))[1]
         scaled = scaling * a if self.squared else np.minimum(scaling * a, self.push_weight * weights)
         return Dual(triplets[scaled > 0], scaled[scaled > 0])
@@ -479,10 +479,28 @@ class LMNNProblem:
         tries = zip(total.tolist(), squares.tolist(), B, strict=True)
         return [_SlopeSums(*parts) for parts in tries], loss, n_active
 
-    def _in_box(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
-        """Each triplet once, its multiplier in its box, none on pairs that null directions separate.
+    def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
+        """Whether null directions of the cost separate anchor and impostor."""
+        apart: NDArray[np.bool_] = self.strata[triplets.anchors] != self.strata[triplets.impostors]
+        return apart
 
-        Returns the triplets that are left, their multipliers and weights, and how far they were from the box.
+    def in_box(
+        self, dual: Dual, separated: Callable[[Triplets], NDArray[np.bool_]]
+    ) -> tuple[Triplets, FloatArray, FloatArray, float]:
+        """Repair multipliers: each triplet once, in its box, none on pairs that null directions separate.
+
+        Parameters
+        ----------
+        dual : Dual
+        separated : callable
+            `separated`, of this problem or of one with more metrics.
+
+        Returns
+        -------
+        triplets, values, weights
+            Those with a positive multiplier.
+        violation : float
+            How far the multipliers were from their box, relative to the push weight.
         """
         values = np.asarray(dual.values, dtype=np.float64)
         given = dual.triplets.to_array()
@@ -494,7 +512,7 @@ class LMNNProblem:
         triplets = dual.triplets[first]
         values = np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64)
         weights = self.source.weights_of(triplets)
-        weights[self.strata[triplets.anchors] != self.strata[triplets.impostors]] = 0.0
+        weights[separated(triplets)] = 0.0
         ceiling = np.inf * np.ones(len(weights)) if self.squared else self.push_weight * weights
         ceiling[weights == 0] = 0.0
         clipped = np.clip(values, 0.0, ceiling)
@@ -504,7 +522,7 @@ class LMNNProblem:
         return triplets[used], clipped[used], weights[used], violation
 
     def _dual_sums(self, dual: Dual) -> _SlopeSums:
-        triplets, a, w, violation = self._in_box(dual)
+        triplets, a, w, violation = self.in_box(dual, self.separated)
         headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
         B = margin_adjoint(self.points, triplets, a, accuracy=DUAL_ACCURACY)
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0

@@ -5,6 +5,7 @@ In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
@@ -91,7 +92,7 @@ class RegionalProblem(Protocol):
         """The whitened data of each region, each (n, rank): there its pull cost is the trace of its metric."""
 
     def regional_candidates(
-        self, embedded: list[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
     ) -> list[Candidates]:
         """Candidates for each region, whose metric embeds the data so; see `LMNNProblem.candidates`."""
 

@@ -1,0 +1,446 @@
+"""LMNN with several metrics, one for each region of examples: the statement, its objective, and its certificate."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans, SpectralClustering
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate, best_multiple_bound
+from sdpmetric.costs import PullCost
+from sdpmetric.distances import adjoint, distances, hinge_slopes, slope_pairs
+from sdpmetric.neighbors import Candidates, LabeledTriplets, Triplets
+from sdpmetric.problems.lmnn import DUAL_ACCURACY, SMOOTHINGS, ZERO, LMNNProblem, Loss
+from sdpmetric.solution import Dual
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+Regions = Literal["class", "kmeans", "spectral"]
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What a lower bound needs of a dual candidate; ``B`` is block diagonal, (c, rank, rank)."""
+
+    total: float
+    squares: float
+    B: FloatArray
+    headroom: float = 1.0
+    box_violation: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class MultiMetricLMNNProblem:
+    """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2, Eq. 16) [WS2009].
+
+    A pair is measured by the metric of its second member's region. Minimize over PSD matrices M^1 to M^c, with
+    ``D^r`` the squared distance under M^r and ``r_j`` the region of example j::
+
+        (1 - mu) sum_{i, j~>i} D^{r_j}(i, j)  +  mu sum_{i, j~>i, l} h(1 + D^{r_j}(i, j) - D^{r_l}(i, l))
+            +  ridge sum_r trace(M^r)
+
+    Make one with `from_labels`.
+
+    Attributes
+    ----------
+    tied : LMNNProblem
+        The same problem with a single metric: its optimum is an upper bound.
+    regions : (n,) int32 array
+        Region of each example, 0 to c - 1.
+    region_names : (c,) array
+    """
+
+    tied: LMNNProblem
+    regions: IndexArray
+    region_names: NDArray[np.generic]
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        *,
+        regions: Regions | ArrayLike = "class",
+        n_regions: int | None = None,
+        target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
+        ridge: float = 0.0,
+        loss: Loss = "hinge",
+        random_state: int = 0,
+    ) -> MultiMetricLMNNProblem:
+        """State multi-metric LMNN for labelled data.
+
+        Parameters
+        ----------
+        X, y, n_neighbors, push_weight, target_neighbors, ridge, loss
+            As in `LMNNProblem.from_labels`.
+        regions : {"class", "kmeans", "spectral"} or (n,) array, default "class"
+            One metric for each class, for each cluster of k-means or of spectral clustering (nearest-neighbor graph),
+            or for each distinct value of an array.
+        n_regions : int, optional
+            Number of clusters; default: as many as classes.
+        random_state : int, default 0
+            Of the clustering.
+
+        Raises
+        ------
+        ValueError
+            As `LMNNProblem.from_labels`; or if a region has `n_neighbors` or fewer members, or none that is a target
+            neighbor, so that its metric would have no pull.
+        """
+        tied = LMNNProblem.from_labels(
+            X, y, n_neighbors, push_weight, target_neighbors=target_neighbors, ridge=ridge, loss=loss
+        )
+        if isinstance(regions, str):
+            given = _regions(tied, y, regions, n_regions, random_state)
+        else:
+            given = np.asarray(regions)
+            if given.shape != (len(tied.X),):
+                raise ValueError(
+                    f"regions has shape {given.shape}; pass one region for each of {len(tied.X)} examples."
+                )
+        names, index = np.unique(given, return_inverse=True)
+        problem = cls(tied, index.astype(np.int32), names)
+        problem._check_regions(n_neighbors)
+        return problem
+
+    def _check_regions(self, n_neighbors: int) -> None:
+        sizes = np.bincount(self.regions)
+        pulled = np.bincount(self.regions[self.target_pairs[1]], minlength=len(sizes))
+        for name, size, pairs in zip(self.region_names.tolist(), sizes.tolist(), pulled.tolist(), strict=True):
+            if size <= n_neighbors:
+                raise ValueError(
+                    f"region {name!r} has {size} members, at least {n_neighbors + 1} are needed for a metric of its "
+                    "own; merge it with another region, or ask for fewer regions."
+                )
+            if pairs == 0 and self.ridge == 0:
+                raise ValueError(
+                    f"no member of region {name!r} is a target neighbor, so that its metric would have no pull; merge "
+                    "it with another region, or pass a positive ridge."
+                )
+
+    # -- the statement ----------------------------------------------------------------------------------------------
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+        return self.tied.X
+
+    @property
+    def push_weight(self) -> float:
+        """``mu``, the weight of the hinges."""
+        return self.tied.push_weight
+
+    @property
+    def ridge(self) -> float:
+        """Weight of the traces."""
+        return self.tied.ridge
+
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is the squared hinge."""
+        return self.tied.squared
+
+    @property
+    def source(self) -> LabeledTriplets:
+        """All triplets."""
+        assert isinstance(self.tied.source, LabeledTriplets)
+        return self.tied.source
+
+    @property
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs of the pull term, each once."""
+        return self.tied.target_pairs
+
+    @property
+    def n_regions(self) -> int:
+        """Number of regions, and of metrics."""
+        return len(self.region_names)
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return f"{self.n_regions} metrics (section 5.2, Eq. 16), {self.tied.describe()}"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, triplets, regions and parameters."""
+        return hashlib.sha256(self.tied.fingerprint().encode() + self.regions.tobytes()).hexdigest()
+
+    def check_components(self, components: ArrayLike | None, metrics: ArrayLike | None) -> tuple[FloatArray, float]:
+        """Factors (c, r, d) from either keyword, and how far the metrics were from the cone, relatively."""
+        given = components if metrics is None else metrics
+        if given is None or (components is None) == (metrics is None):
+            raise ValueError("pass exactly one of components= (factors, (c, r, d)) and metrics= ((c, d, d)).")
+        if np.ndim(given) != 3 or len(np.asarray(given)) != self.n_regions:
+            raise ValueError(
+                f"expected one matrix for each of {self.n_regions} regions, an array of three dimensions; "
+                f"got shape {np.shape(given)}."
+            )
+        d = self.X.shape[1]
+        if metrics is None:
+            checked = [validation.check_point(L, None, d) for L in np.asarray(given)]
+        else:
+            checked = [validation.check_point(None, M, d) for M in np.asarray(given)]
+        return pad([L for L, _ in checked]), max(residual for _, residual in checked)
+
+    def embed(self, components: FloatArray) -> list[FloatArray]:
+        """All examples under each metric, centered, each (n, r)."""
+        return [self.tied.embed(L) for L in components]
+
+    def objective(self, components: ArrayLike | None = None, *, metrics: ArrayLike | None = None) -> float:
+        """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 16).
+
+        Parameters
+        ----------
+        components : (c, r, d) array, optional
+            Factors of the metrics.
+        metrics : (c, d, d) array, optional
+            The metrics themselves; exactly one of the two.
+        """
+        L, _ = self.check_components(components, metrics)
+        embedded = self.embed(L)
+        near = self.near(embedded)
+        loss = sum(
+            hinge_slopes(embedded[region], part, 0.0, self.squared, near[part.anchors])[0].loss
+            for region, part in self._found(embedded, near)
+        )
+        return self._cost(L, near) + self.push_weight * loss
+
+    def near(self, embedded: Sequence[NDArray[np.floating]]) -> FloatArray:
+        """Squared distance from each example to its target neighbors under their metrics, (n, K), padded with -1."""
+        targets = self.source.targets
+        near = np.full(targets.shape, -1.0)
+        row, slot = np.nonzero(targets >= 0)
+        region = self.regions[targets[row, slot]]
+        for r, Z in enumerate(embedded):
+            i, k = row[region == r], slot[region == r]
+            near[i, k] = distances(Z, i, targets[i, k])
+        return near
+
+    def _cost(self, components: FloatArray, near: FloatArray) -> float:
+        return (1 - self.push_weight) * float(near[near > 0].sum()) + self.ridge * float(np.sum(components**2))
+
+    def _found(
+        self,
+        embedded: Sequence[NDArray[np.floating]],
+        near: FloatArray,
+        *,
+        strata: list[IndexArray] | None = None,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+    ) -> Iterator[tuple[int, Candidates]]:
+        """Every region with its possible impostors, in bounded parts."""
+        anchors = self.source.anchors(among)
+        limits = (1.0 + near[anchors].max(axis=1, initial=0.0)) * (1.0 + widen)
+        everywhere = np.zeros(len(self.X), dtype=np.int32)
+        for region, Z in enumerate(embedded):
+            members = np.flatnonzero(self.regions == region).astype(np.int32)
+            own = everywhere if strata is None else strata[region]
+            for part in self.source.within(Z, own, anchors, limits, columns=members):
+                yield region, part
+
+    # -- for solvers ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def pull_costs(self) -> list[PullCost]:
+        """The linear cost of each metric."""
+        first, second = self.target_pairs
+        own = [self.regions[second] == region for region in range(self.n_regions)]
+        return [PullCost(self.tied.centered, first[o], second[o], 1 - self.push_weight, self.ridge) for o in own]
+
+    @cached_property
+    def regional_points(self) -> list[FloatArray]:
+        """The data in the coordinates that whiten each cost, (n, rank) with one rank for all, padded with zeros."""
+        rank = max(cost.coordinates.rank for cost in self.pull_costs)
+        return [np.pad(cost.points, ((0, 0), (0, rank - cost.coordinates.rank))) for cost in self.pull_costs]
+
+    @property
+    def strata(self) -> list[IndexArray]:
+        """For each metric, the examples that its null directions do not separate; see `PullCost.strata`."""
+        return [cost.strata for cost in self.pull_costs]
+
+    def regional_candidates(
+        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+    ) -> list[Candidates]:
+        """Search exhaustively for the triplets that can cost anything near the metrics; see `LMNNProblem.candidates`.
+
+        Parameters
+        ----------
+        embedded : list of (n, r) arrays
+            All examples under each metric.
+        widen, among
+            As in `LMNNProblem.candidates`.
+        """
+        parts: list[list[Candidates]] = [[] for _ in embedded]
+        for region, part in self._found(embedded, self.near(embedded), strata=self.strata, widen=widen, among=among):
+            parts[region].append(part)
+        none = np.zeros(0, dtype=np.int32)
+        nothing = Candidates(none, np.zeros((0, self.source.targets.shape[1]), np.int32), np.zeros(1, np.int64), none)
+        return [Candidates.concatenate(found) if found else nothing for found in parts]
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """Factors on `regional_points`, (c, r, rank), of components (c, r, d)."""
+        rank = self.regional_points[0].shape[1]
+        parts = [cost.whitened(L) for cost, L in zip(self.pull_costs, components, strict=True)]
+        return np.stack([np.pad(part, ((0, 0), (0, rank - part.shape[1]))) for part in parts])
+
+    def lift_regional(self, whitened: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates, (c, r', d), from factors on `regional_points`.
+
+        Null directions of the costs are added, scaled so that impostors of other strata lose their hinges.
+        """
+        costs = self.pull_costs
+        parts = [L[:, : c.coordinates.rank] @ c.coordinates.range.T for c, L in zip(costs, whitened, strict=True)]
+        furthest = float(self.near(self.embed(pad(parts))).max(initial=0.0))
+        if self.push_weight == 0:
+            return pad(parts)
+        return pad([np.concatenate([L, c.silencing(furthest)]) for c, L in zip(costs, parts, strict=True)])
+
+    # -- the certificate --------------------------------------------------------------------------------------------
+
+    def certify(
+        self,
+        components: ArrayLike | None = None,
+        *,
+        metrics: ArrayLike | None = None,
+        dual: Dual | None = None,
+    ) -> Certificate:
+        """Judge any point, whoever made it; see `LMNNProblem.certify`.
+
+        The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
+
+        Parameters
+        ----------
+        components : (c, r, d) array, optional
+        metrics : (c, d, d) array, optional
+            Exactly one of the two.
+        dual : Dual, optional
+            Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
+        """
+        L, primal_residual = self.check_components(components, metrics)
+        embedded = self.embed(L)
+        near = self.near(embedded)
+        widths = () if dual is not None else (0.0,) if self.squared else SMOOTHINGS
+        tries, loss, n_active = self._slope_sums(embedded, near, widths)
+        cost = self._cost(L, near)
+        objective = cost + self.push_weight * loss
+        if objective <= ZERO * self.push_weight * self.source.total_weight:
+            objective = 0.0  # the rounding of null directions, whose pull is 0
+        tries = tries if dual is None else [self._dual_sums(dual)]
+        tops = [max((psd.largest_eigenvalue(B) for B in sums.B), default=0.0) for sums in tries]
+        bounds = [self._bound(sums, top) for sums, top in zip(tries, tops, strict=True)]
+        best = int(np.argmax([bound for bound, _ in bounds]))
+        lower_bound, scaling = bounds[best]
+        whitened = self.whitened(L)
+        aligned = float(np.sum((whitened @ tries[best].B) * whitened))
+        return Certificate(
+            objective=objective,
+            lower_bound=lower_bound,
+            primal_residual=primal_residual,
+            dual_residual=max(0.0, tops[best] - 1.0, tries[best].box_violation),
+            complementarity=abs(cost - scaling * aligned) / max(1.0, objective),
+            n_active=n_active,
+            null_dimension=sum(c.coordinates.null.shape[1] for c in self.pull_costs),
+            program="Multi-metric LMNN",
+        )
+
+    def _bound(self, sums: _Sums, top: float) -> tuple[float, float]:
+        if self.push_weight == 0.0:
+            return 0.0, 0.0
+        squares = sums.squares if self.squared else None
+        return best_multiple_bound(sums.total, squares, top, self.push_weight, sums.headroom)
+
+    def _slope_sums(
+        self, embedded: Sequence[FloatArray], near: FloatArray, widths: tuple[float, ...]
+    ) -> tuple[list[_Sums], float, int]:
+        """One exhaustive pass: dual candidates for each smoothing width, the loss, and the active triplets."""
+        mu, n = self.push_weight, len(self.X)
+        rank = self.regional_points[0].shape[1]
+        total, squares = np.zeros(len(widths)), np.zeros(len(widths))
+        B = np.zeros((len(widths), self.n_regions, rank, rank))
+        pull = np.zeros((len(widths), *near.shape))
+        loss, n_active = 0.0, 0
+        for region, part in self._found(embedded, near):
+            own = near[part.anchors]
+            sums, _ = hinge_slopes(embedded[region], part, 0.0, self.squared, own)
+            loss += sums.loss
+            n_active += sums.n_active
+            strata = self.strata[region]
+            if widths and strata.max(initial=0) > 0:
+                part = part.select(strata[part.anchors[part.rows]] == strata[part.impostors])
+            for g, gamma in enumerate(widths):
+                sums, slopes = hinge_slopes(embedded[region], part, gamma, self.squared, own)
+                total[g] += mu * sums.slopes
+                squares[g] += mu**2 * sums.squares
+                first, second, weights = slope_pairs(part, slopes)
+                push = weights > 0
+                B[g, region] += mu * adjoint(
+                    self.regional_points[region], first[push], second[push], weights[push], accuracy=DUAL_ACCURACY
+                )
+                for k in range(near.shape[1]):
+                    pull[g, :, k] += np.bincount(part.anchors[part.rows], slopes[:, k], minlength=n)
+        row, slot = np.nonzero(self.source.targets >= 0)
+        for g in range(len(widths)):
+            B[g] -= mu * self._by_region(row, self.source.targets[row, slot], pull[g, row, slot])
+        tries = zip(total.tolist(), squares.tolist(), B, strict=True)
+        return [_Sums(*parts) for parts in tries], loss, n_active
+
+    def _by_region(self, first: NDArray[np.integer], second: IndexArray, weights: FloatArray) -> FloatArray:
+        """``D*(w)`` of pairs in whitened coordinates, each under the metric of its second member, (c, rank, rank)."""
+        parts = []
+        for region, points in enumerate(self.regional_points):
+            own = self.regions[second] == region
+            parts.append(adjoint(points, first[own], second[own], weights[own], accuracy=DUAL_ACCURACY))
+        return np.stack(parts)
+
+    def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
+        """Whether null directions of the impostor's metric separate anchor and impostor."""
+        strata = np.stack(self.strata)
+        region = self.regions[triplets.impostors]
+        apart: NDArray[np.bool_] = strata[region, triplets.anchors] != strata[region, triplets.impostors]
+        return apart
+
+    def _dual_sums(self, dual: Dual) -> _Sums:
+        T, a, w, violation = self.tied.in_box(dual, self.separated)
+        headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
+        B = self._by_region(T.anchors, T.impostors, a) - self._by_region(T.anchors, T.targets, a)
+        with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
+            squares = float((a**2 / w).sum())
+        return _Sums(float(a.sum()), squares, B, max(1.0, headroom), violation)
+
+
+def pad(factors: list[FloatArray]) -> FloatArray:
+    """Stack factors of several metrics, (c, r, d), padded with rows of zeros."""
+    most = max((len(L) for L in factors), default=0)
+    return np.stack([np.pad(L, ((0, most - len(L)), (0, 0))) for L in factors])
+
+
+def _regions(
+    tied: LMNNProblem, y: ArrayLike, how: str, n_regions: int | None, random_state: int
+) -> NDArray[np.generic]:
+    assert tied.classes is not None
+    if how == "class":
+        if n_regions is not None:
+            raise ValueError("n_regions is for clusters; regions='class' has one region for each class.")
+        return np.asarray(y).ravel()
+    count = len(tied.classes) if n_regions is None else n_regions
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= len(tied.X):
+        raise ValueError(f"n_regions must be an integer between 1 and {len(tied.X)}, got {n_regions!r}.")
+    if how == "kmeans":
+        clusters = KMeans(int(count), random_state=random_state)
+    elif how == "spectral":
+        clusters = SpectralClustering(int(count), affinity="nearest_neighbors", random_state=random_state)
+    else:
+        raise ValueError(f"regions must be 'class', 'kmeans', 'spectral' or an array, got {how!r}.")
+    return np.asarray(clusters.fit_predict(tied.centered))
