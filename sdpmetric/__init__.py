@@ -11,6 +11,7 @@ from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.sensitivity import Explanation, explain
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
 
@@ -20,6 +21,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Dual",
+    "Explanation",
     "ITMLProblem",
     "LMNNProblem",
     "LiftedDistances",
@@ -34,6 +36,7 @@ __all__ = [
     "Triplets",
     "certify",
     "compare",
+    "explain",
     "metric_variable",
     "path",
     "solve",
