@@ -5,12 +5,15 @@ from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
+from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.problems.screening import Screening
 from sdpmetric.sensitivity import Explanation, explain
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
@@ -22,13 +25,17 @@ __all__ = [
     "Comparison",
     "Dual",
     "Explanation",
+    "FeatureSpace",
+    "FrobeniusLMNNProblem",
     "ITMLProblem",
+    "KernelLMNNProblem",
     "LMNNProblem",
     "LiftedDistances",
     "MCMLProblem",
     "MMCProblem",
     "MultiMetricLMNNProblem",
     "POLAProblem",
+    "Screening",
     "Solution",
     "Status",
     "Trace",

@@ -16,14 +16,28 @@ from sdpmetric.certificate import Certificate, relative_gap
 from sdpmetric.formulations import itml, mcml, mmc
 from sdpmetric.formulations import pola as pola_program
 from sdpmetric.printer import Printer
+from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
+from sdpmetric.problems.kernel import KernelLMNNProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
-from sdpmetric.solvers import base, bregman, conic, exact, factored, multi_metric, pola, smooth, subgradient
+from sdpmetric.solvers import (
+    base,
+    bregman,
+    conic,
+    exact,
+    factored,
+    frobenius,
+    frobenius_conic,
+    multi_metric,
+    pola,
+    smooth,
+    subgradient,
+)
 
 Callback = base.Callback
 FloatArray = NDArray[np.float64]
@@ -71,6 +85,10 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "subgradient": Solver(multi_metric.subgradient_steps, 1e-3, frozenset({"start"})),
         "conic": Solver(multi_metric.conic_steps, 1e-6, BACKEND),
     },
+    FrobeniusLMNNProblem: {
+        "dual": Solver(frobenius.steps, 1e-6, frozenset({"start"})),
+        "conic": Solver(frobenius_conic.steps, 1e-6, BACKEND | {"start"}),
+    },
     POLAProblem: {
         "dual": Solver(pola.steps, 1e-6, frozenset()),
         "conic": Solver(exact.steps_of(pola_program.state), 1e-6, BACKEND),
@@ -90,6 +108,7 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "conic": Solver(exact.steps_of(partial(itml.state, balanced=True)), 1e-6, BACKEND),
     },
 }
+SOLVERS[KernelLMNNProblem] = SOLVERS[LMNNProblem]  # LMNN on kernel PCA coordinates
 
 
 def solvers_of(problem: Problem) -> dict[str, Solver]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import cvxpy as cp
 
 from sdpmetric.formulations import itml, mcml, mmc
+from sdpmetric.formulations.frobenius import frobenius_program
 from sdpmetric.formulations.lmnn import lmnn_program
 from sdpmetric.formulations.multi_lmnn import multi_lmnn_program
 from sdpmetric.formulations.pola import pola_program
 from sdpmetric.formulations.stated import named
 from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
@@ -20,7 +22,9 @@ from sdpmetric.problems.pola import POLAProblem
 __all__ = ["named", "to_cvxpy"]
 
 
-Statement = LMNNProblem | MultiMetricLMNNProblem | POLAProblem | MMCProblem | MCMLProblem | ITMLProblem
+Statement = (
+    LMNNProblem | FrobeniusLMNNProblem | MultiMetricLMNNProblem | POLAProblem | MMCProblem | MCMLProblem | ITMLProblem
+)
 
 
 def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric: bool = False) -> cp.Problem:
@@ -60,6 +64,8 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric
         return lmnn_program(problem, triplets, parametric)
     if parametric:
         raise ValueError("parametric=True is for LMNN only; state the other programs anew for each weight.")
+    if isinstance(problem, FrobeniusLMNNProblem):
+        return frobenius_program(problem, triplets)
     if isinstance(problem, MultiMetricLMNNProblem):
         return multi_lmnn_program(problem, triplets)
     if isinstance(problem, POLAProblem):

@@ -327,13 +327,11 @@ class FrobeniusLMNNProblem:
             both = np.concatenate([L, point.components])
             cross = L @ point.components.T
             apart = sum(float(np.sum((F @ F.T) ** 2)) for F in (L, point.components)) - 2.0 * float(np.sum(cross**2))
-            squared = gap / self.frobenius - 0.25 * max(apart, 0.0)
-            if squared < 0.5 * radius**2 or math.isinf(radius):
-                # The distance of nearly equal metrics is the rounding of its terms.
-                rounding = screening.ROUNDING * float(np.sum((both @ both.T) ** 2))
-                middle = psd.factor(0.5 * both.T @ both)
-                smaller = math.sqrt(max(squared, 0.0) + rounding)
-                center, radius = (middle, smaller) if smaller < radius else (center, radius)
+            # The distance of nearly equal metrics is the rounding of its terms.
+            rounding = screening.ROUNDING * float(np.sum((both @ both.T) ** 2))
+            smaller = math.sqrt(max(gap / self.frobenius - 0.25 * max(apart, 0.0), 0.0) + rounding)
+            if smaller < radius:
+                center, radius = psd.factor(0.5 * both.T @ both), smaller
         return screening.screen(self.base, center, radius)
 
     # -- parts --------------------------------------------------------------------------------------------------

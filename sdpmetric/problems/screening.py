@@ -14,7 +14,7 @@ from sdpmetric.problems.lmnn import LMNNProblem
 
 FloatArray = NDArray[np.float64]
 
-# Margins, norms and gaps are taken to be wrong by this much relatively, always to the side on which nothing is screened.
+# Margins, norms and gaps are taken to be wrong by this much relatively, to the side on which nothing is screened.
 ROUNDING = 1e-12
 
 
@@ -127,5 +127,5 @@ def norms(far: FloatArray, near: FloatArray, between: FloatArray) -> FloatArray:
 
 
 def radius_of(gap: float, frobenius: float) -> float:
-    """Radius of the ball around a point with a gap, in which a ``frobenius``-strongly convex problem has its optimum."""
+    """Radius of the ball around a point with a gap, in which a strongly convex problem has its optimum."""
     return math.sqrt(2.0 * max(gap, 0.0) / frobenius)

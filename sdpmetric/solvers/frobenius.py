@@ -16,7 +16,6 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from sdpmetric import psd
 from sdpmetric.distances import distances, margin_adjoint, margins
 from sdpmetric.neighbors import Candidates, Triplets
 from sdpmetric.problems import screening
@@ -44,9 +43,11 @@ ROUNDS, PATIENCE = 100, 8
 # Quadratic terms are brought up to this share of the objective by a proximal term.
 SHARE = 0.03
 # A working set is solved to this share of the asked gap, or of the gap that it began with.
-INNER = 0.2
+INNER, RELATIVE = 0.2, 3e-2
 # All triplets are screened again where the gap is this share of what it was.
 RESCREEN = 0.2
+# A screening that leaves more triplets than this, for each that is active, is not worth looking up.
+USEFUL = 10
 
 
 def steps(
@@ -244,6 +245,8 @@ def _renewed(state: _State, nearness: Nearness, found: Screening | None) -> _Sta
     problem, n, point = state.problem, len(state.problem.X), state.here
     kept = (state.a > 0.0) | (point.gradient > 1.0 - DROP)
     own, near = state.triplets[kept], _near(problem, point.components)
+    if found is not None and len(found.undecided) > USEFUL * max(len(own), 1):
+        found = None
     fixed = state.violated if found is None else found.violated
     near = near[~np.isin(near.keys(n), np.concatenate([own.keys(n), fixed.keys(n)]))]
     joined = Triplets.from_array(np.concatenate([own.to_array(), near.to_array()]))
@@ -260,7 +263,7 @@ def _solve(state: _State, budget: Budget, tol: float) -> _State:
         budget.spend()
         return state
     budget.spend()
-    goal = max(tol * abs(state.here.value), 1e-3 * state.gap)
+    goal = max(tol * abs(state.here.value), RELATIVE * state.gap)
     state = _first_order(state, budget)
     weight = PROXIMAL
     for _ in range(CENTERS):

@@ -1,0 +1,315 @@
+"""LMNN in the feature space of a kernel, by kernel PCA coordinates in which it is LMNN again, exactly."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from sdpmetric import psd, validation
+from sdpmetric.neighbors import SearchMethod, Triplets
+from sdpmetric.problems.lmnn import LMNNProblem, Loss
+
+FloatArray = NDArray[np.float64]
+Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]
+KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed")
+
+# A kernel matrix whose smallest eigenvalue is below minus this share of its largest one is refused, as is one that is
+# asymmetric by more than this share of its largest entry.
+PSD_TOLERANCE = 1e-8
+# Eigenvalues up to this share of the largest one are the rounding of zeros.
+ZERO = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSpace:
+    """Coordinates of a kernel's feature space, as far as the training examples span it.
+
+    Attributes
+    ----------
+    kernel : str
+    parameters : dict
+        ``gamma``, ``degree`` and ``coef0`` as given.
+    data : (n, d) array
+        The training examples; for "precomputed" the (n, n) kernel matrix.
+    weights : (n, r) array
+        ``T`` with coordinates ``(k(x, .) - mean) @ T``; its columns add up to 0.
+    mean : (n,) array
+        Mean of the rows of the kernel matrix.
+    """
+
+    kernel: str
+    parameters: dict[str, float]
+    data: NDArray[np.floating]
+    weights: FloatArray
+    mean: FloatArray
+
+    @classmethod
+    def of(cls, X: ArrayLike, kernel: Kernel, parameters: dict[str, float]) -> tuple[FeatureSpace, FloatArray]:
+        """The space of some examples, and their coordinates in it, (n, r), centered.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            For "precomputed" the (n, n) kernel matrix.
+        kernel : str
+        parameters : dict
+        """
+        if kernel not in KERNELS:
+            raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, got {kernel!r}.")
+        data = validation.check_data(X)
+        K = _check_kernel(data if kernel == "precomputed" else _kernel_rows(kernel, parameters, data, data))
+        mean = K.mean(axis=0)
+        centered = psd.symmetrize(K - mean - mean[:, None] + mean.mean())
+        values, vectors = scipy.linalg.eigh(centered)
+        kept = np.flatnonzero(values > ZERO * max(values[-1], float(np.abs(K).max()) * len(K) * ZERO))[::-1]
+        if not len(kept):
+            raise ValueError("all examples coincide in the feature space of the kernel; there is nothing to learn.")
+        # For a column v with eigenvalue s the coordinates of the examples are sqrt(s) v = centered v / sqrt(s).
+        vectors = vectors[:, kept] - vectors[:, kept].mean(axis=0)
+        roots = np.sqrt(values[kept])
+        return cls(kernel, dict(parameters), data, vectors / roots, mean), vectors * roots
+
+    def rows(self, X: ArrayLike | None = None) -> FloatArray:
+        """Kernel values of examples with the training examples, (m, n).
+
+        Parameters
+        ----------
+        X : (m, d) array, optional
+            For "precomputed" these values themselves; default: the training examples.
+        """
+        n, d = self.data.shape
+        data = self.data if X is None else validation.check_data(X)
+        if data.shape[1] != d:
+            what = f"kernel values with the {n} training examples" if self.kernel == "precomputed" else "features"
+            raise ValueError(f"X has {data.shape[1]} columns; expected {d} {what}, as in training.")
+        if self.kernel == "precomputed":
+            return np.asarray(data, dtype=np.float64)
+        return _kernel_rows(self.kernel, self.parameters, data, self.data)
+
+    def transform(self, X: ArrayLike | None = None) -> FloatArray:
+        """Coordinates of examples, (m, r), with the mean of the training examples at the origin."""
+        coordinates: FloatArray = (self.rows(X) - self.mean) @ self.weights
+        return coordinates
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelLMNNProblem(LMNNProblem):
+    """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009].
+
+    The metric there is ``M = sum_lm A_lm phi(x_l) phi(x_m)^T``. With all coordinates of kernel PCA that are not zero as
+    features the program is LMNN again, with the same distances, the same trace, and the same optimum: this is an
+    `LMNNProblem` whose data `X` are these coordinates, and every solver takes it. Target neighbors are those in the
+    feature space. Make one with `from_labels`.
+
+    Where the examples are linearly independent in the feature space, as distinct ones are for the RBF kernel, the
+    optimum without a `ridge` is 0: some metric pulls every chain of target neighbors into a point at no cost. A
+    `ridge`, which weighs the trace in the feature space, makes the problem meaningful.
+
+    Attributes
+    ----------
+    X : (n, r) array
+        Coordinates in the feature space, float64, centered.
+    space : FeatureSpace
+        Maps other examples there.
+    """
+
+    space: FeatureSpace = field(kw_only=True)
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        *,
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
+        ridge: float = 0.0,
+        loss: Loss = "hinge",
+        search: SearchMethod = "auto",
+    ) -> KernelLMNNProblem:
+        """State LMNN in the feature space of a kernel.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            For ``kernel="precomputed"`` the (n, n) kernel matrix: symmetric and PSD, up to rounding.
+        y : (n,) array
+        n_neighbors, push_weight
+            As in `LMNNProblem.from_labels`; target neighbors are the nearest in the feature space.
+        kernel : {"rbf", "poly", "linear", "laplacian", "sigmoid", "cosine", "precomputed"}, default "rbf"
+            As in `sklearn.metrics.pairwise.pairwise_kernels`.
+        gamma, degree, coef0 : float, optional
+            Parameters of the kernels that have them; defaults are scikit-learn's: 1 / d, 3 and 1.
+        target_neighbors, ridge, loss, search
+            As in `LMNNProblem.from_labels`.
+
+        Raises
+        ------
+        ValueError
+            As `LMNNProblem.from_labels`, and if the kernel is unknown, or its matrix is not square, not symmetric or
+            not PSD.
+        """
+        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+        parameters = {name: float(value) for name, value in given.items() if value is not None}
+        space, coordinates = FeatureSpace.of(X, kernel, parameters)
+        plain = LMNNProblem.from_labels(
+            coordinates,
+            y,
+            n_neighbors,
+            push_weight,
+            target_neighbors=target_neighbors,
+            ridge=ridge,
+            loss=loss,
+            search=search,
+        )
+        return cls._in(plain, space)
+
+    @classmethod
+    def from_triplets(
+        cls,
+        X: ArrayLike,
+        triplets: ArrayLike | Triplets,
+        weights: ArrayLike | None = None,
+        push_weight: float = 0.5,
+        *,
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        ridge: float = 0.0,
+        loss: Loss = "hinge",
+    ) -> KernelLMNNProblem:
+        """State LMNN in the feature space of a kernel for an explicit list of triplets.
+
+        Parameters
+        ----------
+        X, kernel, gamma, degree, coef0
+            As in `from_labels`.
+        triplets, weights, push_weight, ridge, loss
+            As in `LMNNProblem.from_triplets`.
+        """
+        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+        parameters = {name: float(value) for name, value in given.items() if value is not None}
+        space, coordinates = FeatureSpace.of(X, kernel, parameters)
+        return cls._in(
+            LMNNProblem.from_triplets(coordinates, triplets, weights, push_weight, ridge=ridge, loss=loss), space
+        )
+
+    @classmethod
+    def _in(cls, plain: LMNNProblem, space: FeatureSpace) -> KernelLMNNProblem:
+        return cls(
+            plain.X,
+            plain.source,
+            plain.push_weight,
+            plain.ridge,
+            plain.loss,
+            plain.classes,
+            plain.search,
+            space=space,
+        )
+
+    def with_weights(self, *, push_weight: float | None = None, ridge: float | None = None) -> KernelLMNNProblem:
+        """State the same problem with other weights; see `LMNNProblem.with_weights`."""
+        return self._in(self.plain.with_weights(push_weight=push_weight, ridge=ridge), self.space)
+
+    @property
+    def plain(self) -> LMNNProblem:
+        """The same program as LMNN on the coordinates, without the kernel."""
+        return LMNNProblem(self.X, self.source, self.push_weight, self.ridge, self.loss, self.classes, self.search)
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        parameters = "".join(f", {name} {value:g}" for name, value in self.space.parameters.items())
+        return f"{super().describe()}; in the feature space of kernel {self.space.kernel!r}{parameters}"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, kernel, triplets and parameters."""
+        about = (self.space.kernel, sorted(self.space.parameters.items()), super().fingerprint())
+        return hashlib.sha256(repr(about).encode()).hexdigest()
+
+    # -- from coordinates to kernels ------------------------------------------------------------------------------
+
+    def transform(self, X: ArrayLike | None = None, components: ArrayLike | None = None) -> FloatArray:
+        """Examples, which need not be of the training data, as points whose Euclidean distances are the metric's.
+
+        Parameters
+        ----------
+        X : (m, d) array, optional
+            For "precomputed" the kernel values with the training examples, (m, n); default: the training examples.
+        components : (r', r) array, optional
+            Factor of the metric, for example `Solution.components`; default: the identity, which gives coordinates.
+
+        Returns
+        -------
+        points : (m, r') array
+        """
+        coordinates = self.space.transform(X)
+        if components is None:
+            return coordinates
+        L, _ = validation.check_point(components, None, self.X.shape[1])
+        return coordinates @ L.T
+
+    def expansion(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
+        """The matrix A of ``M = sum_lm A_lm phi(x_l) phi(x_m)^T``, the paper's section 5.3.
+
+        Parameters
+        ----------
+        components : (r', r) array, optional
+            Factor of the metric on the coordinates.
+        metric : (r, r) array, optional
+            The metric itself; exactly one of the two.
+
+        Returns
+        -------
+        A : (n, n) array
+            PSD. With ``k = k(x, .)`` and ``k' = k(x', .)``, the kernel values with the training examples,
+            ``D(x, x') = (k - k')^T A (k - k')``.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        root = self.space.weights @ L.T
+        return root @ root.T
+
+
+def _kernel_rows(kernel: str, parameters: dict[str, float], X: ArrayLike, Y: ArrayLike) -> FloatArray:
+    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    rows: FloatArray = np.asarray(pairwise_kernels(X, Y, metric=kernel, filter_params=True, **parameters))
+    return rows
+
+
+def _check_kernel(K: NDArray[np.floating]) -> FloatArray:
+    """A kernel matrix in float64, symmetric; one that is not PSD is refused."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {K.shape}.")
+    # Kernels in single precision bring its rounding along.
+    rounding = PSD_TOLERANCE if K.dtype == np.float64 else 1e-5
+    K = np.asarray(K, dtype=np.float64)
+    size = float(np.abs(K).max())
+    worst = float(np.abs(K - K.T).max())
+    if worst > rounding * size:
+        raise ValueError(
+            f"the kernel matrix is not symmetric: entries differ from their mirror image by up to {worst:.3g}; "
+            "pass k(x_i, x_j) of a symmetric kernel, for example (K + K.T) / 2."
+        )
+    K = 0.5 * (K + K.T)
+    values = scipy.linalg.eigvalsh(K)
+    if values[0] < -rounding * max(values[-1], 0.0):
+        raise ValueError(
+            f"the kernel matrix is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a "
+            f"largest one of {values[-1]:.3g}; use a kernel that is one, or clip its negative eigenvalues."
+        )
+    return K
