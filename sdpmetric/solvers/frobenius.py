@@ -118,7 +118,7 @@ def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
         L = math.exp(log_scale) / units * identity
         return base.partial_objective(base.embed(L), L, among) + problem.penalty(L) * len(among) / n
 
-    found = minimize_scalar(objective, bounds=(-9.0, 3.0), method="bounded", options={"xatol": 0.05})
+    found = minimize_scalar(objective, bounds=(-5.0, 3.0), method="bounded", options={"xatol": 0.05})
     scaled: FloatArray = math.exp(found.x) / units * identity
     return scaled
 
@@ -168,9 +168,10 @@ class Nearness:
     def of(cls, problem: FrobeniusLMNNProblem, L: FloatArray, objective: float) -> Nearness:
         """As much as makes quadratic terms a fixed share of the objective, around a metric."""
         M = L.T @ L
-        size = float(np.sum(M**2))
-        wanted = SHARE * 2.0 * objective / size if size > 0.0 else 0.0
-        return cls(max(0.0, wanted - problem.frobenius), M)
+        # A metric next to zero says nothing about the size of the optimal one: distances of about 1 do.
+        spread = 2.0 * float(np.sum(np.var(problem.base.centered, axis=0)))
+        size = max(float(np.sum(M**2)), 1.0 / spread**2) if spread > 0.0 else math.inf
+        return cls(max(0.0, SHARE * 2.0 * objective / size - problem.frobenius), M)
 
 
 @dataclass(frozen=True, eq=False)

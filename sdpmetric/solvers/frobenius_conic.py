@@ -66,10 +66,11 @@ def steps(
     settings = [own | dict(backend_options or {}) for own in SETTINGS.get(name, [{}])]
     base, d = problem.base, problem.X.shape[1]
     zero = np.zeros((0, d))
-    certificate = problem.certify(zero)
-    yield Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
     if base.push_weight == 0.0 or base.source.size == 0:
+        certificate = problem.certify(zero)
+        yield Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
         return
+    yield Step(zero)
     L = _cheap(problem, budget) if start is None else start
     free, violated = _roles(problem, L)
     best_gap, patience = np.inf, PATIENCE
