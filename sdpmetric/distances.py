@@ -207,7 +207,7 @@ def target_distances(Z: NDArray[np.floating], bases: IndexArray, targets: IndexA
         The anchor of each row, or of each target.
     targets : (m, K) array
     """
-    first = np.broadcast_to(bases.reshape(len(targets), -1), targets.shape)
+    first = np.broadcast_to(bases if bases.ndim == 2 else bases[:, None], targets.shape)
     near = distances(Z, np.where(targets >= 0, first, 0).ravel(), np.maximum(targets, 0).ravel()).reshape(targets.shape)
     near[targets < 0] = -1.0
     return near
