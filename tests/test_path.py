@@ -151,7 +151,8 @@ def test_a_program_that_fails_far_from_its_weights_is_stated_anew(
 
 
 def test_a_sweep_serves_only_problems_on_the_same_data() -> None:
-    one, other = make_instance("plain", 1).problem, make_instance("plain", 3).problem
+    one = make_instance("plain", 1).problem
+    other = sm.LMNNProblem(one.X * [1.0, 3.0, 0.2], one.source, 0.3)
     sweep = conic.Sweep()
     for problem in (one, other, one):
         budget = base.Budget()

@@ -133,6 +133,28 @@ def test_every_optimal_multiplier_is_where_a_loose_solution_says(kind: str, loss
     assert (best.support.upper - best.support.lower).min() < 1e-3
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_interval_is_tight_on_one_triplet(loss: str) -> None:
+    """With S(a) = 0 the gap belongs to one hinge alone, so that the optimal multiplier is an end of the interval."""
+    problem = sm.LMNNProblem.from_triplets([[0.0], [1], [3]], [[0, 1, 2]], push_weight=0.3, loss=loss)
+    a = 0.7 / 8
+    solution = replace(sm.solve(problem), dual=sm.Dual(sm.Triplets.from_array(np.array([[0, 1, 2]])), np.array([a])))
+
+    def interval(m: float) -> tuple[float, float]:
+        support = sm.explain(replace(solution, components=np.array([[np.sqrt(m)]]))).support
+        return float(support.lower[0]), float(support.upper[0])
+
+    low, high = interval(0.05)  # slack 0.6
+    assert low == pytest.approx(a, rel=1e-6)
+    if loss == "squared_hinge":
+        assert high == pytest.approx(4 * 0.3 * 0.6 - a, rel=1e-6)
+    else:
+        assert high == pytest.approx(0.3)
+    low, high = interval(0.2)  # beyond the margin by 0.6
+    assert low == 0.0
+    assert high == pytest.approx(a + (a**2 / (4 * 0.3) / 0.6 if loss == "squared_hinge" else 0.0), rel=1e-6)
+
+
 def test_support_is_sorted_and_splits_at_the_bound() -> None:
     problem = make_instance("plain", 1).problem
     found = sm.explain(tight(problem))
