@@ -68,7 +68,7 @@ def search_tiles(
     both = len(anchors) == len(columns) == len(Z)
     # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
     right = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
-    width = kernels.TILE_COLUMNS
+    width = -(-len(order) // -(-len(order) // kernels.TILE_COLUMNS))  # equal tiles
     tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
     for t, tile in enumerate(tiles):
         part = right[t * width : (t + 1) * width]

@@ -34,6 +34,9 @@ FEWEST, FEWEST_PER_DIMENSION = 1000, 4
 FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
 # A gap below so many times what the smoothing alone keeps open is all that a width is good for.
 CLOSE = 5.0
+STALL = 1e-2
+# Candidates are searched anew when a round has lowered the objective by this share of it.
+SMALL_STEP = 1e-3
 # Rounds without a proof that fits the width, before it shrinks all the same.
 PATIENCE = 8
 # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
@@ -102,23 +105,30 @@ def steps(
     whole = WorkingSet(problem, np.arange(n, dtype=np.int32))
     try:
         if not warm:
-            yield from _approach(state, problem, budget, rng)
+            yield from approach(problem, state, budget, rng)
         yield from refine_until_proven(problem, state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
         yield last_step(problem, state, whole)
         raise
 
 
-def _approach(state: State, problem: LMNNProblem, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
+def approach(
+    problem: FactoredProblem,
+    state: State,
+    budget: Budget,
+    rng: np.random.Generator,
+    levels: tuple[tuple[float, float], ...] = COARSE,
+) -> Iterator[Step]:
     """Few anchors, wide smoothing, single precision: into the region of the optimum."""
-    n, rank = problem.points.shape
+    n = len(problem.X)
     order = rng.permutation(n).astype(np.int32)
-    fewest = max(FEWEST, FEWEST_PER_DIMENSION * rank)
-    for share, gamma in COARSE:
+    fewest = max(FEWEST, FEWEST_PER_DIMENSION * state.L.shape[0] * state.L.shape[2])
+    first = levels[0][1]
+    for share, gamma in levels:
         m = min(max(math.ceil(share * n), fewest), n)
         working = WorkingSet(problem, np.sort(order[:m]), np.float32)
-        for _ in range(2 if gamma == 1.0 else 1):  # the first steps leave the first candidates far behind
-            working.search(state.L, 0.3 if gamma == 1.0 else 0.1)
+        for _ in range(2 if gamma == first else 1):  # the first steps leave the first candidates far behind
+            working.search(state.L, 0.3 if gamma == first else 0.1)
             _descend(state, working, gamma, budget, _Slow(1e-3))
             yield Step(problem.lift_regional(state.L), step=gamma)
 
@@ -126,7 +136,7 @@ def _approach(state: State, problem: LMNNProblem, budget: Budget, rng: np.random
 def last_step(problem: FactoredProblem, state: State, working: WorkingSet) -> Step:
     """Where the budget ends in the middle of a round: the factor at hand and what it proves."""
     working.search(state.L, 0.0)
-    return _step(problem, working, state.L, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH)
+    return _step(problem, working, state.L, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0)
 
 
 def refine_until_proven(
@@ -138,22 +148,27 @@ def refine_until_proven(
     gamma: float = FIRST_WIDTH,
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
-    patience, lower_bound, stall = PATIENCE, -math.inf, 1e-2
+    patience, lower_bound, stall = PATIENCE, -math.inf, STALL
     working.search(state.L, 0.1)
     while gamma >= LAST_WIDTH:
-        watch = _Settled(working, gamma, tol, lower_bound, stall)
+        watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
         _descend(state, working, gamma, budget, watch)
         bound = watch.best or prove(working, state.L, gamma)
-        step = _step(problem, working, state.L, bound, gamma, search_again=0.1 + 0.5 * gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
         lower_bound = max(lower_bound, bound.value)
-        yield step
-        least = bound.smoothing_loss / step.objective
-        patience = patience - 1 if relative_gap(step.objective, bound.value) > CLOSE * least else 0
+        seen = working.value(state.L, gamma).objective
+        # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
+        moved = before - seen > SMALL_STEP * seen
+        widen = 0.1 + 0.5 * gamma if moved or relative_gap(seen, lower_bound) <= tol else None
+        yield _step(problem, working, state.L, bound, gamma, widen)
+        least = bound.smoothing_loss / seen
+        patience = patience - 1 if relative_gap(seen, bound.value) > CLOSE * least else 0
         if patience <= 0:
             # No further down than the tolerance asks for: the wider, the better conditioned.
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
+            if widen is None:
+                working.search(state.L, 0.1 + 0.5 * gamma)
         state.L = _escape(working, state.L, gamma, bound)
 
 
@@ -202,16 +217,16 @@ def _step(
     L: FloatArray,
     bound: Bound,
     gamma: float,
-    search_again: float | None = None,
+    widen: float | None,
 ) -> Step:
-    """Report a factor with its exact objective, which takes a search, and a bound from the candidates before it."""
+    """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
     dual = working.dual(bound.multipliers.values)
-    if search_again is not None:
-        working.search(L, search_again)
-    value = working.value(L, gamma)
-    return Step(
-        problem.lift_regional(L), value.objective, bound.value, lambda: dual, step=gamma, n_active=value.n_active
-    )
+    objective, n_active = math.inf, 0
+    if widen is not None:
+        working.search(L, widen)
+        value = working.value(L, gamma)
+        objective, n_active = value.objective, value.n_active
+    return Step(problem.lift_regional(L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)
 
 
 def _descend(
@@ -244,7 +259,7 @@ def _descend(
         state.L = 0.1 * start
         return
     sigma[sigma <= NEGLIGIBLE * longest] = 0.0
-    rank = max(1, int((sigma > 0).sum(axis=1).max()))
+    rank = max(1, int((sigma > 0.0).sum(axis=1).max()))
     state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
 
 
@@ -253,12 +268,13 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
 
     Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
     """
-    w, most = bound.eigenvalues, L.shape[2] - L.shape[1]
-    width = min(most, int((w > 1.0 + 1e-4).sum(axis=1).max()))
-    if width <= 0:
+    w, rank = bound.eigenvalues, L.shape[2]
+    blind = rank - (L != 0.0).any(axis=2).sum(axis=1, keepdims=True)  # rows that each metric lacks
+    excess = np.where((w[:, ::-1] > 1.0 + 1e-4) & (np.arange(rank) < blind), w[:, ::-1] - 1.0, 0.0)
+    width = int((excess > 0.0).sum(axis=1).max())
+    if width == 0:
         return L
-    sizes = np.sqrt(np.maximum(w[:, ::-1][:, :width] - 1.0, 0.0))
-    D = sizes[:, :, None] * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
+    D = np.sqrt(excess[:, :width, None]) * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
     D *= math.sqrt(float(np.sum(L**2)) / float(np.sum(D**2)))
     best, grown = working.value(L, gamma).smoothed, L
     for t in np.geomspace(1e-4, 1.0, 9):
@@ -267,6 +283,9 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
         if value >= best:
             break
         best, grown = value, longer
+    if grown.shape[1] > rank:  # one metric had all its rows, another lacked some
+        _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
+        grown = sigma[:, :, None] * rows
     return grown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,8 +25,8 @@ from sdpmetric.solvers.working_set import WorkingSet
 
 FloatArray = NDArray[np.float64]
 
-# The single metric that everything starts from is solved to this gap, and the first width of the smoothing then.
-START_TOLERANCE, FIRST_WIDTH = 1e-2, 0.1
+# Share of anchors and smoothing width of the early levels, which leave the single metric; first width over all anchors.
+LEVELS, FIRST_WIDTH = ((1 / 8, 0.3), (1 / 2, 0.03)), 0.02
 # Subgradient: iterations of the first stage, growth of the stages, and the margin of their candidates.
 STAGE, LONGER, WIDEN = 30, 1.1, 1.0
 
@@ -59,10 +60,13 @@ def factored_steps(
     if trivial is not None:
         yield trivial
         return
+    rng = np.random.default_rng(random_state)
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
     state = State(np.zeros((problem.n_regions, 1, problem.regional_points[0].shape[1])))
     try:
-        state.L = yield from _started(problem, budget, start, random_state)
+        state.L = yield from _started(problem, budget, start, rng)
+        if start is None:
+            yield from factored.approach(problem, state, budget, rng, LEVELS)
         yield from factored.refine_until_proven(problem, state, working, budget, tol, FIRST_WIDTH)
     except (BudgetSpent, KeyboardInterrupt):
         yield factored.last_step(problem, state, working)
@@ -80,21 +84,20 @@ def _trivial(problem: MultiMetricLMNNProblem) -> Step | None:
 
 
 def _started(
-    problem: MultiMetricLMNNProblem, budget: Budget, start: FloatArray | None, random_state: int
+    problem: MultiMetricLMNNProblem, budget: Budget, start: FloatArray | None, rng: np.random.Generator
 ) -> Generator[Step, None, FloatArray]:
-    """Factors on `regional_points` to start from: the single metric's, or what is given."""
+    """Factors on `regional_points` to start from: what is given, or a single metric, roughly solved."""
     if start is not None:
         L, _ = problem.check_components(start, None)
         return problem.whitened(L)
-    single = np.eye(problem.X.shape[1])
-    for step in factored.steps(problem.tied, budget, START_TOLERANCE, random_state=random_state):
-        single = step.components
-        if step.certificate is None and math.isfinite(step.objective):
-            tied = pad([single] * problem.n_regions)
-            yield Step(tied, step.objective, step=step.step, n_active=step.n_active)
-            if step.lower_bound >= (1 - START_TOLERANCE) * step.objective:
-                break
-    return problem.whitened(pad([single] * problem.n_regions))
+    tied = problem.tied
+    single, _ = factored.scaled_start(tied, None, rng)
+    if single.size:
+        state = State(single[None])
+        for step in factored.approach(tied, state, budget, rng):
+            yield replace(step, components=pad([step.components] * problem.n_regions))
+        single = state.L[0]
+    return problem.whitened(pad([tied.lift(single)] * problem.n_regions))
 
 
 def subgradient_steps(
@@ -122,7 +125,7 @@ def subgradient_steps(
         yield trivial
         return
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
-    L = yield from _started(problem, budget, start, 0)
+    L = yield from _started(problem, budget, start, np.random.default_rng(0))
     M, identity = np.swapaxes(L, 1, 2) @ L, np.eye(L.shape[2])
     lower_bound, best, length = 0.0, math.inf, float(STAGE)
     chosen: Dual | None = None

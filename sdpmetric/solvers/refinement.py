@@ -27,7 +27,7 @@ IndexArray = NDArray[np.int32]
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9
-# Where the cone is violated by more than this, multipliers run into their box before they can mend it.
+# Where cones are violated by more than this on average, multipliers run into their box before they can mend it.
 HOPELESS = 1.2
 # A direction belongs to the metric if its weight, relative to the largest, exceeds its dual slack by this factor.
 TO_THE_METRIC = 3.0
@@ -87,7 +87,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     smoothing_loss = 0.0 if squared else a.loss - own
     top = float(eigenvalues.max(initial=0.0))
     best = Bound(value(a.values, top), a, smoothing_loss, eigenvalues, eigenvectors)
-    if not refine or top > HOPELESS:
+    if not refine or eigenvalues[:, -1:].mean() > HOPELESS:
         return best
     room = np.minimum(a.values, ceiling - a.values) if not squared else a.values
     pair, slot = np.nonzero(room > 0)
@@ -236,7 +236,7 @@ def _least_change(inside: Movable, P: FloatArray, free: FloatArray, E: FloatArra
         c = change(d)
         Hd = laplacian_form(P, first, second, np.concatenate([c, -c]), blocks)
         curvature = float(np.sum(d * Hd))
-        if curvature <= 0.0:
+        if not curvature > 1e-30 * rr:  # a direction in which no multiplier can do anything
             break
         y += (rr / curvature) * d
         r -= (rr / curvature) * Hd
