@@ -42,6 +42,8 @@ MAX_EQUATIONS = 2500
 ROUNDS, PATIENCE = 100, 8
 # Quadratic terms are brought up to this share of the objective by a proximal term.
 SHARE = 0.03
+# Where a round leaves more than SLOW of the gap, the proximal term holds the metric back: it shrinks to FADE of itself.
+SLOW, FADE = 0.5, 0.3
 # A working set is solved to this share of the asked gap, or of the gap that it began with.
 INNER, RELATIVE = 0.2, 3e-2
 # All triplets are screened again where the gap is this share of what it was.
@@ -76,19 +78,22 @@ def steps(
     yield Step(L, certificate.objective, certificate.lower_bound, certificate=certificate)
     triplets = _near(problem, L)
     missed = 1.0 - margins(base.embed(L), triplets)
-    nearness = Nearness.of(problem, L, certificate.objective)
+    share = SHARE
+    nearness = Nearness.of(problem, L, share * certificate.objective)
     state = _State(problem, triplets, _ceilings(problem, triplets) * np.clip(missed, 0.0, 1.0), nearness)
     found: Screening | None = None
     best_gap, screened_at, patience = math.inf, math.inf, PATIENCE
     for _ in range(ROUNDS):
         state = _solve(state, budget, INNER * tol)
-        point = state.here
         dual = state.dual
-        certificate = problem.certify(point.components, dual=dual)
+        points = [state.here.components, problem.dual_point(dual).components]
+        # The second one is where the proximal term has nothing left to do.
+        L = min(points if nearness.weight > 0.0 else points[:1], key=lambda point: problem.objective(point))
+        certificate = problem.certify(L, dual=dual)
         if certificate.gap <= RESCREEN * screened_at:
-            found, screened_at = problem.screen(point.components, dual=dual), certificate.gap
+            found, screened_at = problem.screen(L, dual=dual), certificate.gap
         yield Step(
-            point.components,
+            L,
             certificate.objective,
             certificate.lower_bound,
             partial(_given, dual),
@@ -99,8 +104,10 @@ def steps(
         patience = PATIENCE if certificate.gap < 0.9 * best_gap else patience - 1
         if patience == 0:
             return
+        share *= 1.0 if certificate.gap < SLOW * best_gap else FADE
         best_gap = min(best_gap, certificate.gap)
-        state = _renewed(state, Nearness.of(problem, point.components, certificate.objective), found)
+        nearness = Nearness.of(problem, L, share * certificate.objective)
+        state = _renewed(state, nearness, found)
 
 
 def _given(dual: Dual) -> Dual:
@@ -165,13 +172,13 @@ class Nearness:
     center: FloatArray
 
     @classmethod
-    def of(cls, problem: FrobeniusLMNNProblem, L: FloatArray, objective: float) -> Nearness:
-        """As much as makes quadratic terms a fixed share of the objective, around a metric."""
+    def of(cls, problem: FrobeniusLMNNProblem, L: FloatArray, wanted: float) -> Nearness:
+        """As much as brings the quadratic terms of a metric to a wanted size, around this metric."""
         M = L.T @ L
         # A metric next to zero says nothing about the size of the optimal one: distances of about 1 do.
         spread = 2.0 * float(np.sum(np.var(problem.base.centered, axis=0)))
         size = max(float(np.sum(M**2)), 1.0 / spread**2) if spread > 0.0 else math.inf
-        return cls(max(0.0, SHARE * 2.0 * objective / size - problem.frobenius), M)
+        return cls(max(0.0, 2.0 * wanted / size - problem.frobenius), M)
 
 
 @dataclass(frozen=True, eq=False)
