@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import psd
+from sdpmetric import kernels, psd
 from sdpmetric.neighbors import LabeledTriplets
 from sdpmetric.solvers.refinement import prove, refined_dual
 from sdpmetric.solvers.working_set import WorkingSet
@@ -205,3 +205,47 @@ def test_bounded_rank_begins_at_the_leading_eigenvectors_and_only_improves(rank)
     assert low.lower_bound <= full.objective
     with pytest.raises(ValueError, match="n_components must be between 1 and 13"):
         full.leading(14)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_any_number_of_threads_gives_the_same_result_to_rounding(threads: int, monkeypatch) -> None:
+    problem = blobs(n=400, d=5)
+    L = np.random.default_rng(0).normal(size=(1, 3, problem.coordinates.rank)) * 3
+    values, solutions = [], []
+    monkeypatch.setattr(kernels, "SMALL_WORK", 0)
+    for count in (1, threads):
+        monkeypatch.setattr(kernels, "thread_count", lambda count=count: count)
+        working = WorkingSet(problem, np.arange(400, dtype=np.int32))
+        working.search(L, 0.5)
+        values.append((working.value(L, 0.1), prove(working, L, 0.1).value, len(working.candidates.impostors)))
+        solutions.append(sm.solve(problem, tol=1e-4, random_state=3))
+    (one, bound, found), (many, same_bound, same_found) = values
+    assert same_found == found
+    assert many.smoothed == pytest.approx(one.smoothed, rel=1e-12)
+    assert np.abs(many.gradient - one.gradient).max() <= 1e-10 * np.abs(one.gradient).max()
+    assert same_bound == pytest.approx(bound, rel=1e-8)
+    assert all(solution.status is sm.Status.OPTIMAL for solution in solutions)
+    assert solutions[0].objective == pytest.approx(solutions[1].objective, rel=1e-4)
+
+
+@pytest.mark.parametrize("limit", [{"max_time": 0.05}, {"max_iter": 40}])
+def test_limits_at_scale_return_a_certified_point(limit: dict) -> None:
+    solution = sm.solve(blobs(n=3000, d=12), tol=1e-6, **limit)
+    assert solution.status is sm.Status.USER_LIMIT
+    assert 0.0 <= solution.lower_bound < solution.objective < np.inf
+
+
+def test_interruption_returns_a_certified_point(monkeypatch) -> None:
+    problem = blobs(n=600)
+    real, calls = WorkingSet.value, []
+
+    def value(self, L, gamma):
+        calls.append(gamma)
+        if len(calls) == 150:
+            raise KeyboardInterrupt
+        return real(self, L, gamma)
+
+    monkeypatch.setattr(WorkingSet, "value", value)
+    solution = sm.solve(problem, tol=1e-7)
+    assert solution.status is sm.Status.INTERRUPTED
+    assert 0.0 <= solution.lower_bound < solution.objective < np.inf

@@ -46,7 +46,7 @@ NEGLIGIBLE = 1e-3
 # Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
 LOW_RANK_WIDTHS, LOW_RANK_TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 # Triplets that the starting scale is chosen by.
-SAMPLE = 200_000
+SAMPLE = 30_000
 
 
 class FactoredProblem(RegionalProblem, Protocol):
@@ -150,6 +150,8 @@ def refine_until_proven(
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     patience, lower_bound, stall = PATIENCE, -math.inf, STALL
     working.search(state.L, 0.1)
+    first = working.value(state.L, gamma)
+    yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
         watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
         _descend(state, working, gamma, budget, watch)
