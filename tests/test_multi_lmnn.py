@@ -8,6 +8,7 @@ import pytest
 from conftest import rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
@@ -27,15 +28,16 @@ def random_problem(seed: int) -> sm.MultiMetricLMNNProblem:
     X = (rng.normal(size=(len(y), d)) + rng.uniform(0, 1.5) * y[:, None]) * 10 ** rng.uniform(-1, 1)
     if rng.random() < 0.2:
         X[rng.integers(0, len(y), 3)] = X[0]
-    kind = rng.integers(0, 3)
-    regions = "class" if kind == 0 else "kmeans" if kind == 1 else np.arange(len(y)) % 2
+    k, kind = int(rng.integers(1, 3)), int(rng.integers(0, 3))
+    regions = (y, KMeans(2, random_state=0).fit_predict(X), np.arange(len(y)) % 2)[kind]
+    if np.bincount(regions).min() <= k:  # an outlier has become a cluster of its own
+        regions = y
     return sm.MultiMetricLMNNProblem.from_labels(
         X,
         y,
-        n_neighbors=int(rng.integers(1, 3)),
+        n_neighbors=k,
         push_weight=float(rng.uniform(0.1, 0.9)),
         regions=regions,
-        n_regions=2 if kind == 1 else None,
         ridge=float(rng.choice([0.0, 0.05])) + (0.01 if kind == 1 else 0.0),
         loss=str(rng.choice(["hinge", "hinge", "squared_hinge"])),
     )

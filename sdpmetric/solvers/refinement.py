@@ -231,7 +231,7 @@ def _least_change(inside: Movable, P: FloatArray, free: FloatArray, E: FloatArra
     d, rr = r.copy(), float(np.sum(r * r))
     before_all = rr
     for _ in range(60):
-        if rr <= 1e-6 * before_all or rr == 0.0:
+        if rr <= 1e-6 * before_all or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
             break
         c = change(d)
         Hd = laplacian_form(P, first, second, np.concatenate([c, -c]), blocks)
