@@ -33,6 +33,7 @@ from sdpmetric.solvers import (
     factored,
     frobenius,
     frobenius_conic,
+    low_rank,
     multi_metric,
     pola,
     smooth,
@@ -224,8 +225,8 @@ def solve(
     )
     if n_components is None or len(solution.components) <= n_components:
         return solution
-    low = factored.low_rank_steps(full, budget, solution, n_components)
-    return base.run(problem, low, budget, solver=name, tol=tol, callback=watch, kind="relaxation")
+    bounded = low_rank.steps(full, budget, solution, n_components)
+    return base.run(problem, bounded, budget, solver=name, tol=tol, callback=watch, kind="relaxation")
 
 
 def _check_rank(problem: Problem, solver: str, n_components: int) -> LMNNProblem:

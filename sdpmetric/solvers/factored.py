@@ -18,7 +18,6 @@ from sdpmetric import psd
 from sdpmetric.certificate import relative_gap
 from sdpmetric.distances import margins
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solution import Solution
 from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.refinement import Bound, prove
 from sdpmetric.solvers.working_set import RegionalProblem, WorkingSet
@@ -43,8 +42,6 @@ PATIENCE = 8
 LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
 # Rows of the factor shorter than this share of the longest are dropped.
 NEGLIGIBLE = 1e-3
-# Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
-LOW_RANK_WIDTHS, LOW_RANK_TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 # Triplets that the starting scale is chosen by.
 SAMPLE = 30_000
 
@@ -129,7 +126,7 @@ def approach(
         working = WorkingSet(problem, np.sort(order[:m]), np.float32)
         for _ in range(2 if gamma == first else 1):  # the first steps leave the first candidates far behind
             working.search(state.L, 0.3 if gamma == first else 0.1)
-            _descend(state, working, gamma, budget, _Slow(1e-3))
+            descend(state, working, gamma, budget, Slow(1e-3))
             yield Step(problem.lift_regional(state.L), step=gamma)
 
 
@@ -154,7 +151,7 @@ def refine_until_proven(
     yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
         watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
-        _descend(state, working, gamma, budget, watch)
+        descend(state, working, gamma, budget, watch)
         bound = watch.best or prove(working, state.L, gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
@@ -175,13 +172,14 @@ def refine_until_proven(
 
 
 @dataclass
-class _Slow:
+class Slow:
     """Enough when the value falls by less than a share of itself between two looks."""
 
     share: float
     before: float = math.inf
 
     def __call__(self, L: FloatArray, value: float) -> bool:
+        """Look at a factor and its value; whether it is enough."""
         decrease, self.before = self.before - value, value
         return decrease < self.share * value
 
@@ -231,7 +229,7 @@ def _step(
     return Step(problem.lift_regional(L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)
 
 
-def _descend(
+def descend(
     state: State,
     working: WorkingSet,
     gamma: float,
@@ -313,55 +311,3 @@ def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.
             if value < best:
                 best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
     return chosen, warm
-
-
-def low_rank_steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
-    """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
-
-    The leading eigenvectors of the full solution come first (LMNN-S there), then L-BFGS on the rectangular factor
-    (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same.
-
-    Parameters
-    ----------
-    problem : LMNNProblem
-        Without directions of zero pull cost, which would add to the rank.
-    budget : Budget
-    full : Solution
-        Of the problem without a bound on the rank, with its multipliers.
-    n_components : int
-        Rows of the factor.
-
-    Yields
-    ------
-    Step
-    """
-    dual = full.dual
-    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
-    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
-    whitened = np.asarray(full.components, dtype=np.float64) @ inverse.T
-    state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
-
-    def step(gamma: float) -> Step:
-        working.search(state.L, 0.3)
-        value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
-        return Step(
-            problem.lift_regional(state.L),
-            value.objective,
-            full.lower_bound,
-            None if dual is None else lambda: dual,
-            step=gamma,
-            n_active=value.n_active,
-        )
-
-    yield step(math.nan)
-    for gamma in LOW_RANK_WIDTHS if state.L.size else ():
-        before, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
-        for _ in range(LOW_RANK_TRIES):
-            _descend(state, working, gamma, budget, _Slow(1e-6))
-            row = step(gamma)
-            if working.value(state.L, gamma).smoothed < value:
-                yield row
-                break
-            # The step went beyond the candidates of its search: once more, with those that it met and a wider margin.
-            state.L, widen = before, 2.0 * widen
-            working.search(state.L, widen)
