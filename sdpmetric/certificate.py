@@ -31,7 +31,7 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 
 
 def best_multiple_bound(
-    total: float, squares: float | None, top: float, push_weight: float, headroom: float = 1.0
+    total: float, squares: float | None, top: float, push_weight: float, headroom: float = 1.0, kept: float = 0.0
 ) -> tuple[float, float]:
     """The best lower bound that multiples of multipliers prove for LMNN, and the multiple.
 
@@ -49,13 +49,17 @@ def best_multiple_bound(
     push_weight : float
     headroom : float, default 1
         The largest multiple that stays in the box of the hinge.
+    kept : float, default 0
+        The part of the total that belongs to impostors at the very place of their anchors. Their ``B_t`` is negative
+        semidefinite, so that they need not be scaled down with the others: with ``t <= 1`` and N their part of the sum,
+        ``I - t (sum - N) - N >= I - t sum``. For the hinge.
     """
     if not total > 0.0:
         return 0.0, 0.0
     limit = 1.0 / (top * (1 + 1e-13)) if top > 0 else math.inf
     if squares is None:
         multiple = min(limit, headroom)
-        bound = multiple * total
+        bound = multiple * total + max(0.0, 1.0 - multiple) * kept
     else:
         multiple = min(limit, 2 * push_weight * total / squares) if squares > 0 else limit  # a parabola
         bound = multiple * total - multiple**2 * squares / (4 * push_weight)

@@ -9,6 +9,7 @@ from conftest import KINDS, assert_same, make_instance, rounding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sdpmetric as sm
 from sdpmetric import psd
 from sdpmetric.certificate import Certificate, absolute_gap, relative_gap
 from sdpmetric.neighbors import Triplets
@@ -324,3 +325,22 @@ def test_points_that_are_none_are_refused_with_a_sentence(small, point, words):
     for judge in (small.problem.certify, small.problem.objective, small.problem.subgradient):
         with pytest.raises(ValueError, match=words):
             judge(**point)
+
+
+@pytest.mark.parametrize("solver", ["factored", "conic", "subgradient"])
+def test_impostors_at_the_place_of_their_anchors_do_not_loosen_the_bound(solver: str) -> None:
+    """All of two classes at one place: most of the objective is hinges that no metric changes, and none scales down."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), [12, 9, 15])
+    X = rng.normal(size=(36, 3)) + 0.5 * y[:, None]
+    X[y < 2] = 1.0
+    problem = sm.LMNNProblem.from_labels(X, y, 2, 0.3)
+    settled = 0.3 * 2 * (12 * 9 + 9 * 12)
+    assert problem.certify(np.eye(3)).lower_bound >= settled
+    assert problem.certify(0.01 * np.eye(3)).lower_bound >= settled
+    solution = sm.solve(problem, solver=solver, tol=1e-3)
+    assert solution.status is sm.Status.OPTIMAL
+    assert solution.objective > settled
+    several = sm.MultiMetricLMNNProblem(problem, (y == 2).astype(np.int32), np.array([0, 1]))
+    assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound >= settled
+    assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound <= solution.objective * (1 + 1e-9)

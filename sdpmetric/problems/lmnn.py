@@ -47,6 +47,7 @@ class _SlopeSums:
     B: FloatArray
     headroom: float = 1.0
     box_violation: float = 0.0
+    kept: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +236,12 @@ class LMNNProblem:
         X = np.asarray(self.X, dtype=np.float64)
         constant = np.ptp(X, axis=0) <= 1e-14 * np.abs(X).max(axis=0)
         return np.where(constant, 0.0, X - X.mean(axis=0))
+
+    @cached_property
+    def places(self) -> IndexArray:
+        """A number for each place that examples lie at, (n,): equal rows of X have equal numbers."""
+        number: dict[bytes, int] = {}
+        return np.array([number.setdefault(row.tobytes(), len(number)) for row in self.centered + 0.0], dtype=np.int32)
 
     @cached_property
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
@@ -462,7 +469,7 @@ class LMNNProblem:
     def _slope_sums(self, Z: FloatArray, widths: tuple[float, ...]) -> tuple[list[_SlopeSums], float, int]:
         """One exhaustive pass: dual candidates for each smoothing width, the loss, and the active triplets."""
         mu, rank = self.push_weight, self.coordinates.rank
-        total, squares = np.zeros(len(widths)), np.zeros(len(widths))
+        total, squares, kept = (np.zeros(len(widths)) for _ in range(3))
         B = np.zeros((len(widths), rank, rank))
         loss, n_active = 0.0, 0
         for block in self._all_near(Z):
@@ -475,9 +482,12 @@ class LMNNProblem:
                 sums, slopes = hinge_slopes(Z, block, gamma, self.squared)
                 total[g] += mu * sums.slopes
                 squares[g] += mu**2 * sums.squares
+                kept[g] += mu * float(
+                    slopes[self.places[block.anchors[block.rows]] == self.places[block.impostors]].sum()
+                )
                 B[g] += mu * slope_adjoint(self.points, block, slopes, accuracy=DUAL_ACCURACY)
-        tries = zip(total.tolist(), squares.tolist(), B, strict=True)
-        return [_SlopeSums(*parts) for parts in tries], loss, n_active
+        tries = zip(total.tolist(), squares.tolist(), B, kept.tolist(), strict=True)
+        return [_SlopeSums(t, q, matrix, kept=k) for t, q, matrix, k in tries], loss, n_active
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
         """Whether null directions of the cost separate anchor and impostor."""
@@ -527,7 +537,8 @@ class LMNNProblem:
         B = margin_adjoint(self.points, triplets, a, accuracy=DUAL_ACCURACY)
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
             squares = float((a**2 / w).sum())
-        return _SlopeSums(float(a.sum()), squares, B, max(1.0, headroom), violation)
+        kept = float(a[self.places[triplets.anchors] == self.places[triplets.impostors]].sum())
+        return _SlopeSums(float(a.sum()), squares, B, max(1.0, headroom), violation, kept)
 
     def _bound(self, sums: _SlopeSums) -> tuple[float, float]:
         """The best lower bound from multiples of a dual candidate, and the multiple."""
@@ -535,4 +546,5 @@ class LMNNProblem:
             return 0.0, 0.0
         top = psd.largest_eigenvalue(sums.B)
         mu = self.push_weight
-        return best_multiple_bound(sums.total, sums.squares if self.squared else None, top, mu, sums.headroom)
+        squares = sums.squares if self.squared else None
+        return best_multiple_bound(sums.total, squares, top, mu, sums.headroom, sums.kept)

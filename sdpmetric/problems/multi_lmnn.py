@@ -35,6 +35,7 @@ class _Sums:
     B: FloatArray
     headroom: float = 1.0
     box_violation: float = 0.0
+    kept: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +161,11 @@ class MultiMetricLMNNProblem:
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs of the pull term, each once."""
         return self.tied.target_pairs
+
+    @property
+    def places(self) -> IndexArray:
+        """A number for each place that examples lie at; see `LMNNProblem.places`."""
+        return self.tied.places
 
     @property
     def n_regions(self) -> int:
@@ -359,7 +365,7 @@ class MultiMetricLMNNProblem:
         if self.push_weight == 0.0:
             return 0.0, 0.0
         squares = sums.squares if self.squared else None
-        return best_multiple_bound(sums.total, squares, top, self.push_weight, sums.headroom)
+        return best_multiple_bound(sums.total, squares, top, self.push_weight, sums.headroom, sums.kept)
 
     def _slope_sums(
         self, embedded: Sequence[FloatArray], near: FloatArray, widths: tuple[float, ...]
@@ -367,7 +373,7 @@ class MultiMetricLMNNProblem:
         """One exhaustive pass: dual candidates for each smoothing width, the loss, and the active triplets."""
         mu, n = self.push_weight, len(self.X)
         rank = self.regional_points[0].shape[1]
-        total, squares = np.zeros(len(widths)), np.zeros(len(widths))
+        total, squares, kept = (np.zeros(len(widths)) for _ in range(3))
         B = np.zeros((len(widths), self.n_regions, rank, rank))
         pull = np.zeros((len(widths), *near.shape))
         loss, n_active = 0.0, 0
@@ -383,6 +389,7 @@ class MultiMetricLMNNProblem:
                 sums, slopes = hinge_slopes(embedded[region], part, gamma, self.squared, own)
                 total[g] += mu * sums.slopes
                 squares[g] += mu**2 * sums.squares
+                kept[g] += mu * float(slopes[self.places[part.anchors[part.rows]] == self.places[part.impostors]].sum())
                 first, second, weights = slope_pairs(part, slopes)
                 push = weights > 0
                 B[g, region] += mu * adjoint(
@@ -393,8 +400,8 @@ class MultiMetricLMNNProblem:
         row, slot = np.nonzero(self.source.targets >= 0)
         for g in range(len(widths)):
             B[g] -= mu * self._by_region(row, self.source.targets[row, slot], pull[g, row, slot])
-        tries = zip(total.tolist(), squares.tolist(), B, strict=True)
-        return [_Sums(*parts) for parts in tries], loss, n_active
+        tries = zip(total.tolist(), squares.tolist(), B, kept.tolist(), strict=True)
+        return [_Sums(t, q, matrix, kept=k) for t, q, matrix, k in tries], loss, n_active
 
     def _by_region(self, first: NDArray[np.integer], second: IndexArray, weights: FloatArray) -> FloatArray:
         """``D*(w)`` of pairs in whitened coordinates, each under the metric of its second member, (c, rank, rank)."""
@@ -417,7 +424,8 @@ class MultiMetricLMNNProblem:
         B = self._by_region(T.anchors, T.impostors, a) - self._by_region(T.anchors, T.targets, a)
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
             squares = float((a**2 / w).sum())
-        return _Sums(float(a.sum()), squares, B, max(1.0, headroom), violation)
+        kept = float(a[self.places[T.anchors] == self.places[T.impostors]].sum())
+        return _Sums(float(a.sum()), squares, B, max(1.0, headroom), violation, kept)
 
 
 def pad(factors: list[FloatArray]) -> FloatArray:

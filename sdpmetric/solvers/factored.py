@@ -269,8 +269,7 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
     Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
     """
     w, rank = bound.eigenvalues, L.shape[2]
-    blind = rank - (L != 0.0).any(axis=2).sum(axis=1, keepdims=True)  # rows that each metric lacks
-    excess = np.where((w[:, ::-1] > 1.0 + 1e-4) & (np.arange(rank) < blind), w[:, ::-1] - 1.0, 0.0)
+    excess = np.where(w[:, ::-1] > 1.0 + 1e-4, w[:, ::-1] - 1.0, 0.0)
     width = int((excess > 0.0).sum(axis=1).max())
     if width == 0:
         return L
@@ -283,7 +282,7 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
         if value >= best:
             break
         best, grown = value, longer
-    if grown.shape[1] > rank:  # one metric had all its rows, another lacked some
+    if grown.shape[1] > rank:  # directions that the metric has, but too little of
         _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
         grown = sigma[:, :, None] * rows
     return grown

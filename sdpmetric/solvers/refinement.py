@@ -74,6 +74,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     a = working.multipliers(L, gamma)
     eigenvalues, eigenvectors = np.linalg.eigh(a.matrix)
     squared = problem.squared
+    together = working.together
     ceiling = working.weight * (1.0 if working.candidates.weights is None else working.candidates.weights[:, None])
 
     def value(values: FloatArray, top: float) -> float:
@@ -81,7 +82,9 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
         if squared:
             with np.errstate(divide="ignore", invalid="ignore"):
                 squares = float(np.nansum(np.where(values > 0, values**2 / (ceiling / working.weight), 0.0)))
-        return best_multiple_bound(float(values.sum()), squares, top, working.weight)[0]
+        return best_multiple_bound(
+            float(values.sum()), squares, top, working.weight, kept=float(values[together].sum())
+        )[0]
 
     own = a.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
     smoothing_loss = 0.0 if squared else a.loss - own
@@ -151,13 +154,20 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
     values = np.clip(dual.values, 0.0, ceiling)
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix = margin_adjoint(problem.points, dual.triplets, values)
-    best, chosen = values.sum() / max(1.0, psd.largest_eigenvalue(matrix)), values.copy()
+    together = problem.places[dual.triplets.anchors] == problem.places[dual.triplets.impostors]
+
+    def bound(top: float) -> float:
+        return best_multiple_bound(
+            float(values.sum()), None, top, problem.push_weight, kept=float(values[together].sum())
+        )[0]
+
+    best, chosen = bound(psd.largest_eigenvalue(matrix)), values.copy()
     T = dual.triplets[inside]
     movable = Movable(problem.points, Blocks.one(len(problem.X)), (T.anchors, T.impostors), (T.anchors, T.targets))
     for moved, _, w in mended(movable, values[inside], ceiling[inside], matrix[None], L[None], rounds):
         values[inside] = moved
-        if values.sum() / max(1.0, float(w.max())) > best:
-            best, chosen = values.sum() / max(1.0, float(w.max())), values.copy()
+        if bound(float(w.max())) > best:
+            best, chosen = bound(float(w.max())), values.copy()
     return Dual(dual.triplets, chosen)
 
 

@@ -84,6 +84,10 @@ class RegionalProblem(Protocol):
         """Whether the loss is the squared hinge."""
 
     @property
+    def places(self) -> IndexArray:
+        """A number for each place that examples lie at, (n,)."""
+
+    @property
     def regions(self) -> IndexArray:
         """Region of each example, (n,)."""
 
@@ -223,6 +227,15 @@ class WorkingSet:
         """``D*(w)`` of pairs of used points, (c, rank, rank), symmetric."""
         A = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
         return 0.5 * (A + np.swapaxes(A, 1, 2))
+
+    @property
+    def together(self) -> NDArray[np.bool_]:
+        """Candidate pairs whose anchor and impostor lie at the very same place, (nnz,)."""
+        place = self.problem.places[self.used % len(self.problem.X)]
+        pairs: NDArray[np.bool_] = (
+            place[self.candidates.anchors[self.candidates.rows]] == place[self.candidates.impostors]
+        )
+        return pairs
 
     def dual(self, values: FloatArray) -> Dual:
         """Multipliers of candidate triplets under the row numbers of the problem."""
