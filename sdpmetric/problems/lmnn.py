@@ -443,7 +443,7 @@ class LMNNProblem:
         )
 
     def feasible_dual(self, dual: Dual) -> Dual:
-        """Repair multipliers as `certify` does: the multiple that proves the most, in its box, with ``S(a)`` PSD.
+        """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
 
         Parameters
         ----------
@@ -463,7 +463,11 @@ class LMNNProblem:
         """
         triplets, a, weights, _ = self.in_box(dual, self.separated)
         scaling = self._bound(self._dual_sums(dual))[1]
-        scaled = scaling * a if self.squared else np.minimum(scaling * a, self.push_weight * weights)
+        if self.squared:
+            scaled = scaling * a
+        else:  # impostors at the place of their anchors are not scaled down
+            together = self.places[triplets.anchors] == self.places[triplets.impostors]
+            scaled = np.minimum(np.where(together, max(1.0, scaling), scaling) * a, self.push_weight * weights)
         return Dual(triplets[scaled > 0], scaled[scaled > 0])
 
     def _slope_sums(self, Z: FloatArray, widths: tuple[float, ...]) -> tuple[list[_SlopeSums], float, int]:
