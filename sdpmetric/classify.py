@@ -37,7 +37,7 @@ def nearest_neighbors(
     Returns
     -------
     distances, neighbors : (m, n_neighbors) arrays
-        Squared distances and row numbers of `X_train`, nearest first; ties go to the lowest row.
+        Squared distances and row numbers of `X_train`, nearest first.
 
     Raises
     ------
@@ -54,10 +54,19 @@ def nearest_neighbors(
             f"components {np.shape(components)}, training examples {train.shape} and queries {queries.shape} must have "
             "the same number of columns."
         )
-    if region.shape != (len(train),) or region.min() < 0 or region.max() >= len(factors):
-        raise ValueError(f"regions must be {len(train)} numbers from 0 to {len(factors) - 1}, one for each example.")
+    if (
+        region.dtype.kind not in "iu"
+        or region.shape != (len(train),)
+        or region.min() < 0
+        or region.max() >= len(factors)
+    ):
+        raise ValueError(f"regions must be {len(train)} integers from 0 to {len(factors) - 1}, one for each example.")
     if regions is None and len(factors) > 1:
         raise ValueError(f"pass regions= with {len(factors)} metrics: which of them each training example has.")
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer):
+        raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
+    if not np.isfinite(factors).all():
+        raise ValueError("components contain NaN or infinity.")
     k = n_neighbors + (X is None)
     if not 1 <= n_neighbors <= len(train) - (X is None):
         raise ValueError(f"n_neighbors must be between 1 and {len(train) - (X is None)}, got {n_neighbors!r}.")

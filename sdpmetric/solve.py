@@ -276,6 +276,10 @@ def path(
     list of Solution
         One for each value; `Solution.problem` is the problem that it solves.
     """
+    if not isinstance(problem, LMNNProblem):
+        raise TypeError(
+            f"path is for LMNN with one metric, got {type(problem).__name__}; solve each problem by itself."
+        )
     if (push_weight is None) == (ridge is None):
         raise ValueError("pass exactly one of push_weight= and ridge=, the values along the path.")
     name, values = ("push_weight", push_weight) if push_weight is not None else ("ridge", ridge)
@@ -307,7 +311,7 @@ def _with_printer(callback: Callback | None) -> Callback:
 
 
 def certify(
-    problem: LMNNProblem,
+    problem: LMNNProblem | MultiMetricLMNNProblem,
     components: ArrayLike | None = None,
     *,
     metric: ArrayLike | None = None,
@@ -320,14 +324,17 @@ def certify(
 
     Parameters
     ----------
-    problem : LMNNProblem
-    components : (r, d) array, optional
+    problem : LMNNProblem or MultiMetricLMNNProblem
+        Other statements have a `certify` of their own.
+    components : (r, d) array, or (c, r, d) for c metrics, optional
         Factor L of the metric ``M = L.T @ L``.
-    metric : (d, d) array, optional
+    metric : (d, d) array, or (c, d, d) for c metrics, optional
         The metric itself; exactly one of the two.
     dual : Dual, optional
         Multipliers to prove the lower bound with.
     """
+    if isinstance(problem, MultiMetricLMNNProblem):
+        return problem.certify(components, metrics=metric, dual=dual)
     return problem.certify(components, metric=metric, dual=dual)
 
 
@@ -367,6 +374,11 @@ def verify(
     Certificate
         Of the given metric: its objective, the proven lower bound, and the gap between them.
     """
+    if not isinstance(problem, LMNNProblem):
+        raise TypeError(
+            f"verify is for LMNN with one metric, got {type(problem).__name__}; its own certify judges a point, and "
+            "solve proves a lower bound."
+        )
     if estimator is not None:
         if components is not None or metric is not None:
             raise ValueError("pass exactly one of components=, metric= and estimator=.")

@@ -249,3 +249,10 @@ def test_interruption_returns_a_certified_point(monkeypatch) -> None:
     solution = sm.solve(problem, tol=1e-7)
     assert solution.status is sm.Status.INTERRUPTED
     assert 0.0 <= solution.lower_bound < solution.objective < np.inf
+
+
+def test_mixed_units() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 3)) * [1e-6, 1.0, 1e6]
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, np.arange(24) % 2))
+    assert solution.status is sm.Status.OPTIMAL

@@ -223,3 +223,14 @@ def test_limits_and_refusals() -> None:
         problem.screen(np.eye(3), lower_bound=1e9)
     with pytest.raises(ValueError, match="push_weight"):
         sm.FrobeniusLMNNProblem.from_triplets(np.eye(3), [[0, 1, 2]], push_weight=1.5)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e6, 1e8])
+def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
+    """The positive part of a matrix with one huge negative eigenvalue is lost to rounding; its penalty must not be."""
+    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
+    problem = sm.FrobeniusLMNNProblem.from_triplets(X, [[0, 1, 2]], push_weight=0.5, frobenius=1e-3)
+    L = 0.5 * np.array([[1.0, -1.0]])
+    assert problem.certify(L).lower_bound <= problem.objective(L) * (1 + 1e-9)
+    with pytest.raises(ValueError, match="lower_bound must be a finite number"):
+        problem.screen(L, lower_bound=float("nan"))

@@ -377,3 +377,12 @@ def test_repeated_pairs_count_once_for_the_hard_margin_and_twice_for_the_soft_on
     # A = a'(4, 4) - a' 1 with multipliers at 0.05: 0.35; b stays at 1.
     soft = sm.solve(sm.POLAProblem(LINE, twice, signs, 0.05))
     assert_same(soft.objective, 0.5 * 0.35**2 + 0.05 * (0.35 + 2 * (2 - 4 * 0.35)))
+
+
+def test_rounding_of_long_differences_never_lifts_the_bound() -> None:
+    """Mixed units: one huge negative eigenvalue swamps the positive part, whose penalty must not go missing."""
+    X = [[0.0, 0.0], [1e9, 1e9], [1.0, -1.0]]
+    problem = sm.POLAProblem(X, [[0, 1], [0, 2]], [True, False], slack_weight=10.0)
+    exact, fast = sm.solve(problem, "conic", max_time=5), sm.solve(problem, max_time=5)
+    assert exact.lower_bound <= fast.objective * (1 + 1e-9)
+    assert fast.lower_bound <= exact.objective * (1 + 1e-9)

@@ -317,6 +317,8 @@ class FrobeniusLMNNProblem:
         if lower_bound is None and dual is None:
             raise ValueError("pass lower_bound= (of a certificate) or dual= (multipliers): the ball needs a gap.")
         L, _ = validation.check_point(components, metric, self.X.shape[1])
+        if lower_bound is not None and not math.isfinite(lower_bound):
+            raise ValueError(f"lower_bound must be a finite number, that of a certificate, got {lower_bound!r}.")
         objective = self.objective(L)
         center, radius = L, math.inf
         if lower_bound is not None:
@@ -364,8 +366,11 @@ class FrobeniusLMNNProblem:
         return triplets[used], clipped[used], ceilings[used], excess / mu if mu else (math.inf if excess else 0.0)
 
     def _value(self, total: float, B: FloatArray) -> float:
-        eigenvalues = np.linalg.eigvalsh(B - self.linear_cost)
-        return total - 0.5 * float(np.sum(np.maximum(eigenvalues, 0.0) ** 2)) / self.frobenius
+        positive = np.maximum(np.linalg.eigvalsh(B - self.linear_cost), 0.0)
+        # A long negative part swamps what is positive: by so much may the computed part be too short.
+        rounding = 4 * float(np.finfo(float).eps) * float(np.linalg.norm(B) + np.linalg.norm(self.linear_cost))
+        size = float(np.linalg.norm(positive)) + rounding
+        return max(0.0, total - 0.5 * size**2 / self.frobenius)  # no multipliers at all prove 0
 
     def _best_multiple(self, total: float, B: FloatArray, headroom: float) -> float:
         """The multiple of a dual candidate with the largest dual value, which is concave along it."""

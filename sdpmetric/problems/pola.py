@@ -296,7 +296,11 @@ class POLAProblem:
         L = psd.factor(self.matrix(-dual))
         total = float(dual @ self.signs)
         b = max(1.0, self.initial_threshold + total)
-        value = float(dual.sum()) - 0.5 * rays.squared_norm(L) + 0.5 * (b - self.initial_threshold) ** 2 - total * b
+        # Rounding may take this much from the PSD part, which a longer negative part swamps.
+        scale = float(dual @ np.einsum("ij,ij->i", self.differences, self.differences))
+        rounding = 4 * L.shape[1] * float(np.finfo(float).eps) * scale
+        size = math.sqrt(rays.squared_norm(L)) + rounding
+        value = float(dual.sum()) - 0.5 * size**2 + 0.5 * (b - self.initial_threshold) ** 2 - total * b
         return DualPoint(L, b, value)
 
     def matrix(self, dual: FloatArray) -> FloatArray:

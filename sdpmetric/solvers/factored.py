@@ -296,7 +296,7 @@ def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.
     """
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     euclidean = psd.factor(inverse @ inverse.T)
-    shapes = [euclidean, np.eye(len(euclidean))] + ([] if start is None else [start @ inverse.T])
+    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if start is None else [start @ inverse.T])
     triplets, share = problem.source.sample(SAMPLE, rng)
     best, chosen, warm = math.inf, euclidean, False
     for L in shapes:

@@ -124,6 +124,7 @@ def subgradient_steps(
     if trivial is not None:
         yield trivial
         return
+    yield Step(pad([np.eye(problem.X.shape[1])] * problem.n_regions))
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
     L = yield from _started(problem, budget, start, np.random.default_rng(0))
     M, identity = np.swapaxes(L, 1, 2) @ L, np.eye(L.shape[2])
@@ -210,6 +211,7 @@ def conic_steps(
         yield trivial
         return
     components = pad([np.eye(problem.X.shape[1])] * problem.n_regions)
+    yield Step(components)
     for step in factored_steps(problem, budget, 1e-4):
         components = step.components
         if step.lower_bound >= (1 - 1e-4) * step.objective:
