@@ -171,3 +171,12 @@ def test_bad_pairs_get_a_sentence():
         sm.ITMLProblem(X, [[0, 1], [1, 0]], [True, False])
     with pytest.raises(ValueError, match="9 finite multipliers"):
         make().certify(np.eye(3), dual=np.ones(3))
+
+
+@pytest.mark.parametrize("size", [1e5, 1e8, 1e9])
+def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
+    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
+    problem = sm.ITMLProblem(X, [[0, 1], [0, 2]], [True, False], upper=1.0, lower=4.0)
+    L = np.array([[1.0, -1.0], [1 / size, 1 / size]]) / 2**0.5
+    assert problem.certify(L, dual=[0.9, 0.4]).lower_bound <= problem.objective(L) * (1 + 1e-9)
+    assert sm.solve(problem, "conic", max_time=5).lower_bound <= problem.objective(L) * (1 + 1e-9)

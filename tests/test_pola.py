@@ -386,3 +386,13 @@ def test_rounding_of_long_differences_never_lifts_the_bound() -> None:
     exact, fast = sm.solve(problem, "conic", max_time=5), sm.solve(problem, max_time=5)
     assert exact.lower_bound <= fast.objective * (1 + 1e-9)
     assert fast.lower_bound <= exact.objective * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("size", [1e9, 1e10, 1e11])
+def test_a_pair_too_short_to_be_seen_beside_others_contradicts_nothing(size: float) -> None:
+    problem = sm.POLAProblem([[0, 0], [size, 0], [0, 1.0]], [[0, 1], [0, 2]], [True, False])
+    A = np.array([[0.0, 2**0.5]])
+    assert problem.objective(A) == pytest.approx(2.0)
+    assert problem.certify(A, dual=[0.5, 0.5]).contradiction is None
+    for solver in ("dual", "conic"):
+        assert sm.solve(problem, solver, max_time=5).status is not sm.Status.INFEASIBLE

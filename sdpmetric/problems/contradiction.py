@@ -36,6 +36,11 @@ def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) ->
     used, a, U = _normalized(differences, dual)
     if len(a) == 0 or float(a @ signs[used]) > TOLERANCE:
         return False
+    # A dissimilar pair takes from the sum; none of it may lie in directions too short, beside others, to be seen.
+    V = differences[used][signs[used] < 0]
+    unseen = np.linalg.norm(differences[used] - U @ (U.T @ differences[used]), axis=1)[signs[used] < 0]
+    if (unseen > 1e-8 * np.linalg.norm(V, axis=1)).any():
+        return False
     lengths = np.sum(U**2, axis=1)
     shortest = float(lengths[lengths > 0.0].min(initial=np.inf)) if lengths.any() else 0.0
     return psd.smallest_eigenvalue(_matrix(U, a * signs[used])) >= -TOLERANCE * shortest

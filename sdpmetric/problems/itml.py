@@ -238,7 +238,7 @@ class ITMLProblem:
         middle = math.sqrt(self.upper * self.lower)
         mean = adjoint(self.points, *self.ends, np.full(len(self.pairs), 1 / len(self.pairs)))
         values, vectors = np.linalg.eigh(np.eye(len(mean)) + mean / middle)
-        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+        return np.asarray((vectors / np.sqrt(np.maximum(values, np.finfo(float).eps * values[-1]))) @ vectors.T)
 
     def start(self) -> FloatArray:
         """Where a solver begins, (d, d): the prior, made smaller where it puts pairs beyond their bounds."""
@@ -323,6 +323,8 @@ class ITMLProblem:
         """
         signed = self.signs * a
         eigenvalues = np.linalg.eigvalsh(adjoint(self.points, *self.ends, signed))
+        # Rounding may have lifted them by as much as a share of what was added up, and the bound grows with each.
+        eigenvalues -= 4 * np.finfo(float).eps * float(a @ distances(self.points, *self.ends))
         slopes = np.concatenate([eigenvalues, -signed * self.bounds / self.gamma])
         weights = np.concatenate([np.ones(len(eigenvalues)), np.full(len(a), self.gamma)])
 
