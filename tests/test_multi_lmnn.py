@@ -262,3 +262,10 @@ def test_the_smallest_budget_ends_with_a_point(solver: str, limit: dict) -> None
     assert solution.status is sm.Status.USER_LIMIT
     assert solution.metrics.shape == (3, 13, 13)
     assert sm.certify(solution.problem, metric=solution.metrics).objective < np.inf
+
+
+@pytest.mark.parametrize("regions", [np.where(np.arange(12) < 4, 0.5, 1.0), np.full(12, np.nan), np.full(12, 2)])
+def test_regions_of_neighbors_are_integers_in_range(regions: np.ndarray) -> None:
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    with pytest.raises(ValueError, match="regions must be 12 integers from 0 to 1"):
+        classify.nearest_neighbors(np.ones((2, 1, 3)), X, X[:2], regions=regions)

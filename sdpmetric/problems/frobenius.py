@@ -348,22 +348,10 @@ class FrobeniusLMNNProblem:
         return max(objective - lower_bound, 0.0) + rounding
 
     def _repaired(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
-        """Each triplet once, with a positive multiplier in its box; the boxes; how far the worst was outside."""
-        n = len(self.X)
-        values, given = np.asarray(dual.values, dtype=np.float64), dual.triplets.to_array()
-        if values.shape != (len(given),) or not np.isfinite(values).all():
-            raise ValueError(f"dual has {values.size} values for {len(given)} triplets; both must match, all finite.")
-        if given.size and (given.min() < 0 or given.max() >= n):
-            raise ValueError(f"dual names rows outside 0..{n - 1}.")
-        _, first, inverse = np.unique(dual.triplets.keys(n), return_index=True, return_inverse=True)
-        triplets = dual.triplets[first]
-        a = np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64)
-        ceilings = self.base.push_weight * self.base.source.weights_of(triplets)
-        clipped = np.clip(a, 0.0, ceilings)
-        excess = float(np.abs(a - clipped).max(initial=0.0))
-        mu = self.base.push_weight
-        used = clipped > 0.0
-        return triplets[used], clipped[used], ceilings[used], excess / mu if mu else (math.inf if excess else 0.0)
+        """Triplets with a positive multiplier in its box; the boxes; how far the worst was outside."""
+        # The term costs every direction something: no two examples are apart for free.
+        triplets, a, weights, violation = self.base.in_box(dual, lambda T: np.zeros(len(T), dtype=bool))
+        return triplets, a, self.base.push_weight * weights, violation
 
     def _value(self, total: float, B: FloatArray) -> float:
         positive = np.maximum(np.linalg.eigvalsh(B - self.linear_cost), 0.0)

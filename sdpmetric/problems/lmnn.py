@@ -518,8 +518,8 @@ class LMNNProblem:
         """
         values = np.asarray(dual.values, dtype=np.float64)
         given = dual.triplets.to_array()
-        if len(values) != len(given) or not np.isfinite(values).all():
-            raise ValueError(f"dual has {len(values)} values for {len(given)} triplets; both must match, all finite.")
+        if values.shape != (len(given),) or not np.isfinite(values).all():
+            raise ValueError(f"dual has {values.size} values for {len(given)} triplets; both must match, all finite.")
         if given.size and (given.min() < 0 or given.max() >= len(self.X)):
             raise ValueError(f"dual names rows outside 0..{len(self.X) - 1}.")
         _, first, inverse = np.unique(dual.triplets.keys(len(self.X)), return_index=True, return_inverse=True)
