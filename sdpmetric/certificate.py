@@ -77,7 +77,10 @@ class Certificate:
     lower_bound : float
         No point of the problem has a smaller objective. ``-inf`` without evidence.
     kind : {"duality", "relaxation", "regret", "stationarity"}
-        What the lower bound bounds: the problem itself, a convex relaxation of it, and so on.
+        What the lower bound bounds: the problem itself, or a convex relaxation of it. "regret": the objective is the
+        cumulative loss of a stream, the lower bound is below the loss of every fixed metric on that stream, and the gap
+        is the regret; nothing is proven about the last metric. "stationarity": a non-convex problem, of which only
+        `stationarity` is known.
     primal_residual : float
         How far the point was from the PSD cone before it was repaired, relative to its largest eigenvalue.
     dual_residual : float
@@ -96,6 +99,11 @@ class Certificate:
     contradiction : tuple of int or None
         Constraints of a problem that are proven to contradict each other, in the problem's order (POLA: pairs);
         objective and lower bound are then infinite.
+    regret_bound : float or None
+        Of a stream: what the algorithm's theorem allows its cumulative loss to be.
+    stationarity : float
+        Norm of the objective's gradient at the point, on the scale that the problem names; 0 at a stationary point.
+        Infinity where nobody measured it.
     """
 
     objective: float
@@ -109,6 +117,8 @@ class Certificate:
     program: str = "LMNN"
     unconstrained_lower_bound: float | None = None
     contradiction: tuple[int, ...] | None = None
+    regret_bound: float | None = None
+    stationarity: float = math.inf
 
     @property
     def gap(self) -> float:
@@ -134,6 +144,14 @@ class Certificate:
         if self.contradiction is not None:
             first = ", ".join(map(str, self.contradiction[:10])) + (", .." if len(self.contradiction) > 10 else "")
             return f"{self.program}: infeasible, constraints {first} contradict each other"
+        if self.kind == "regret":
+            allowed = "" if self.regret_bound is None else f", theorem's bound {self.regret_bound:.8g}"
+            return (
+                f"{self.program}: cumulative loss {self.objective:.8g}, no fixed metric is below {self.lower_bound:.8g} "
+                f"(regret){allowed}"
+            )
+        if self.kind == "stationarity":
+            return f"{self.program}: objective {self.objective:.8g}, norm of the gradient {self.stationarity:.2e} (stationarity)"
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
         beside = (
             f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import kernels
+from sdpmetric.kernels import triplets as kernels
 from sdpmetric.neighbors import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric import kernels
+from sdpmetric.kernels import triplets as kernels
 from sdpmetric.search import search_tiles, search_trees
 
 FloatArray = NDArray[np.float64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import BallTree
 from threadpoolctl import ThreadpoolController
 
-from sdpmetric import kernels
+from sdpmetric.kernels import triplets as kernels
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

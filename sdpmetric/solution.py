@@ -44,6 +44,15 @@ class Status(Enum):
     )
     INTERRUPTED = ("interrupted", "The solve was interrupted; this is the best certified point so far.")
     STATIONARY = ("stationary", "A stationary point of a non-convex problem; nothing proves that it is a minimum.")
+    STREAM_ENDED = (
+        "stream_ended",
+        "Every item of the stream was taken; such an answer is judged by its regret, not by optimality: "
+        "see certificate.kind.",
+    )
+    STOPPED_EARLY = (
+        "stopped_early",
+        "The score on the examples held back stopped rising; this is the point with the best score.",
+    )
     NUMERICAL_ERROR = (
         "numerical_error",
         "The iterates stopped being finite numbers; this is the last certified point: "
@@ -103,6 +112,10 @@ class TraceRow:
         Active triplets.
     screened : float
         Share of all triplets whose multipliers are proven to be at their bounds.
+    mistakes : int
+        Of a stream, whose objective is its cumulative loss: items predicted wrongly so far.
+    score : float
+        Score on examples held back, larger is better.
     """
 
     iteration: int
@@ -112,6 +125,8 @@ class TraceRow:
     step: float = float("nan")
     n_active: int = 0
     screened: float = float("nan")
+    mistakes: int = 0
+    score: float = float("nan")
 
 
 @dataclass
@@ -309,10 +324,12 @@ class Solution:
                 dual = Dual(Triplets.from_array(file["dual_triplets"]), file["dual_values"])
             elif "dual_values" in file:
                 dual = file["dual_values"]
-            columns = [file[f"trace_{f.name}"].tolist() for f in fields(TraceRow)]
+            names = [f.name for f in fields(TraceRow)]
+            columns = [file[f"trace_{name}"].tolist() for name in names]
+            whole = {f.name for f in fields(TraceRow) if isinstance(f.default, int) or f.name == "iteration"}
             rows = [
-                TraceRow(int(iteration), seconds, objective, bound, step, int(n_active), screened)
-                for iteration, seconds, objective, bound, step, n_active, screened in zip(*columns, strict=True)
+                TraceRow(**{name: int(v) if name in whole else v for name, v in zip(names, row, strict=True)})
+                for row in zip(*columns, strict=True)
             ]
             return cls(
                 components=file["components"],

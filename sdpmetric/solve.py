@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from sdpmetric import validation
-from sdpmetric.certificate import Certificate, relative_gap
+from sdpmetric.certificate import Certificate, Kind, relative_gap
 from sdpmetric.formulations import itml, mcml, mmc
 from sdpmetric.formulations import pola as pola_program
 from sdpmetric.printer import Printer
@@ -65,11 +65,14 @@ class Solver:
         Relative gap to prove where the user names none.
     options : frozenset of str
         Names of the options it takes.
+    kind : {"duality", "relaxation", "regret", "stationarity"}
+        What its certificates prove; see `sdpmetric.solvers.base.run`.
     """
 
     steps: Callable[..., Iterator[base.Step]]
     tol: float
     options: frozenset[str]
+    kind: Kind = "duality"
 
 
 BACKEND = frozenset({"backend", "backend_options"})
@@ -221,7 +224,13 @@ def solve(
     if n_components is not None:
         full = _check_rank(problem, name, n_components)
     solution = base.run(
-        problem, entry.steps(problem, budget, tol, **options), budget, solver=name, tol=tol, callback=watch
+        problem,
+        entry.steps(problem, budget, tol, **options),
+        budget,
+        solver=name,
+        tol=tol,
+        callback=watch,
+        kind=entry.kind,
     )
     if n_components is None or len(solution.components) <= n_components:
         return solution

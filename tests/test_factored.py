@@ -9,7 +9,8 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import kernels, psd
+from sdpmetric import psd
+from sdpmetric.kernels import triplets as kernels
 from sdpmetric.neighbors import LabeledTriplets
 from sdpmetric.solvers.refinement import prove, refined_dual
 from sdpmetric.solvers.working_set import WorkingSet

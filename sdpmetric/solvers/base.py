@@ -102,6 +102,12 @@ class Step:
         The part of the point that is not a metric, POLA's b.
     screened : float
         Share of all triplets whose multipliers are proven to be at their bounds.
+    mistakes : int
+        Of a stream, items predicted wrongly so far.
+    score : float
+        Score on examples held back.
+    status : Status or None
+        How the solve ended, if it ends by itself after this step and the problem's certificate does not say.
     """
 
     components: FloatArray
@@ -113,6 +119,9 @@ class Step:
     n_active: int = 0
     threshold: float | None = None
     screened: float = math.nan
+    mistakes: int = 0
+    score: float = math.nan
+    status: Status | None = None
 
 
 def run(
@@ -140,28 +149,33 @@ def run(
         Relative gap to prove.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
-    kind : {"duality", "relaxation"}, default "duality"
-        Whether the lower bound is of the problem itself or of a relaxation of it; a solver of a non-convex problem
-        that ends by itself is then at a stationary point.
+    kind : {"duality", "relaxation", "regret", "stationarity"}, default "duality"
+        What the certificate proves. "duality" and "relaxation": a lower bound, of the problem itself or of a relaxation
+        of it; the solve ends once the gap is at most `tol`, and a solver of a non-convex problem that ends by itself is
+        at a stationary point. "regret": the steps follow a stream, whose last step is the answer with the certificate
+        that it carries. "stationarity": the solver itself stops at `tol`; the answer is the best step.
     """
     if not tol > 0:
         raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
     trace = Trace()
     best: Step | None = None
     bound: Step | None = None
-    status = Status.OPTIMAL_INACCURATE if kind == "duality" else Status.STATIONARY
+    status = {"relaxation": Status.STATIONARY, "regret": Status.STREAM_ENDED}.get(kind, Status.OPTIMAL_INACCURATE)
+    proves = kind in ("duality", "relaxation")
     try:
         with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
             for step in steps:
                 if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
                     status = Status.NUMERICAL_ERROR
                     break
-                best = step if best is None or step.objective <= best.objective else best  # the latest of equals
+                if best is None or kind == "regret" or step.objective <= best.objective:  # the latest of equals
+                    best = step
                 bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
                 seen = (step.objective, step.lower_bound, step.step, step.n_active, step.screened)
-                row = TraceRow(budget.spent, budget.elapsed, *seen)
+                row = TraceRow(budget.spent, budget.elapsed, *seen, step.mistakes, step.score)
                 trace.rows.append(row)
-                if relative_gap(best.objective, bound.lower_bound) <= tol:
+                status = step.status or status
+                if proves and relative_gap(best.objective, bound.lower_bound) <= tol:
                     break
                 if callback is not None and callback(row):
                     status = Status.USER_LIMIT
@@ -172,10 +186,15 @@ def run(
         status = Status.INTERRUPTED
     if best is None or bound is None:
         best = bound = Step(np.zeros((0, problem.X.shape[1])))
-    components, certificate, dual = judge(problem, best, bound)
+    if kind == "regret" and best.certificate is not None:  # of the stream, which only its learner has seen
+        components, certificate, dual = best.components.astype(problem.X.dtype), best.certificate, None
+    else:
+        components, certificate, dual = judge(problem, best, bound)
     certificate = replace(certificate, kind=kind)
-    if certificate.relative_gap <= tol:
+    if proves and certificate.relative_gap <= tol:
         status = Status.OPTIMAL
+    if kind == "stationarity" and certificate.stationarity <= tol:
+        status = Status.STATIONARY
     if certificate.contradiction is not None:
         status = Status.INFEASIBLE
     return Solution(

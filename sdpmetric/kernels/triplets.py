@@ -1,4 +1,4 @@
-"""Every compiled loop of the package: impostor scanning, hinge slopes, and the smoothed objective.
+"""Compiled loops over triplets: impostor scanning, hinge slopes, and the smoothed objective.
 
 All loops walk *candidates* (see `sdpmetric.neighbors.Candidates`): row ``r`` holds an anchor, up to K target
 neighbors (padded with -1), and a slice of possible impostors. Rows are split over threads so that each thread meets
@@ -12,11 +12,11 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.kernels import FAST
+
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
-FAST = {"reassoc", "contract", "nsz"}
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
 # columns that are looked at together.
 TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
