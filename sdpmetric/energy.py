@@ -1,0 +1,220 @@
+"""Energy-based classification: the label under which a new example would cost the objective least."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import validation
+from sdpmetric.kernels import energy as kernels
+
+FloatArray = NDArray[np.float64]
+
+# Distances of this many queries and training examples stand in memory at once.
+BLOCK = 4_000_000
+
+
+def energies(
+    components: ArrayLike,
+    X_train: ArrayLike,
+    y_train: ArrayLike,
+    X: ArrayLike,
+    *,
+    target_neighbors: ArrayLike,
+    push_weight: float = 0.5,
+    regions: ArrayLike | None = None,
+) -> FloatArray:
+    """What each label would cost each query: Weinberger and Saul 2009, Eq. 15 [WS2009].
+
+    With the label y a query t pays ``(1 - mu) sum_j D(t, j)`` for its target neighbors, the k nearest training examples
+    of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` for the examples l of other labels that invade its
+    margins, and ``mu sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` for the margins of examples i of other labels that it
+    invades itself.
+
+    Several metrics belong to one class each: the distance from an example to another one is that of the other's
+    class, so that ``D(i, t)`` depends on the label that t is tried with.
+
+    Parameters
+    ----------
+    components : (r, d) array, or (c, r, d) for c metrics
+        As learned, with its margin of 1.
+    X_train : (n, d) array
+    y_train : (n,) array
+    X : (m, d) array
+        Queries.
+    target_neighbors : (n, k) integer array
+        Target neighbors of the training examples, as in `LMNNProblem.from_labels`, padded with -1.
+    push_weight : float, default 0.5
+        ``mu``, as the metric was learned.
+    regions : (n,) integer array, optional
+        Which of several metrics each training example has; the same for all examples of a class.
+
+    Returns
+    -------
+    energies : (m, c) array
+        Columns in the sorted order of the classes.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, there are no queries, or a class has examples of several metrics.
+    """
+    train = validation.check_data(X_train)
+    queries = validation.check_data(X)
+    classes, label = validation.check_labels(np.asarray(y_train), len(train))
+    targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
+    mu = validation.check_number("push_weight", push_weight, 0.0)
+    if mu > 1.0:
+        raise ValueError(f"push_weight must be at most 1, got {push_weight!r}.")
+    factors = _check_factors(components, train.shape[1], queries.shape[1])
+    metric_of_class = _metrics_of_classes(regions, label, len(classes), len(factors))
+    dtype = np.result_type(train, queries)
+    order = np.argsort(label, kind="stable")
+    starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
+    center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
+    embedded = [((train[order] - center) @ L.T).astype(dtype) for L in factors]
+    asked = [((queries - center) @ L.T).astype(dtype) for L in factors]
+    reach = _reach(embedded, metric_of_class[label[order]], order, targets)
+    result = np.empty((len(queries), len(classes)))
+    rows, k = max(1, BLOCK // len(train)), targets.shape[1]
+    for first in range(0, len(queries), rows):
+        block = slice(first, first + rows)
+        result[block] = _block_energies([Q[block] for Q in asked], embedded, reach, starts, metric_of_class, mu, k)
+    return result
+
+
+def energy_predict(
+    components: ArrayLike,
+    X_train: ArrayLike,
+    y_train: ArrayLike,
+    X: ArrayLike,
+    *,
+    target_neighbors: ArrayLike,
+    push_weight: float = 0.5,
+    regions: ArrayLike | None = None,
+) -> NDArray[np.generic]:
+    """The label of least energy for each query; of equal ones the first.
+
+    Parameters
+    ----------
+    components, X_train, y_train, X, target_neighbors, push_weight, regions
+        As in `energies`.
+
+    Returns
+    -------
+    labels : (m,) array
+    """
+    costs = energies(
+        components, X_train, y_train, X, target_neighbors=target_neighbors, push_weight=push_weight, regions=regions
+    )
+    labels: NDArray[np.generic] = np.unique(np.asarray(y_train))[costs.argmin(axis=1)]
+    return labels
+
+
+def _block_energies(
+    queries: list[NDArray[np.floating]],
+    train: list[NDArray[np.floating]],
+    reach: FloatArray,
+    starts: NDArray[np.int64],
+    metric_of_class: NDArray[np.int64],
+    mu: float,
+    k: int,
+) -> FloatArray:
+    own: NDArray[np.floating] | None = None
+    invaded = np.zeros((len(queries[0]), len(metric_of_class)))
+    for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
+        tried = np.flatnonzero(metric_of_class == c)
+        if not len(tried):
+            continue
+        D = _distances(Q, Z)
+        sums = kernels.invasions(D, reach, starts)
+        invaded[:, tried] = sums.sum(axis=1, keepdims=True) - sums[:, tried]
+        if own is None:
+            own = D
+        else:
+            for label in tried:  # a distance belongs to the class of the example that it leads to
+                own[:, starts[label] : starts[label + 1]] = D[:, starts[label] : starts[label + 1]]
+    assert own is not None
+    pull, push = kernels.own_terms(own, k, starts)
+    return (1.0 - mu) * pull + mu * (push + invaded)
+
+
+def _distances(Q: NDArray[np.floating], Z: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Squared distances, by one matrix product."""
+    D = Q @ Z.T
+    D *= -2.0
+    D += np.einsum("ij,ij->i", Z, Z)[None, :]
+    D += np.einsum("ij,ij->i", Q, Q)[:, None]
+    np.maximum(D, 0.0, out=D)
+    return D
+
+
+def _reach(
+    embedded: list[NDArray[np.floating]],
+    metric: NDArray[np.int64],
+    order: NDArray[np.int64],
+    targets: NDArray[np.int32],
+) -> FloatArray:
+    """``1 + D_ij`` for each target neighbor, the largest first, for the training examples in class order."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    mine = targets[order]
+    reach = np.full(mine.shape, -np.inf)
+    for slot in range(mine.shape[1]):
+        has = np.flatnonzero(mine[:, slot] >= 0)
+        other = place[mine[has, slot]]
+        for c, Z in enumerate(embedded):
+            here = metric[has] == c  # of an example and its target neighbor alike: they share their class
+            i, j = has[here], other[here]
+            reach[i, slot] = 1.0 + np.sum((Z[i].astype(np.float64) - Z[j]) ** 2, axis=1)
+    descending: FloatArray = np.ascontiguousarray(-np.sort(-reach, axis=1))
+    return descending
+
+
+def _unpadded(target_neighbors: ArrayLike) -> ArrayLike | sp.csr_array:
+    """Rows of unequal length, padded with -1, as the graph that they mean."""
+    given = np.asarray(target_neighbors)
+    if given.ndim != 2 or given.dtype.kind not in "iu" or not (given == -1).any():
+        return given
+    row, slot = np.nonzero(given != -1)
+    column = given[row, slot]
+    if ((column < 0) | (column >= len(given))).any():
+        return np.asarray(column[:, None])  # refused with the sentence for it
+    graph = sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(given), len(given)))
+    return graph
+
+
+def _check_factors(components: ArrayLike, d: int, d_queries: int) -> FloatArray:
+    factors = np.asarray(components, dtype=np.float64)
+    factors = factors if factors.ndim == 3 else factors[None]
+    if factors.ndim != 3 or factors.shape[2] != d or d_queries != d:
+        raise ValueError(
+            f"components {np.shape(components)}, training examples with {d} features and queries with {d_queries} must "
+            "have the same number of columns."
+        )
+    if not np.isfinite(factors).all():
+        raise ValueError("components contain NaN or infinity.")
+    return factors
+
+
+def _metrics_of_classes(
+    regions: ArrayLike | None, label: NDArray[np.int32], n_classes: int, n_metrics: int
+) -> NDArray[np.int64]:
+    """Which metric each class has."""
+    if regions is None:
+        if n_metrics > 1:
+            raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
+        return np.zeros(n_classes, dtype=np.int64)
+    region = np.asarray(regions)
+    if region.dtype.kind not in "iu" or region.shape != label.shape or region.min() < 0 or region.max() >= n_metrics:
+        raise ValueError(f"regions must be {len(label)} integers from 0 to {n_metrics - 1}, one for each example.")
+    metric = np.zeros(n_classes, dtype=np.int64)
+    metric[label] = region
+    if (metric[label] != region).any():
+        mixed = int(label[metric[label] != region][0])
+        raise ValueError(
+            f"class number {mixed} has examples of several metrics; energies need one metric for each class, "
+            "which a new example has under that label."
+        )
+    return metric

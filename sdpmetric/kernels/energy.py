@@ -1,0 +1,112 @@
+"""Compiled loops of energy-based classification: what a test example would pay under every label."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int64]
+
+
+@nb.njit(parallel=True, cache=True)
+def invasions(D: NDArray[np.floating], reach: FloatArray, starts: IndexArray) -> FloatArray:
+    """How deep queries lie within the margins of training examples, summed by class.
+
+    Parameters
+    ----------
+    D : (m, n) array
+        Squared distances of queries to training examples, which are sorted by class.
+    reach : (n, k) array
+        ``1 + D_ij`` for each target neighbor j of training example i, the largest first; -infinity where it has fewer.
+    starts : (c + 1,) array
+        Class c holds the training examples from ``starts[c]`` to ``starts[c + 1]``.
+
+    Returns
+    -------
+    sums : (m, c) array
+        ``sum_i sum_j [reach_ij - D_ti]_+`` over the examples i of each class.
+    """
+    classes = len(starts) - 1
+    sums = np.zeros((len(D), classes))
+    for t in nb.prange(len(D)):
+        for c in range(classes):
+            total = 0.0
+            for i in range(starts[c], starts[c + 1]):
+                distance = np.float64(D[t, i])
+                for j in range(reach.shape[1]):
+                    if reach[i, j] <= distance:
+                        break
+                    total += reach[i, j] - distance
+            sums[t, c] = total
+    return sums
+
+
+@nb.njit(cache=True)
+def _nearest(row: NDArray[np.floating], first: int, last: int, nearest: FloatArray) -> None:
+    """The smallest entries of a part of a row, ascending; infinity where there are too few."""
+    k = len(nearest)
+    nearest[:] = np.inf
+    for i in range(first, last):
+        value = np.float64(row[i])
+        if value < nearest[k - 1]:
+            slot = k - 1
+            while slot > 0 and nearest[slot - 1] > value:
+                nearest[slot] = nearest[slot - 1]
+                slot -= 1
+            nearest[slot] = value
+
+
+@nb.njit(parallel=True, cache=True)
+def own_terms(D: NDArray[np.floating], k: int, starts: IndexArray) -> tuple[FloatArray, FloatArray]:
+    """What queries pay for themselves under every label: distances to target neighbors, and their own impostors.
+
+    The impostors of all labels are counted in one pass: ``sum_l [a - D_tl]_+`` for many thresholds a is had from
+    the number and the sum of the distances between one threshold and the next.
+
+    Parameters
+    ----------
+    D : (m, n) array
+        Squared distances of queries to training examples, which are sorted by class.
+    k : int
+        Target neighbors of a query: the nearest k examples of the label that it is tried with.
+    starts : (c + 1,) array
+        As in `invasions`.
+
+    Returns
+    -------
+    pull, push : (m, c) arrays
+        ``sum_j D_tj`` and ``sum_j sum_l [1 + D_tj - D_tl]_+`` over target neighbors j and examples l of other labels.
+    """
+    classes = len(starts) - 1
+    pull, push = np.zeros((len(D), classes)), np.zeros((len(D), classes))
+    for t in nb.prange(len(D)):
+        near = np.empty((classes, k))
+        for c in range(classes):
+            _nearest(D[t], starts[c], starts[c + 1], near[c])
+        thresholds = np.sort(near.ravel()) + 1.0
+        used = np.searchsorted(thresholds, np.inf)
+        thresholds = thresholds[:used]
+        count, total = np.zeros(used), np.zeros(used)
+        for c in range(classes):
+            for i in range(starts[c], starts[c + 1]):
+                distance = np.float64(D[t, i])
+                if distance >= thresholds[used - 1]:
+                    continue
+                place = np.searchsorted(thresholds, distance, side="right")
+                count[place] += 1.0
+                total[place] += distance
+                for j in range(k):  # the label's own examples are no impostors
+                    a = 1.0 + near[c, j]
+                    if near[c, j] < np.inf and distance < a:
+                        push[t, c] -= a - distance
+        count, total = np.cumsum(count), np.cumsum(total)
+        for c in range(classes):
+            for j in range(k):
+                if near[c, j] < np.inf:
+                    place = np.searchsorted(thresholds, 1.0 + near[c, j])
+                    pull[t, c] += near[c, j]
+                    push[t, c] += count[place] * (1.0 + near[c, j]) - total[place]
+            push[t, c] = max(push[t, c], 0.0)
+    return pull, push

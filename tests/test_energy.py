@@ -1,0 +1,114 @@
+"""Energy-based classification against Eq. 15 written out, for one metric and for several."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import sdpmetric as sm
+from sdpmetric import energy
+
+
+def written_out(components, regions, X, label, targets, mu, query, tried, k):
+    """Eq. 15 for one query and one label, term by term; distances lead to examples of the other's metric."""
+
+    def distance(a, b, metric):
+        return float(np.sum((components[metric] @ (a - b)) ** 2))
+
+    metric_of = {int(c): int(regions[label == c][0]) for c in np.unique(label)}
+    to = [distance(query, X[i], regions[i]) for i in range(len(X))]
+    own = sorted(to[i] for i in range(len(X)) if label[i] == tried)[:k]
+    cost = (1 - mu) * sum(own)
+    for near in own:
+        cost += mu * sum(max(0.0, 1 + near - to[i]) for i in range(len(X)) if label[i] != tried)
+    for i in range(len(X)):
+        if label[i] == tried:
+            continue
+        back = distance(X[i], query, metric_of[tried])
+        for j in targets[i]:
+            if j >= 0:
+                cost += mu * max(0.0, 1 + distance(X[i], X[j], regions[j]) - back)
+    return cost
+
+
+@pytest.fixture
+def unequal():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(19, 3))
+    label = np.repeat([0, 1, 2], [4, 6, 9])
+    X[label == 1, 0] += 1.0
+    targets = np.full((19, 3), -1)
+    for i in range(19):
+        others = [j for j in np.flatnonzero(label == label[i]) if j != i][: rng.integers(1, 4)]
+        targets[i, : len(others)] = others
+    return X, label, targets, rng.normal(size=(7, 3))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_energies_are_equation_15(unequal, several, dtype):
+    X, label, targets, queries = unequal
+    rng = np.random.default_rng(0)
+    components = rng.normal(size=(3 if several else 1, 2, 3))
+    regions = np.array([2, 0, 1])[label] if several else np.zeros(len(X), dtype=int)
+    X, queries = X.astype(dtype), queries.astype(dtype)
+    names = np.array(["b", "a", "c"])[label]
+    seen = energy.energies(
+        components, X, names, queries, target_neighbors=targets, push_weight=0.3, regions=regions if several else None
+    )
+    for column, name in enumerate("abc"):
+        tried = "bac".index(name)
+        for t, query in enumerate(queries):
+            expected = written_out(components, regions, X, label, targets, 0.3, query, tried, 3)
+            assert seen[t, column] == pytest.approx(expected, rel=1e-9 if dtype is np.float64 else 2e-5, abs=1e-5)
+
+
+def test_blocks_change_nothing(unequal, monkeypatch):
+    X, label, targets, queries = unequal
+    whole = energy.energies(np.eye(3), X, label, queries, target_neighbors=targets)
+    monkeypatch.setattr(energy, "BLOCK", 40)
+    assert np.array_equal(energy.energies(np.eye(3), X, label, queries, target_neighbors=targets), whole)
+
+
+def test_labels_of_iris_and_of_a_training_point():
+    X, y = load_iris(return_X_y=True)
+    train = np.arange(150) % 3 != 0
+    problem = sm.LMNNProblem.from_labels(X[train], y[train], push_weight=0.3)
+    L = sm.solve(problem).components
+    given = {"target_neighbors": problem.source.targets, "push_weight": 0.3}
+    predicted = energy.energy_predict(L, X[train], y[train], X[~train], **given)
+    assert (predicted != y[~train]).mean() <= 0.06
+    again = energy.energy_predict(L, X[train], y[train], X[train], **given)  # test points equal to training points
+    assert (again == y[train]).mean() >= 0.97
+    nowhere = energy.energies(np.zeros((1, 4)), X[train], y[train], X[:2], **given)  # everything in one place
+    assert np.isfinite(nowhere).all()
+
+
+def test_a_class_smaller_than_the_neighborhood():
+    X, label = np.array([[0.0], [0.5], [2.0], [2.5], [3.0]]), [0, 0, 1, 1, 1]
+    targets = [[1, -1], [0, -1], [3, 4], [2, 4], [3, 2]]
+    seen = energy.energies(np.eye(1), X, label, [[0.25], [4.0]], target_neighbors=targets)
+    assert seen.argmin(axis=1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"X": np.zeros((0, 3))}, "minimum of 1"),
+        ({"X": np.zeros((2, 2))}, "same number of columns"),
+        ({"X": np.full((2, 3), np.nan)}, "NaN"),
+        ({"components": np.full((3, 3), np.inf)}, "NaN or infinity"),
+        ({"components": np.ones((2, 3, 3))}, "pass regions="),
+        ({"components": np.ones((2, 3, 3)), "regions": np.arange(19) % 2}, "several metrics"),
+        ({"components": np.ones((2, 3, 3)), "regions": np.full(19, 2)}, "integers from 0 to 1"),
+        ({"push_weight": 1.5}, "at most 1"),
+        ({"target_neighbors": np.full((19, 1), 40)}, "outside"),
+        ({"y_train": np.zeros(19)}, "one class"),
+    ],
+)
+def test_bad_input_is_refused(unequal, changes, words):
+    X, label, targets, queries = unequal
+    given = {"components": np.eye(3), "X_train": X, "y_train": label, "X": queries, "target_neighbors": targets}
+    with pytest.raises(ValueError, match=words):
+        energy.energies(**(given | changes))
