@@ -1,0 +1,299 @@
+"""What all estimators share: validation, one solve, the transform, callbacks, and the warning if nothing was proven.
+
+How to add an estimator: one module here, with a class derived from `LabelledEstimator` (labels), or from
+`PairsEstimator` (labels or pairs), or from `MetricEstimator` (anything else), that
+
+- takes the arguments of its problem and of `sdpmetric.solve` in ``__init__``, by keyword with defaults, and stores them
+  as they are: ``solver``, ``tol``, ``max_iter``, ``max_time``, ``verbose`` and ``random_state`` are handed to ``solve``
+  if the class has them, ``n_components`` too;
+- states its problem in ``_problem(X, y)``, of checked data, or in ``_problem_of_pairs(X, pairs, similar)``;
+- says what it learns, with the attributes that `MetricEstimator` documents.
+
+Everything else is inherited. Export it in ``__init__.py`` and list it in ``tests/test_estimators.py``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.callback import CallbackContext, CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sdpmetric import validation
+from sdpmetric.distances import distances
+from sdpmetric.solution import Solution, Status, TraceRow
+from sdpmetric.solve import solve
+from sdpmetric.solvers.base import CertifiableProblem
+
+FloatArray = NDArray[np.float64]
+Data = NDArray[np.floating]
+Labels = NDArray[np.generic]
+
+# Ends that are what was asked for: proven, or of a kind that proves no optimality.
+EXPECTED = (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
+# Arguments of an estimator that are arguments of solve.
+SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
+
+
+@dataclass
+class Watcher:
+    """Tells scikit-learn's callbacks of each step of a solve; a step is a subtask of the fit.
+
+    Attributes
+    ----------
+    estimator : MetricEstimator
+    context : CallbackContext
+        Of the task whose subtasks the steps are.
+    X, y : arrays
+        What is fitted, for callbacks that ask for it.
+    """
+
+    estimator: MetricEstimator
+    context: CallbackContext
+    X: Data
+    y: Labels | None
+
+    def __call__(self, row: TraceRow) -> bool:
+        """Tell of one step; True if a callback asks to stop."""
+        if not hasattr(self.estimator, "_skl_callbacks"):
+            return False
+        seen = {"estimator": self.estimator, "X": self.X, "y": self.y}
+        step = self.context.subcontext(task_name="step").call_on_fit_task_begin(**seen)
+        return bool(step.call_on_fit_task_end(**seen))
+
+
+class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer that learned a linear map, with the proof of how good its metric is.
+
+    Attributes
+    ----------
+    components_ : (r, n_features_in_) array
+        The factor L, in the dtype of the data; at least one row, and ``n_components`` of them where that was given.
+    metric_ : (n_features_in_, n_features_in_) array
+        ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace. A pickle carries it without the data.
+    dual_gap_ : float
+        The proven relative gap.
+    n_iter_ : int
+        Evaluations of objective and gradient.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        If the data had names.
+    """
+
+    components_: Data
+    solution_: Solution
+    dual_gap_: float
+    n_iter_: int
+    n_features_in_: int
+
+    # -- for subclasses -----------------------------------------------------------------------------------------------
+
+    def _checked(self, X: ArrayLike) -> Data:
+        checked: Data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        return checked
+
+    def _learn(self, problem: CertifiableProblem, X: Data, y: Labels | None = None) -> Self:
+        """Solve one problem, between scikit-learn's calls of its callbacks, and keep the answer."""
+        context = self._init_callback_context(max_subtasks=None)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        self._keep(self._solve(problem, Watcher(self, context, X, y)))
+        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+        return self
+
+    def _solve(self, problem: CertifiableProblem, watcher: Watcher, **options: object) -> Solution:
+        """Solve with the arguments that this estimator has."""
+        given = self.get_params(deep=False)
+        arguments = {name: given[name] for name in SOLVE if name in given} | options
+        return solve(problem, callback=watcher, random_state=self._seed(), **arguments)
+
+    def _seed(self) -> int:
+        """A seed from ``random_state``: an integer as it is, None is 0, a generator gives one."""
+        given = getattr(self, "random_state", None)
+        if given is None or isinstance(given, int | np.integer):
+            return int(given or 0)
+        return int(check_random_state(given).randint(np.iinfo(np.int32).max))
+
+    def _keep(self, solution: Solution) -> None:
+        """Set the attributes of a fit; warn if the asked tolerance was not proven, whatever ``verbose`` says."""
+        self.solution_ = solution
+        self.components_ = self._rows(solution.components)
+        self.dual_gap_ = solution.relative_gap
+        self.n_iter_ = solution.n_iter
+        if solution.status not in EXPECTED:
+            warnings.warn(
+                f"{type(self).__name__} ended with status {solution.status} at a relative gap of {self.dual_gap_:.2e}. "
+                f"{solution.status.advice}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+    def _rows(self, components: Data) -> Data:
+        """Components with rows of zeros where there are fewer than asked for, or none."""
+        asked = getattr(self, "n_components", None) or 1
+        missing = max(0, asked - components.shape[-2])
+        return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
+
+    # -- for everybody ------------------------------------------------------------------------------------------------
+
+    @property
+    def metric_(self) -> Data:
+        """The metric ``L.T @ L``."""
+        check_is_fitted(self)
+        metric: Data = self.components_.T @ self.components_
+        return metric
+
+    def transform(self, X: ArrayLike) -> Data:
+        """Embed examples so that the Euclidean distance is the learned one.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+
+        Returns
+        -------
+        Z : (n, r) array
+            ``X @ components_.T``, float32 if X is.
+
+        Raises
+        ------
+        NotFittedError
+            Before any fit.
+        ValueError
+            If X has other features than the data of the fit, or numbers that are not finite.
+        """
+        check_is_fitted(self)
+        data: Data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return self._embed(data).astype(data.dtype, copy=False)
+
+    def _embed(self, X: Data) -> Data:
+        embedded: Data = X @ self.components_.T
+        return embedded
+
+    def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
+        """Learned distances of pairs of examples; not squared, as scikit-learn's are not.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+
+        Returns
+        -------
+        distances : (p,) array
+        """
+        check_is_fitted(self)
+        data: Data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        rows = validation.check_pairs(pairs, len(data))
+        Z = np.asarray(self._embed(data), dtype=np.float64)
+        return np.sqrt(distances(np.ascontiguousarray(Z), rows[:, 0], rows[:, 1]))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say what scikit-learn's checks and meta-estimators ask."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the training data out of pickles and copies."""
+        state: dict[str, object] = super().__getstate__()
+        if isinstance(solution := state.get("solution_"), Solution):
+            state["solution_"] = replace(solution, problem=None)
+        return state
+
+
+class LabelledEstimator(MetricEstimator):
+    """An estimator that learns from labels."""
+
+    def _problem(self, X: Data, y: Labels) -> CertifiableProblem:
+        """State the problem of checked data."""
+        raise NotImplementedError
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from labels.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the asked tolerance was not proven, with advice.
+        """
+        data, labels = self._checked_labels(X, y)
+        return self._learn(self._problem(data, labels), data, labels)
+
+    def _checked_labels(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, Labels]:
+        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        return data, labels
+
+    def __sklearn_tags__(self) -> Tags:
+        """Labels are required."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class PairsEstimator(LabelledEstimator):
+    """An estimator that learns from similar and dissimilar pairs, or from labels, which imply them."""
+
+    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> CertifiableProblem:
+        """State the problem of checked data."""
+        raise NotImplementedError
+
+    @with_callbacks
+    def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Learn from pairs, some of them said to be similar and the others not.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 for similar and -1 for dissimilar.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the asked tolerance was not proven, with advice.
+        """
+        data = self._checked(X)
+        return self._learn(self._problem_of_pairs(data, pairs, similar), data)
