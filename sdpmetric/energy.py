@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
@@ -60,27 +63,12 @@ def energies(
     ValueError
         If shapes do not fit, there are no queries, or a class has examples of several metrics.
     """
-    train = validation.check_data(X_train)
-    queries = validation.check_data(X)
-    classes, label = validation.check_labels(np.asarray(y_train), len(train))
-    targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
-    mu = validation.check_number("push_weight", push_weight, 0.0)
-    if mu > 1.0:
-        raise ValueError(f"push_weight must be at most 1, got {push_weight!r}.")
-    factors = _check_factors(components, train.shape[1], queries.shape[1])
-    metric_of_class = _metrics_of_classes(regions, label, len(classes), len(factors))
-    dtype = np.result_type(train, queries)
-    order = np.argsort(label, kind="stable")
-    starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
-    center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
-    embedded = [((train[order] - center) @ L.T).astype(dtype) for L in factors]
-    asked = [((queries - center) @ L.T).astype(dtype) for L in factors]
-    reach = _reach(embedded, metric_of_class[label[order]], order, targets)
-    result = np.empty((len(queries), len(classes)))
-    rows, k = max(1, BLOCK // len(train)), targets.shape[1]
-    for first in range(0, len(queries), rows):
-        block = slice(first, first + rows)
-        result[block] = _block_energies([Q[block] for Q in asked], embedded, reach, starts, metric_of_class, mu, k)
+    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
+    mu = state.push_weight
+    result = np.empty((len(state.queries[0]), len(state.classes)))
+    for block, own, invaded in state.blocks():
+        pull, push = kernels.own_terms(own, state.n_neighbors, state.starts)
+        result[block] = (1.0 - mu) * pull + mu * (push + invaded)
     return result
 
 
@@ -105,39 +93,78 @@ def energy_predict(
     -------
     labels : (m,) array
     """
-    costs = energies(
-        components, X_train, y_train, X, target_neighbors=target_neighbors, push_weight=push_weight, regions=regions
-    )
-    labels: NDArray[np.generic] = np.unique(np.asarray(y_train))[costs.argmin(axis=1)]
+    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
+    chosen = np.empty(len(state.queries[0]), dtype=np.int64)
+    for block, own, invaded in state.blocks():
+        chosen[block] = kernels.cheapest_labels(own, state.n_neighbors, state.starts, invaded, state.push_weight)
+    labels: NDArray[np.generic] = state.classes[chosen]
     return labels
 
 
-def _block_energies(
-    queries: list[NDArray[np.floating]],
-    train: list[NDArray[np.floating]],
-    reach: FloatArray,
-    starts: NDArray[np.int64],
-    metric_of_class: NDArray[np.int64],
-    mu: float,
-    k: int,
-) -> FloatArray:
-    own: NDArray[np.floating] | None = None
-    invaded = np.zeros((len(queries[0]), len(metric_of_class)))
-    for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
-        tried = np.flatnonzero(metric_of_class == c)
-        if not len(tried):
-            continue
-        D = _distances(Q, Z)
-        sums = kernels.invasions(D, reach, starts)
-        invaded[:, tried] = sums.sum(axis=1, keepdims=True) - sums[:, tried]
-        if own is None:
-            own = D
-        else:
-            for label in tried:  # a distance belongs to the class of the example that it leads to
-                own[:, starts[label] : starts[label + 1]] = D[:, starts[label] : starts[label + 1]]
-    assert own is not None
-    pull, push = kernels.own_terms(own, k, starts)
-    return (1.0 - mu) * pull + mu * (push + invaded)
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Checked input, embedded; training examples are sorted by class."""
+
+    classes: NDArray[np.generic]
+    starts: NDArray[np.int64]  # where each class begins
+    metric_of_class: NDArray[np.int64]
+    train: list[NDArray[np.floating]]  # under each metric
+    queries: list[NDArray[np.floating]]
+    reach: FloatArray
+    n_neighbors: int
+    push_weight: float
+
+    @classmethod
+    def of(
+        cls,
+        components: ArrayLike,
+        X_train: ArrayLike,
+        y_train: ArrayLike,
+        X: ArrayLike,
+        target_neighbors: ArrayLike,
+        push_weight: float,
+        regions: ArrayLike | None,
+    ) -> _State:
+        train = validation.check_data(X_train)
+        queries = validation.check_data(X)
+        classes, label = validation.check_labels(np.asarray(y_train), len(train))
+        targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
+        mu = validation.check_number("push_weight", push_weight, 0.0)
+        if mu > 1.0:
+            raise ValueError(f"push_weight must be at most 1, got {push_weight!r}.")
+        factors = _check_factors(components, train.shape[1], queries.shape[1])
+        metric_of_class = _metrics_of_classes(regions, label, len(classes), len(factors))
+        dtype = np.result_type(train, queries)
+        order = np.argsort(label, kind="stable")
+        starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
+        center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
+        embedded = [((train[order] - center) @ L.T).astype(dtype) for L in factors]
+        asked = [((queries - center) @ L.T).astype(dtype) for L in factors]
+        reach = _reach(embedded, metric_of_class[label[order]], order, targets)
+        return cls(classes, starts, metric_of_class, embedded, asked, reach, targets.shape[1], mu)
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.floating], FloatArray]]:
+        """Queries by blocks: distances to all examples, and how deep each label would invade the other classes."""
+        rows = max(1, BLOCK // len(self.reach))
+        for first in range(0, len(self.queries[0]), rows):
+            block = slice(first, first + rows)
+            own: NDArray[np.floating] | None = None
+            invaded = np.zeros((len(self.queries[0][block]), len(self.classes)))
+            for c, (Q, Z) in enumerate(zip(self.queries, self.train, strict=True)):
+                tried = np.flatnonzero(self.metric_of_class == c)
+                if not len(tried):
+                    continue
+                D = _distances(Q[block], Z)
+                sums = kernels.invasions(D, self.reach, self.starts)
+                invaded[:, tried] = sums.sum(axis=1, keepdims=True) - sums[:, tried]
+                if own is None:
+                    own = D
+                else:
+                    for label in tried:  # a distance belongs to the class of the example that it leads to
+                        members = slice(self.starts[label], self.starts[label + 1])
+                        own[:, members] = D[:, members]
+            assert own is not None
+            yield block, own, invaded
 
 
 def _distances(Q: NDArray[np.floating], Z: NDArray[np.floating]) -> NDArray[np.floating]:

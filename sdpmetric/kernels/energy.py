@@ -110,3 +110,55 @@ def own_terms(D: NDArray[np.floating], k: int, starts: IndexArray) -> tuple[Floa
                     push[t, c] += count[place] * (1.0 + near[c, j]) - total[place]
             push[t, c] = max(push[t, c], 0.0)
     return pull, push
+
+
+@nb.njit(parallel=True, cache=True)
+def cheapest_labels(D: NDArray[np.floating], k: int, starts: IndexArray, invaded: FloatArray, mu: float) -> IndexArray:
+    """The label of least energy for each query, the first of equal ones, without most labels' impostors.
+
+    Impostors only add to what a label costs. Labels are tried in the order of their other costs, until those alone are
+    above the least energy so far.
+
+    Parameters
+    ----------
+    D, k, starts
+        As in `own_terms`.
+    invaded : (m, c) array
+        Sums of `invasions` over the other classes.
+    mu : float
+
+    Returns
+    -------
+    labels : (m,) array
+    """
+    classes = len(starts) - 1
+    labels = np.zeros(len(D), dtype=np.int64)
+    for t in nb.prange(len(D)):
+        near = np.empty((classes, k))
+        cost = mu * invaded[t]
+        for c in range(classes):
+            _nearest(D[t], starts[c], starts[c + 1], near[c])
+            for j in range(k):
+                if near[c, j] < np.inf:
+                    cost[c] += (1.0 - mu) * near[c, j]
+        least = np.inf
+        for c in np.argsort(cost):
+            if cost[c] > least:
+                break
+            push = 0.0
+            used = 0
+            while used < k and near[c, used] < np.inf:
+                used += 1
+            furthest = 1.0 + near[c, used - 1]
+            for other in range(classes):
+                if other == c:
+                    continue
+                for i in range(starts[other], starts[other + 1]):
+                    distance = np.float64(D[t, i])
+                    if distance < furthest:
+                        for j in range(used):
+                            push += max(0.0, 1.0 + near[c, j] - distance)
+            energy = cost[c] + mu * push
+            if energy < least or (energy == least and c < labels[t]):
+                least, labels[t] = energy, c
+    return labels
