@@ -144,6 +144,8 @@ def solve(
     verbose: bool = False,
     random_state: int | None = None,
     n_components: int | None = None,
+    score: base.Score | None = None,
+    patience: int | None = None,
     **options: object,
 ) -> Solution:
     """Solve a problem and have the problem certify the answer.
@@ -171,6 +173,12 @@ def solve(
     n_components : int, optional
         Bound on the rank of the metric (LMNN-R of Weinberger and Saul 2009, section 5.4); "factored" only. The full
         problem is solved first, and its lower bound makes the certificate's relaxation gap.
+    score : callable, optional
+        ``score(components)``, larger is better, for example the accuracy on examples held back; written into the trace
+        for each step.
+    patience : int, optional
+        Early stopping: return the step with the best `score`, the latest of equals, with its own certificate, and stop
+        after so many steps without a better one. With `n_components` it is the solve of bounded rank that is stopped.
     **options
         Options of the solver. For LMNN: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"``
         and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program),
@@ -223,19 +231,13 @@ def solve(
     watch = _with_printer(callback) if verbose else callback
     if n_components is not None:
         full = _check_rank(problem, name, n_components)
-    solution = base.run(
-        problem,
-        entry.steps(problem, budget, tol, **options),
-        budget,
-        solver=name,
-        tol=tol,
-        callback=watch,
-        kind=entry.kind,
-    )
+    run = partial(base.run, problem, budget=budget, solver=name, tol=tol, callback=watch, score=score)
+    steps = entry.steps(problem, budget, tol, **options)
+    solution = run(steps, kind=entry.kind, patience=patience if n_components is None else None)
     if n_components is None or len(solution.components) <= n_components:
         return solution
     bounded = low_rank.steps(full, budget, solution, n_components)
-    return base.run(problem, bounded, budget, solver=name, tol=tol, callback=watch, kind="relaxation")
+    return run(bounded, kind="relaxation", patience=patience)
 
 
 def _check_rank(problem: Problem, solver: str, n_components: int) -> LMNNProblem:

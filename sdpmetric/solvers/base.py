@@ -17,6 +17,7 @@ from sdpmetric.solution import Multipliers, Problem, Solution, Status, Trace, Tr
 
 FloatArray = NDArray[np.float64]
 Callback = Callable[[TraceRow], bool | None]
+Score = Callable[[FloatArray], float]
 
 
 class CertifiableProblem(Problem, Protocol):
@@ -133,6 +134,8 @@ def run(
     tol: float,
     callback: Callback | None = None,
     kind: Kind = "duality",
+    score: Score | None = None,
+    patience: int | None = None,
 ) -> Solution:
     """Drive a solver until the asked gap is watched, the budget is spent, or it is done; then let the problem judge.
 
@@ -154,13 +157,23 @@ def run(
         of it; the solve ends once the gap is at most `tol`, and a solver of a non-convex problem that ends by itself is
         at a stationary point. "regret": the steps follow a stream, whose last step is the answer with the certificate
         that it carries. "stationarity": the solver itself stops at `tol`; the answer is the best step.
+    score : callable, optional
+        Of components, larger is better; written into the trace for each step.
+    patience : int, optional
+        Early stopping: the answer is the step with the best score, the latest of equals, and the solve ends after so
+        many steps without a better one.
     """
     if not tol > 0:
         raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
+    if patience is not None and (score is None or isinstance(patience, bool) or not patience >= 1):
+        raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
     trace = Trace()
     best: Step | None = None
     bound: Step | None = None
+    favourite, idle = None, 0  # the step with the best score, and how many did not better it
     status = {"relaxation": Status.STATIONARY, "regret": Status.STREAM_ENDED}.get(kind, Status.OPTIMAL_INACCURATE)
+    if patience is not None:
+        status = Status.STOPPED_EARLY
     proves = kind in ("duality", "relaxation")
     try:
         with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
@@ -168,6 +181,10 @@ def run(
                 if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
                     status = Status.NUMERICAL_ERROR
                     break
+                if score is not None:
+                    step = replace(step, score=float(score(step.components)))
+                    idle = idle + 1 if favourite is not None and not step.score > favourite.score else 0
+                    favourite = step if favourite is None or not step.score < favourite.score else favourite
                 if best is None or kind == "regret" or step.objective <= best.objective:  # the latest of equals
                     best = step
                 bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
@@ -180,10 +197,14 @@ def run(
                 if callback is not None and callback(row):
                     status = Status.USER_LIMIT
                     break
+                if patience is not None and idle >= patience:
+                    break
     except BudgetSpent:
         status = Status.USER_LIMIT
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    if patience is not None and favourite is not None:
+        best = favourite
     if best is None or bound is None:
         best = bound = Step(np.zeros((0, problem.X.shape[1])))
     if kind == "regret" and best.certificate is not None:  # of the stream, which only its learner has seen
