@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
@@ -9,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from sdpmetric import validation
 
 FloatArray = NDArray[np.float64]
+Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "faiss"]
 
 
 def nearest_neighbors(
@@ -18,6 +21,7 @@ def nearest_neighbors(
     n_neighbors: int = 1,
     *,
     regions: ArrayLike | None = None,
+    algorithm: Algorithm = "auto",
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Nearest training examples under learned metrics.
 
@@ -33,6 +37,9 @@ def nearest_neighbors(
     n_neighbors : int, default 1
     regions : (n,) integer array, optional
         Region of each training example, 0 to c - 1; needed for several metrics.
+    algorithm : {"auto", "ball_tree", "kd_tree", "brute", "faiss"}, default "auto"
+        How the embedded examples are searched: by scikit-learn's `NearestNeighbors`, or exactly and in single precision
+        by faiss, which ``pip install sdpmetric[faiss]`` brings.
 
     Returns
     -------
@@ -42,7 +49,9 @@ def nearest_neighbors(
     Raises
     ------
     ValueError
-        If shapes do not fit, or there are fewer training examples than neighbors.
+        If shapes do not fit, there are fewer training examples than neighbors, or the algorithm is unknown.
+    ImportError
+        If faiss is asked for and not installed.
     """
     train = np.asarray(validation.check_data(X_train), dtype=np.float64)
     queries = train if X is None else np.asarray(validation.check_data(X), dtype=np.float64)
@@ -77,15 +86,31 @@ def nearest_neighbors(
             continue
         # A metric of rank 0 puts all examples in one place.
         L = L if len(L) else np.zeros((1, train.shape[1]))
-        search = NearestNeighbors(n_neighbors=min(k, len(members))).fit(train[members] @ L.T)
-        found, index = search.kneighbors(queries @ L.T)
-        distances.append(found**2)
+        found, index = _search(train[members] @ L.T, queries @ L.T, min(k, len(members)), algorithm)
+        distances.append(found)
         rows.append(members[index])
     D, R = np.concatenate(distances, axis=1), np.concatenate(rows, axis=1)
     if X is None:
         D[np.arange(len(queries))[:, None] == R] = np.inf
     order = np.lexsort((R, D), axis=1)[:, :n_neighbors]
     return np.take_along_axis(D, order, axis=1), np.take_along_axis(R, order, axis=1)
+
+
+def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Squared distances and row numbers of the k nearest rows of Z."""
+    if algorithm not in get_args(Algorithm):
+        raise ValueError(f"algorithm must be one of {', '.join(map(repr, get_args(Algorithm)))}, got {algorithm!r}.")
+    if algorithm != "faiss":
+        found, index = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(Z).kneighbors(queries)
+        return found**2, index
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("algorithm='faiss' needs faiss: pip install 'sdpmetric[faiss]'.") from error
+    flat = faiss.IndexFlatL2(Z.shape[1])
+    flat.add(np.ascontiguousarray(Z, dtype=np.float32))
+    found, index = flat.search(np.ascontiguousarray(queries, dtype=np.float32), k)
+    return found.astype(np.float64), index
 
 
 def knn_predict(
@@ -96,12 +121,13 @@ def knn_predict(
     n_neighbors: int = 3,
     *,
     regions: ArrayLike | None = None,
+    algorithm: Algorithm = "auto",
 ) -> NDArray[np.generic]:
     """Majority vote of the nearest training examples; ties shrink the neighborhood until they break.
 
     Parameters
     ----------
-    components, X_train, X, n_neighbors, regions
+    components, X_train, X, n_neighbors, regions, algorithm
         As in `nearest_neighbors`.
     y_train : (n,) array
 
@@ -110,7 +136,7 @@ def knn_predict(
     labels : (m,) array
     """
     classes, y = np.unique(np.asarray(y_train), return_inverse=True)
-    _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions)
+    _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions, algorithm=algorithm)
     if len(y) != len(np.asarray(X_train)):
         raise ValueError(f"y_train has {len(y)} labels for {len(np.asarray(X_train))} training examples.")
     votes = np.zeros((len(neighbors), n_neighbors, len(classes)), dtype=np.int64)
