@@ -17,6 +17,8 @@ from sdpmetric.problems.screening import Screening
 from sdpmetric.sensitivity import Explanation, explain
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
+from sdpmetric.streams.itml import ITMLStream
+from sdpmetric.streams.lego import LEGOStream
 
 __version__ = "0.1.0"
 
@@ -28,7 +30,9 @@ __all__ = [
     "FeatureSpace",
     "FrobeniusLMNNProblem",
     "ITMLProblem",
+    "ITMLStream",
     "KernelLMNNProblem",
+    "LEGOStream",
     "LMNNProblem",
     "LiftedDistances",
     "MCMLProblem",

@@ -194,6 +194,19 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     return psd.factor(M), residual
 
 
+def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
+    """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
+    L, _ = check_point(None, given, d)
+    A = L.T @ L
+    values = np.linalg.eigvalsh(A)
+    if values[0] <= psd.RANK_TOLERANCE * values[-1]:
+        raise ValueError(
+            f"{name} must be positive definite; its eigenvalues range from {values[0]:.3g} to {values[-1]:.3g}. "
+            "Add a multiple of the identity."
+        )
+    return A
+
+
 def _is_missing(label: object) -> bool:
     # NaN differs from itself, and pandas' NA does not answer.
     same = label == label

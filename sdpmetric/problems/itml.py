@@ -99,7 +99,7 @@ class ITMLProblem:
                 "leave it out."
             )
         d = data.shape[1]
-        A0 = np.eye(d) if prior is None else _positive_definite(prior, d)
+        A0 = np.eye(d) if prior is None else validation.check_positive_definite("prior", prior, d)
         L0 = psd.factor(A0)
         D0 = distances(np.asarray(data, dtype=np.float64) @ L0.T, rows[:, 0], rows[:, 1])
         low, high = np.percentile(D0, PERCENTILES).tolist()
@@ -346,15 +346,3 @@ def _burg(ratios: FloatArray) -> float:
     # log1p keeps the digits near 1, log those near 0.
     logs = np.where(ratios > 0.5, np.log1p(np.maximum(ratios, 0.5) - 1.0), np.log(ratios))
     return float(np.sum(ratios - 1.0 - logs))
-
-
-def _positive_definite(prior: ArrayLike, d: int) -> FloatArray:
-    L, _ = validation.check_point(None, prior, d)
-    A0 = L.T @ L
-    values = np.linalg.eigvalsh(A0)
-    if values[0] <= psd.RANK_TOLERANCE * values[-1]:
-        raise ValueError(
-            f"prior must be positive definite; its eigenvalues range from {values[0]:.3g} to {values[-1]:.3g}. "
-            "Add a multiple of the identity."
-        )
-    return A0

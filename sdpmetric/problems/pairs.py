@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import validation
 
+FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
 
@@ -49,6 +50,59 @@ def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[
             f"({len(np.unique(keys[both]))} such pairs); decide for one."
         )
     return rows, flags
+
+
+def check_targets(
+    data: NDArray[np.floating], pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None
+) -> tuple[IndexArray, FloatArray, FloatArray]:
+    """Pairs of two different rows, the squared distance that each is to have, and on which side of it it may be.
+
+    Parameters
+    ----------
+    data : (n, d) array
+    pairs : (p, 2) integer array
+    targets : (p,) array
+        Finite, at least 0; a single number stands for all.
+    sides : (p,) array or None
+        0: the target is to be met; 1: it is a largest, -1: a smallest distance. A single number stands for all; None
+        is 0.
+
+    Raises
+    ------
+    ValueError
+        If a pair is out of range, of a row with itself, or of two equal examples that are to be parted; if targets are
+        negative or not finite, sides are no such numbers, or the lengths differ.
+    """
+    rows = validation.check_pairs(pairs, len(data))
+    itself = rows[:, 0] == rows[:, 1]
+    if itself.any():
+        raise ValueError(f"pair {rows[itself][0].tolist()} is an example with itself, 0 apart always; leave it out.")
+    values = _numbers("targets", targets, len(rows))
+    if not (np.isfinite(values) & (values >= 0)).all():
+        worst = values[~(np.isfinite(values) & (values >= 0))][0]
+        raise ValueError(f"targets must be finite squared distances of at least 0, got {worst:g}.")
+    marks = np.zeros(len(rows)) if sides is None else _numbers("sides", sides, len(rows))
+    if not np.isin(marks, (-1, 0, 1)).all():
+        raise ValueError("sides must be 1 (at most the target), -1 (at least the target) or 0 (the target itself).")
+    apart = (values > 0) & (marks <= 0)
+    same = np.zeros(len(rows), dtype=bool)
+    same[apart] = (data[rows[apart, 0]] == data[rows[apart, 1]]).all(axis=1)
+    if same.any():
+        raise ValueError(
+            f"pair {rows[same][0].tolist()} has two equal examples, which no metric can bring {values[same][0]:g} "
+            f"apart ({int(same.sum())} such pairs); leave it out."
+        )
+    return rows, values, marks
+
+
+def _numbers(name: str, given: ArrayLike, p: int) -> FloatArray:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, one for each pair ({error}).") from error
+    if values.shape not in ((), (p,)):
+        raise ValueError(f"{name} must be {p} numbers, one for each pair, got shape {values.shape}.")
+    return np.array(np.broadcast_to(values, p))
 
 
 def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | None) -> tuple[IndexArray, BoolArray]:

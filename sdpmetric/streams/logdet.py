@@ -1,0 +1,270 @@
+"""What the LogDet learners share: a factor of a positive definite metric, moved by rank-one steps, and its books."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import validation
+from sdpmetric.kernels import logdet
+from sdpmetric.problems.pairs import check_targets
+from sdpmetric.streams.step import MetricStep
+
+FloatArray = NDArray[np.float64]
+
+# Learning rates that are tried where none are named, in units of one over the mean squared target or distance.
+RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))
+
+
+@dataclass(frozen=True, eq=False)
+class LogDetUpdate:
+    """What happened to one item of a stream.
+
+    Attributes
+    ----------
+    prediction : float
+        Before the step: the pair's squared distance; for a quadruple the near pair's less the far pair's.
+    loss : float
+        Before the step, half the square of what the target or the margin was missed by.
+    steps : tuple of MetricStep
+        How the factor moved: no step where the target held, one for a pair, two for a quadruple, in this order.
+    """
+
+    prediction: float
+    loss: float
+    steps: tuple[MetricStep, ...]
+
+    @property
+    def step(self) -> MetricStep | None:
+        """The step of a pair; None where the metric did not move."""
+        if len(self.steps) > 1:
+            raise ValueError("a quadruple moves the factor in two steps; take them in turn from steps.")
+        return self.steps[0] if self.steps else None
+
+
+class LogDetStream:
+    """A metric ``A = G^T G`` that takes pairs with target distances; the base of LEGO and of ITML's online version.
+
+    Parameters
+    ----------
+    n_features : int
+    learning_rate : float
+    initial_metric : (d, d) array, optional
+        Positive definite ``A_0``; default: the identity.
+    """
+
+    _explicit: ClassVar[bool] = False
+
+    def __init__(self, n_features: int, learning_rate: float, initial_metric: ArrayLike | None = None) -> None:
+        if isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or n_features < 1:
+            raise ValueError(f"n_features must be a positive integer, got {n_features!r}.")
+        self.learning_rate = check_rate(learning_rate)
+        self._G = np.eye(int(n_features))
+        if initial_metric is not None:
+            A0 = validation.check_positive_definite("initial_metric", initial_metric, int(n_features))
+            self._G = np.ascontiguousarray(np.linalg.cholesky(A0).T)
+        self._volume = 2.0 * float(np.linalg.slogdet(self._G)[1])
+        self._totals = np.zeros(logdet.SIZE)
+        self._n_items = 0
+
+    @classmethod
+    def pretrained(
+        cls,
+        X: ArrayLike,
+        pairs: ArrayLike,
+        targets: ArrayLike,
+        sides: ArrayLike | None = None,
+        *,
+        rates: ArrayLike | None = None,
+        initial_metric: ArrayLike | None = None,
+    ) -> Self:
+        """A fresh stream with the learning rate that loses least on a few pairs, as the paper chooses it.
+
+        Each rate takes the pairs once, from the initial metric; the cumulative loss is what counts. The stream returned
+        has not seen them.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+        targets, sides
+            As in `partial_fit`.
+        rates : (m,) array, optional
+            Rates to try; default: 1e-4 to 1e2, two for each power of ten, divided by the mean of squared targets and
+            squared distances under the initial metric.
+        initial_metric : (d, d) array, optional
+        """
+        data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        checked = check_targets(data, pairs, targets, sides)
+        if not len(checked[0]):
+            raise ValueError("there are no pairs to choose a learning rate by; pass some, or name a rate.")
+        first = cls(data.shape[1], 1.0, initial_metric)
+        if rates is None:
+            Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ first._G.T
+            size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
+            rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
+        tries = [cls(data.shape[1], float(rate), initial_metric) for rate in np.ravel(rates)]
+        if not tries:
+            raise ValueError("rates is empty; name at least one learning rate.")
+        for stream in tries:
+            stream._take(data, *checked)
+        best = min(tries, key=lambda stream: stream.cumulative_loss)
+        return cls(data.shape[1], best.learning_rate, initial_metric)
+
+    # -- what is known ------------------------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, d."""
+        return self._G.shape[1]
+
+    @property
+    def components(self) -> FloatArray:
+        """The factor G of the metric, (d, d), a copy."""
+        return self._G.copy()
+
+    @property
+    def metric(self) -> FloatArray:
+        """The metric ``A = G^T G``, (d, d)."""
+        metric: FloatArray = self._G.T @ self._G
+        return metric
+
+    @property
+    def n_items(self) -> int:
+        """Pairs (and quadruples) taken so far."""
+        return self._n_items
+
+    @property
+    def n_updates(self) -> int:
+        """How many of them moved the metric."""
+        return int(self._totals[logdet.MOVES])
+
+    @property
+    def cumulative_loss(self) -> float:
+        """Sum of the losses, each before its step."""
+        return float(self._totals[logdet.LOSS])
+
+    @property
+    def reach(self) -> float:
+        """Largest ``prediction * max(prediction, target)`` of the pairs that missed their target; see docs/lego.md."""
+        return float(self._totals[logdet.REACH])
+
+    def drift(self) -> float:
+        """How far rounding has taken the factor, as seen in the logarithm of its metric's determinant.
+
+        The steps know by how much each changes it; their sum is compared with the determinant of the factor at hand.
+        The metric is ``G^T G`` whatever happens, so that rounding can never make it indefinite, only singular; then
+        this is infinite.
+        """
+        sign, half = np.linalg.slogdet(self._G)
+        return float(abs(2.0 * half - self._volume - self._totals[logdet.VOLUME])) if sign != 0 else np.inf
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def update(self, u: ArrayLike, v: ArrayLike, target: float, side: int = 0) -> LogDetUpdate:
+        """Take one pair.
+
+        Parameters
+        ----------
+        u, v : (d,) arrays
+        target : float
+            Squared distance, at least 0.
+        side : {0, 1, -1}, default 0
+            0: the distance is to be the target; 1: at most the target; -1: at least the target.
+
+        Returns
+        -------
+        LogDetUpdate
+
+        Raises
+        ------
+        ValueError
+            If the vectors have another length than the metric, are not finite, or are equal; if the target is negative
+            or not finite; if the side is unknown; or if the distance overflows.
+        """
+        z = self._difference(u, v)
+        y = validation.check_number("target", target, 0.0)
+        if side not in (0, 1, -1):
+            raise ValueError(f"side must be 1 (at most the target), -1 (at least) or 0 (the target), got {side!r}.")
+        left, right = np.empty(len(self._G)), np.empty(len(z))
+        losses = self.cumulative_loss
+        about = (float(side), self.learning_rate, self._explicit)
+        distance, moved = logdet.pair_step(self._G, z, y, *about, left, right, self._totals)
+        if not np.isfinite(distance):
+            raise ValueError(f"the squared distance {distance:g} is too large to learn from; scale the features.")
+        self._n_items += 1
+        return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(left, right),) if moved else ())
+
+    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
+        """Take pairs of rows in turn, in one compiled loop.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+        targets : (p,) array or float
+            Squared distances, at least 0.
+        sides : (p,) array or int, optional
+            0, 1 or -1 for each pair, as in `update`; default 0.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X has another number of features than the metric or is not finite; if pairs, targets or sides are not as
+            they should be, see `sdpmetric.problems.pairs.check_targets`; or if a distance overflows. The pairs before
+            that one have been taken.
+        """
+        data = self._data(X)
+        self._take(data, *check_targets(data, pairs, targets, sides))
+        return self
+
+    def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
+        """Take checked pairs."""
+        about = (self.learning_rate, self._explicit)
+        taken = logdet.take_pairs(self._G, X, pairs, targets, sides, *about, self._totals)
+        self._n_items += taken
+        if taken < len(pairs):
+            raise ValueError(
+                f"the squared distance of pair {pairs[taken].tolist()} is too large to learn from; scale the features."
+            )
+
+    def _data(self, X: ArrayLike) -> FloatArray:
+        data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        if data.shape[1] != self.n_features:
+            raise ValueError(f"X has {data.shape[1]} features, but this stream began with {self.n_features}.")
+        return data
+
+    def _difference(self, u: ArrayLike, v: ArrayLike) -> FloatArray:
+        one, other = check_vector(u, self.n_features), check_vector(v, self.n_features)
+        if (one == other).all():
+            raise ValueError("the two examples are equal, 0 apart under every metric; leave the pair out.")
+        return one - other
+
+
+def check_rate(learning_rate: float) -> float:
+    """A finite positive number."""
+    rate = validation.check_number("learning_rate", learning_rate, 0.0)
+    if rate == 0.0:
+        raise ValueError("learning_rate must be positive; the larger it is, the further each step goes.")
+    return rate
+
+
+def check_vector(given: ArrayLike, d: int | None) -> FloatArray:
+    """A finite (d,) vector in float64; any length where d is None."""
+    try:
+        vector = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"an example must be a vector of real numbers ({error}).") from error
+    if vector.ndim != 1 or not len(vector) or (d is not None and len(vector) != d):
+        wanted = "some features" if d is None else f"{d} features, as this stream began with"
+        raise ValueError(f"an example must be a vector with {wanted}, got shape {vector.shape}.")
+    if not np.isfinite(vector).all():
+        raise ValueError("an example contains NaN or infinity.")
+    return vector
