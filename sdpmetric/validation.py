@@ -35,8 +35,8 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
     return array
 
 
-def check_labels(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], IndexArray]:
-    """Classes in sorted order and the (n,) class index of each example; at least two classes."""
+def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
+    """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
     labels = column_or_1d(y, warn=False)
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} rows of X; pass one label per row.")
@@ -51,7 +51,7 @@ def check_labels(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], IndexArray]
             raise ValueError(f"y mixes labels that have no order ({error}); convert them to one type.") from error
     check_classification_targets(labels)
     classes, index = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
+    if len(classes) < n_classes:
         raise ValueError(
             f"y has one class only ({classes.tolist()[0]!r}); "
             "metric learning needs at least two, since impostors come from other classes."
