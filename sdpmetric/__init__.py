@@ -8,6 +8,7 @@ from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
+from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
@@ -32,6 +33,7 @@ __all__ = [
     "ITMLProblem",
     "ITMLStream",
     "KernelLMNNProblem",
+    "LEGOProblem",
     "LEGOStream",
     "LMNNProblem",
     "LiftedDistances",

@@ -19,6 +19,7 @@ from sdpmetric.printer import Printer
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import KernelLMNNProblem
+from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
@@ -33,6 +34,7 @@ from sdpmetric.solvers import (
     factored,
     frobenius,
     frobenius_conic,
+    lego,
     low_rank,
     multi_metric,
     pola,
@@ -111,6 +113,7 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "bregman": Solver(bregman.steps, 1e-3, frozenset()),
         "conic": Solver(exact.steps_of(partial(itml.state, balanced=True)), 1e-6, BACKEND),
     },
+    LEGOProblem: {"online": Solver(lego.steps, 1e-6, frozenset(), kind="regret")},
 }
 SOLVERS[KernelLMNNProblem] = SOLVERS[LMNNProblem]  # LMNN on kernel PCA coordinates
 

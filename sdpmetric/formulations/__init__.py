@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cvxpy as cp
 
-from sdpmetric.formulations import itml, mcml, mmc
+from sdpmetric.formulations import itml, lego, mcml, mmc
 from sdpmetric.formulations.frobenius import frobenius_program
 from sdpmetric.formulations.lmnn import lmnn_program
 from sdpmetric.formulations.multi_lmnn import multi_lmnn_program
@@ -13,6 +13,7 @@ from sdpmetric.formulations.stated import named
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
+from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
@@ -23,7 +24,14 @@ __all__ = ["named", "to_cvxpy"]
 
 
 Statement = (
-    LMNNProblem | FrobeniusLMNNProblem | MultiMetricLMNNProblem | POLAProblem | MMCProblem | MCMLProblem | ITMLProblem
+    LMNNProblem
+    | FrobeniusLMNNProblem
+    | MultiMetricLMNNProblem
+    | POLAProblem
+    | MMCProblem
+    | MCMLProblem
+    | ITMLProblem
+    | LEGOProblem
 )
 
 
@@ -35,12 +43,13 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric
     `sdpmetric.formulations.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
     slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their cones
     ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the
-    constraints ``margins``, ``slacks``, ``cone`` and ``floor``. The modules ``mmc``, ``mcml`` and
-    ``itml`` of `sdpmetric.formulations` say how theirs are named.
+    constraints ``margins``, ``slacks``, ``cone`` and ``floor``. The modules ``mmc``, ``mcml``,
+    ``itml`` and ``lego`` of `sdpmetric.formulations` say how theirs are named.
 
     Parameters
     ----------
-    problem : LMNNProblem, MultiMetricLMNNProblem, POLAProblem, MMCProblem, MCMLProblem or ITMLProblem
+    problem : LMNNProblem, MultiMetricLMNNProblem, POLAProblem, MMCProblem, MCMLProblem, ITMLProblem or
+        LEGOProblem
     triplets : Triplets, optional
         Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
     parametric : bool, default False
@@ -76,4 +85,6 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric
         raise ValueError("triplets= is for LMNN only; this program states all its pairs.")
     if isinstance(problem, MMCProblem):
         return mmc.state(problem).program
+    if isinstance(problem, LEGOProblem):
+        return lego.state(problem).program
     return (mcml.state(problem) if isinstance(problem, MCMLProblem) else itml.state(problem)).program

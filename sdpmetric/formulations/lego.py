@@ -1,0 +1,76 @@
+"""LEGO's comparators as CVXPY programs: what its theorem compares it with, and the best fixed metric for a stream."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric import psd
+from sdpmetric.formulations.atoms import metric_variable, squared_distances
+from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.problems.lego import LEGOProblem
+
+FloatArray = NDArray[np.float64]
+
+
+def state(problem: LEGOProblem, whitened: bool = False) -> Stated:
+    """The comparator of Theorem 2.2 of Jain et al. (2008), mended: ``D_ld(A, A_0) + eta sum_t loss_t(A)``.
+
+    Its optimum times ``1 / eta + reach`` is the tightest allowance, see `LEGOProblem.allowance`. For a single pair and
+    ``A_0 = A_t`` this is the program that one step solves. Variable ``M``, which is the paper's A; the logarithm of the
+    determinant keeps it in the cone.
+
+    Parameters
+    ----------
+    problem : LEGOProblem
+    whitened : bool, default False
+        State it in coordinates in which the first metric is the identity, for the backend's accuracy; the divergence is
+        the same in all. By default in the data's own.
+    """
+    d, eta = problem.X.shape[1], problem.learning_rate
+    T = problem.root.T if whitened else np.eye(d)
+    inverse = T.T @ np.linalg.inv(problem.initial_metric) @ T  # of A_0
+    A, _ = metric_variable(d)  # a cone beside that of log_det would only cost accuracy
+    # D_ld(A, A_0) = tr(A A_0^-1) - log det(A A_0^-1) - d
+    divergence = cp.trace(A @ inverse) - cp.log_det(A) - np.linalg.slogdet(inverse)[1] - d
+    program = cp.Problem(cp.Minimize(divergence + eta * _losses(A, problem, T)))
+
+    def read() -> Point:
+        return Point(T @ A.value @ T.T)
+
+    return Stated(program, read)
+
+
+def state_fixed(problem: LEGOProblem) -> Stated:
+    """The fixed metric with the least loss on the stream: ``sum_t loss_t(A)`` over PSD A, variable ``M``.
+
+    Stated in coordinates in which the pairs' differences have unit second moment, for the backend's accuracy.
+
+    Parameters
+    ----------
+    problem : LEGOProblem
+    """
+    T, _ = psd.data_basis(problem.differences)
+    if not T.shape[1]:
+        raise ValueError("all pairs of the stream are of equal examples; every metric loses the same.")
+    A, cone = metric_variable(T.shape[1])
+    program = cp.Problem(cp.Minimize(_losses(A, problem, T)), [cone])
+
+    def read() -> Point:
+        return Point(T @ A.value @ T.T)
+
+    return Stated(program, read)
+
+
+def _losses(A: cp.Variable, problem: LEGOProblem, T: FloatArray) -> cp.Expression:
+    """``sum_t 1/2 (z_t^T A z_t - y_t)^2``, the misses of targets that are bounds cut at 0."""
+    excess = squared_distances(A, np.asarray(problem.X, dtype=np.float64) @ T, problem.pairs) - problem.targets
+    bounds = np.flatnonzero(problem.sides)
+    met = np.flatnonzero(problem.sides == 0)
+    parts = []
+    if len(met):
+        parts.append(cp.sum_squares(excess[met]))
+    if len(bounds):
+        parts.append(cp.sum_squares(cp.pos(cp.multiply(problem.sides[bounds], excess[bounds]))))
+    return 0.5 * cp.sum(cp.hstack(parts))

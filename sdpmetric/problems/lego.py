@@ -1,0 +1,296 @@
+"""A stream of pairs with target distances, as LEGO takes it: losses, the theorem's allowance, a proven least loss."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.problems.pairs import check_targets
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class LEGOProblem:
+    """A stream of pairs for LEGO (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
+
+    With ``z_t`` the difference of pair t and ``y_t`` its target, a metric A loses on it::
+
+        loss_t(A) = 1/2 (z_t^T A z_t - y_t)^2,   0 where a target that is a bound holds
+
+    The online algorithm loses on each pair before it learns from it. `objective` is what one fixed metric loses on all
+    of them; the theorem compares the two.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 stays float32, everything else becomes float64.
+    pairs : (p, 2) integer array
+        Row numbers of X in the order of the stream; pairs may repeat, a row with itself is refused.
+    targets : (p,) array or float
+        Squared distances, at least 0.
+    sides : (p,) array or int, optional
+        0: the distance is to be the target (default); 1: at most; -1: at least.
+    learning_rate : float, default 1
+        ``eta > 0``; `LEGOStream.pretrained` chooses one.
+    initial_metric : (d, d) array, optional
+        Positive definite ``A_0``; default: the identity.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    pairs : (p, 2) int32 array
+    targets, sides : (p,) arrays
+    learning_rate : float
+    initial_metric : (d, d) array
+
+    Raises
+    ------
+    ValueError
+        If there are no pairs; the data are not finite; a pair is out of range, of a row with itself, or of two equal
+        examples that are to be parted; a target is negative; or a number is out of range.
+    """
+
+    X: NDArray[np.floating]
+    pairs: NDArray[np.int32]
+    targets: FloatArray
+    sides: FloatArray
+    learning_rate: float
+    initial_metric: FloatArray
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        pairs: ArrayLike,
+        targets: ArrayLike,
+        sides: ArrayLike | None = None,
+        learning_rate: float = 1.0,
+        initial_metric: ArrayLike | None = None,
+    ) -> None:
+        data = validation.check_data(X)
+        rows, goals, marks = check_targets(data, pairs, targets, sides)
+        if not len(rows):
+            raise ValueError("there are no pairs; a stream needs at least one.")
+        rate = validation.check_number("learning_rate", learning_rate, 0.0)
+        if rate == 0.0:
+            raise ValueError("learning_rate must be positive; the larger it is, the further each step goes.")
+        d = data.shape[1]
+        given = "initial_metric"
+        A0 = np.eye(d) if initial_metric is None else validation.check_positive_definite(given, initial_metric, d)
+        values = {
+            "X": data,
+            "pairs": rows,
+            "targets": goals,
+            "sides": marks,
+            "learning_rate": rate,
+            "initial_metric": A0,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is lost, over how much data."""
+        kinds = (("equal to", 0), ("at most", 1), ("at least", -1))
+        counts = [(word, int((self.sides == side).sum())) for word, side in kinds]
+        return (
+            f"LEGO (Jain et al. 2008): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, a stream of "
+            f"{len(self.pairs):,} pairs ({', '.join(f'{n:,} {word} their target' for word, n in counts if n)}); "
+            f"learning rate {self.learning_rate:g}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, pairs and parameters."""
+        digest = hashlib.sha256(repr(("LEGO", self.X.shape, str(self.X.dtype), self.learning_rate)).encode())
+        for array in (self.X, self.pairs, self.targets, self.sides, self.initial_metric):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def head(self, n_pairs: int) -> LEGOProblem:
+        """The stream up to its first pairs.
+
+        Parameters
+        ----------
+        n_pairs : int
+            At least 1.
+        """
+        if n_pairs == len(self.pairs):
+            return self
+        first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
+        return LEGOProblem(self.X, *first, self.learning_rate, self.initial_metric)
+
+    @cached_property
+    def differences(self) -> FloatArray:
+        """``z_t``, the difference of each pair, (p, d)."""
+        X = np.asarray(self.X, dtype=np.float64)
+        return X[self.pairs[:, 0]] - X[self.pairs[:, 1]]
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """``G_0``, upper triangular, with ``G_0^T G_0 = A_0``."""
+        return np.ascontiguousarray(np.linalg.cholesky(self.initial_metric).T)
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """What one fixed metric loses on the whole stream.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor of the metric A.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        return 0.5 * float(np.sum(self._misses(L) ** 2))
+
+    def divergence(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric.
+
+        Parameters
+        ----------
+        components, metric
+            As in `objective`.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        inner = scipy.linalg.solve_triangular(self.root, L.T, trans="T", lower=False).T
+        sigma = np.asarray(np.linalg.svd(inner, compute_uv=False), dtype=np.float64)
+        if len(sigma) < self.X.shape[1] or not (sigma > 0.0).all():
+            return math.inf
+        return max(0.0, float(np.sum(sigma**2 - 2.0 * np.log(sigma) - 1.0)))
+
+    def allowance(self, reach: float, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """What the mended Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
+
+        ``(1 / eta + reach) (D_ld(A, A_0) + eta sum_t loss_t(A))``, valid for every metric A; the exact layer's program
+        (`sdpmetric.to_cvxpy`) has the smallest. See docs/lego.md for the proof.
+
+        Parameters
+        ----------
+        reach : float
+            The largest ``p_t max(p_t, y_t)`` of the pairs that missed their target, ``p_t`` the distance before the
+            step: `LEGOStream.reach`.
+        components, metric
+            As in `objective`.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        return (1.0 / self.learning_rate + reach) * (self.divergence(L) + self.learning_rate * self.objective(L))
+
+    # -- certificates -------------------------------------------------------------------------------------------
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
+    ) -> Certificate:
+        """Judge a fixed metric by what it loses on the whole stream, against what no metric can do without.
+
+        Multipliers a prove that every metric loses at least ``-sum a_t y_t - 1/2 sum a_t^2`` if ``sum a_t z_t z_t^T``
+        is positive semidefinite, ``a_t >= 0`` for a target that is a largest distance and ``a_t <= 0`` for a smallest one.
+        Any multipliers are repaired to such ones, and multiplied by the best number.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : (p,) array, optional
+            A multiplier for each pair; default: by how much the metric misses each target, which is optimal for the
+            metric with the least loss.
+
+        Raises
+        ------
+        ValueError
+            If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
+        """
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        misses = self._misses(L)
+        a = misses if dual is None else np.asarray(dual, dtype=np.float64)
+        if a.shape != misses.shape or not np.isfinite(a).all():
+            raise ValueError(f"dual must be {len(misses)} finite multipliers, one for each pair.")
+        return Certificate(
+            objective=0.5 * float(np.sum(misses**2)),
+            lower_bound=self.lower_bound(a),
+            primal_residual=primal_residual,
+            dual_residual=float(np.abs(a - self._clip(a)).max() / max(1.0, np.abs(a).max())),
+            n_active=int(np.count_nonzero(misses)),
+            program="LEGO's stream under a fixed metric",
+        )
+
+    def judge_stream(
+        self, loss: float, reach: float, components: FloatArray, *, comparator: FloatArray | None = None
+    ) -> Certificate:
+        """The certificate of an online run over the whole stream.
+
+        Parameters
+        ----------
+        loss : float
+            Its cumulative loss.
+        reach : float
+            Its `LEGOStream.reach`.
+        components : (r, d) array
+            Its last metric.
+        comparator : (r, d) array, optional
+            A metric to take the theorem's allowance from; the smallest of its, the first and the last metric's counts.
+        """
+        tries = [self.root, components] + ([] if comparator is None else [comparator])
+        return Certificate(
+            objective=loss,
+            lower_bound=max(self.certify(L).lower_bound for L in tries),
+            kind="regret",
+            primal_residual=0.0,
+            n_active=int(np.count_nonzero(self._misses(components))),
+            program="LEGO",
+            regret_bound=min(self.allowance(reach, L) for L in tries),
+        )
+
+    def lower_bound(self, dual: FloatArray) -> float:
+        """What no metric can do without, proven by multipliers, whatever they are; at least 0.
+
+        Parameters
+        ----------
+        dual : (p,) array
+        """
+        a = self._clip(dual)
+        whitened, null, lifting = self._whitened
+        # Nothing can lift what these add in directions that no pair with a largest distance has a part in.
+        a = np.where(null & (a < 0.0) & ~lifting, 0.0, a)
+        matrix = psd.symmetrize((whitened * a[:, None]).T @ whitened)
+        rounding = 4.0 * np.finfo(float).eps * float(np.abs(a) @ np.sum(whitened**2, axis=1))
+        # In these coordinates the pairs that may be lifted add up to the identity.
+        a = a + np.where(lifting, max(0.0, rounding - psd.smallest_eigenvalue(matrix)), 0.0)
+        rise, size = -float(a @ self.targets), float(a @ a)
+        return rise**2 / (2.0 * size) if rise > 0.0 and 0.0 < size < math.inf else 0.0
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def _misses(self, components: FloatArray) -> FloatArray:
+        """``z^T A z - y``, 0 where the target holds."""
+        excess = np.sum((self.differences @ components.T) ** 2, axis=1) - self.targets
+        return np.where(self.sides * excess < 0.0, 0.0, excess)
+
+    def _clip(self, dual: FloatArray) -> FloatArray:
+        return np.where(self.sides * dual < 0.0, 0.0, dual)
+
+    @cached_property
+    def _whitened(self) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Differences where those with ``side >= 0`` have unit sum; which have a part elsewhere; which are these."""
+        lifting = self.sides >= 0.0
+        Z = self.differences
+        R = np.linalg.qr(Z[lifting], mode="r") if lifting.any() else np.zeros((0, Z.shape[1]))
+        _, sigma, Vt = np.linalg.svd(R, full_matrices=False)
+        kept = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
+        V = Vt[kept].T
+        rest = Z - (Z @ V) @ V.T
+        null = np.sum(rest**2, axis=1) > psd.RANK_TOLERANCE**2 * np.sum(Z**2, axis=1)
+        return (Z @ V) / sigma[kept], null, lifting

@@ -1,0 +1,52 @@
+"""LEGO over a given stream, once, with the certificate of what it lost so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sdpmetric.certificate import Certificate
+from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.solvers.base import Budget, BudgetSpent, Step
+from sdpmetric.streams.lego import LEGOStream
+
+# How many times a run is judged on its way.
+JUDGED = 8
+
+
+def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """Take the pairs in their order, and judge the run now and then.
+
+    Parameters
+    ----------
+    problem : LEGOProblem
+    budget : Budget
+        A pair is an iteration.
+    tol : float
+        Not used: a stream ends where it ends.
+
+    Yields
+    ------
+    Step
+        Each with the certificate of the stream up to there.
+    """
+    stream = LEGOStream(problem.X.shape[1], problem.learning_rate, problem.initial_metric)
+    nothing = Certificate(0.0, 0.0, kind="regret", program="LEGO", regret_bound=0.0)
+    yield Step(stream.components, 0.0, 0.0, certificate=nothing)
+    p, taken = len(problem.pairs), 0
+    while taken < p:
+        left = budget.max_iter - budget.spent
+        size = int(min(max(1, -(-p // JUDGED)), p - taken, max(left, 0)))
+        if not size or not budget.remaining:
+            raise BudgetSpent
+        part = slice(taken, taken + size)
+        budget.spend(size)
+        stream.partial_fit(problem.X, problem.pairs[part], problem.targets[part], problem.sides[part])
+        taken += size
+        certificate = problem.head(taken).judge_stream(stream.cumulative_loss, stream.reach, stream.components)
+        yield Step(
+            stream.components,
+            certificate.objective,
+            certificate.lower_bound,
+            certificate=certificate,
+            n_active=stream.n_updates,
+        )
