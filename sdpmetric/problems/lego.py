@@ -195,7 +195,8 @@ class LEGOProblem:
         """Judge a fixed metric by what it loses on the whole stream, against what no metric can do without.
 
         Multipliers a prove that every metric loses at least ``-sum a_t y_t - 1/2 sum a_t^2`` if ``sum a_t z_t z_t^T``
-        is positive semidefinite, ``a_t >= 0`` for a target that is a largest distance and ``a_t <= 0`` for a smallest one.
+        is positive semidefinite, ``a_t >= 0`` for a target that is a largest distance and ``a_t <= 0`` for a
+        smallest one.
         Any multipliers are repaired to such ones, and multiplied by the best number.
 
         Parameters
