@@ -19,6 +19,7 @@ from sdpmetric.sensitivity import Explanation, explain
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
 from sdpmetric.streams.itml import ITMLStream
+from sdpmetric.streams.kernel_lego import KernelLEGOStream
 from sdpmetric.streams.lego import LEGOStream
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "FrobeniusLMNNProblem",
     "ITMLProblem",
     "ITMLStream",
+    "KernelLEGOStream",
     "KernelLMNNProblem",
     "LEGOProblem",
     "LEGOStream",

@@ -1,0 +1,267 @@
+"""LEGO in the feature space of a kernel: the data are touched by inner products only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from sdpmetric import validation
+from sdpmetric.kernels import logdet
+from sdpmetric.problems.pairs import check_targets
+from sdpmetric.streams.logdet import LogDetUpdate, check_rate, check_vector
+
+FloatArray = NDArray[np.float64]
+Kernel = Callable[[FloatArray, FloatArray], FloatArray]
+
+KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
+# A kernel matrix is refused if it is asymmetric, or has an eigenvalue below 0, by more than this share of its size.
+PSD_TOLERANCE = 1e-8
+
+
+class KernelLEGOStream:
+    """LEGO with the metric ``A = s (I + sum_lm S_lm phi(x_l) phi(x_m)^T)`` in a feature space [JKDG2008].
+
+    The first metric is s times the identity of the feature space. Every later one has the form above, the examples x_l
+    being those that pairs were made of, because a step adds a multiple of ``(A z)(A z)^T``, and ``A z`` is a
+    combination of z and of theirs. With the linear kernel this is `LEGOStream` with ``initial_metric = s I``.
+
+    A pair costs O(m^2) for m different examples so far, and m^2 numbers are kept twice.
+
+    Parameters
+    ----------
+    learning_rate : float
+        ``eta > 0``.
+    kernel : str or callable, default "linear"
+        One of scikit-learn's "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", or a function that takes (n, d)
+        and (m, d) arrays to their (n, m) kernel values. It can be pickled if the function can.
+    gamma, degree, coef0 : float, optional
+        Parameters of scikit-learn's kernels; default: scikit-learn's.
+    initial_scale : float, default 1
+        s, positive.
+
+    Attributes
+    ----------
+    learning_rate, initial_scale : float
+    support : (m, d) array
+        The examples x_l.
+    coefficients : (m, m) array
+        S, symmetric.
+    n_items, n_updates : int
+    cumulative_loss : float
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range or the kernel is unknown.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        kernel: str | Kernel = "linear",
+        *,
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        initial_scale: float = 1.0,
+    ) -> None:
+        self.learning_rate = check_rate(learning_rate)
+        self.initial_scale = validation.check_number("initial_scale", initial_scale, 0.0)
+        if self.initial_scale == 0.0:
+            raise ValueError("initial_scale must be positive: the first metric is that multiple of the identity.")
+        if not callable(kernel) and kernel not in KERNELS:
+            raise ValueError(f"kernel must be callable or one of {', '.join(map(repr, KERNELS))}, got {kernel!r}.")
+        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+        self.kernel = kernel
+        self.parameters = {name: float(value) for name, value in given.items() if value is not None}
+        self._support: FloatArray | None = None
+        self._rows: dict[bytes, int] = {}
+        self._K, self._S = np.zeros((0, 0)), np.zeros((0, 0))
+        self._totals = np.zeros(logdet.SIZE)
+        self._n_items = 0
+
+    # -- what is known ------------------------------------------------------------------------------------------
+
+    @property
+    def support(self) -> FloatArray:
+        """The examples that pairs were made of, (m, d), each once."""
+        return np.zeros((0, 0)) if self._support is None else self._support.copy()
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """S, (m, m)."""
+        return self._S * self.initial_scale
+
+    @property
+    def n_items(self) -> int:
+        """Pairs taken so far."""
+        return self._n_items
+
+    @property
+    def n_updates(self) -> int:
+        """How many of them moved the metric."""
+        return int(self._totals[logdet.MOVES])
+
+    @property
+    def cumulative_loss(self) -> float:
+        """Sum of the losses, each before its step."""
+        return float(self._totals[logdet.LOSS])
+
+    def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
+        """Squared distances of pairs of rows under the metric.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+
+        Returns
+        -------
+        distances : (p,) array
+        """
+        data = self._data(X)
+        rows = validation.check_pairs(pairs, len(data))
+        used, index = np.unique(rows, return_inverse=True)
+        first, second = index.reshape(rows.shape).T
+        plain = self._values(data[used], data[used])
+        found = np.diag(plain)[first] + np.diag(plain)[second] - 2.0 * plain[first, second]
+        if self._support is not None:
+            values = self._values(data[used], self._support)
+            z = values[first] - values[second]
+            found = found + np.einsum("ij,ij->i", z @ self._S, z)
+        return np.asarray(np.maximum(found, 0.0))
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def update(self, u: ArrayLike, v: ArrayLike, target: float, side: int = 0) -> LogDetUpdate:
+        """Take one pair.
+
+        Parameters
+        ----------
+        u, v : (d,) arrays
+        target : float
+            Squared distance, at least 0.
+        side : {0, 1, -1}, default 0
+            0: the distance is to be the target; 1: at most the target; -1: at least the target.
+
+        Returns
+        -------
+        LogDetUpdate
+            Without steps: there is no factor.
+
+        Raises
+        ------
+        ValueError
+            As `LEGOStream.update`; or if a distance comes out negative, as the kernel is not positive semidefinite.
+        """
+        d = None if self._support is None else self._support.shape[1]
+        both = np.stack([check_vector(u, d), check_vector(v, len(check_vector(u, d)))])
+        if (both[0] == both[1]).all():
+            raise ValueError("the two examples are equal, 0 apart under every metric; leave the pair out.")
+        rows, targets, sides = check_targets(both, [[0, 1]], target, side)
+        losses = self.cumulative_loss
+        distance = self._take(both, rows, targets, sides, strict=False)
+        return LogDetUpdate(distance, self.cumulative_loss - losses, ())
+
+    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
+        """Take pairs of rows in turn, in one compiled loop.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+        targets : (p,) array or float
+        sides : (p,) array or int, optional
+            As in `LEGOStream.partial_fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `LEGOStream.partial_fit`; or if the kernel matrix is not symmetric or not positive semidefinite.
+        """
+        data = self._data(X)
+        checked = check_targets(data, pairs, targets, sides)
+        if len(checked[0]):
+            self._take(data, *checked, strict=True)
+        return self
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def _data(self, X: ArrayLike) -> FloatArray:
+        data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        if self._support is not None and data.shape[1] != self._support.shape[1]:
+            raise ValueError(f"X has {data.shape[1]} features, but this stream began with {self._support.shape[1]}.")
+        return data
+
+    def _take(
+        self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray, *, strict: bool
+    ) -> float:
+        """Take checked pairs; return the last pair's distance before its step."""
+        used, index = np.unique(pairs, return_inverse=True)
+        places = self._places(X[used], strict)
+        rows = places[index.reshape(pairs.shape)].astype(np.int32)
+        same = (rows[:, 0] == rows[:, 1]) & (targets > 0.0) & (sides <= 0.0)
+        if same.any():  # 0.0 and -0.0 have different bytes
+            raise ValueError(f"pair {pairs[same][0].tolist()} has two equal examples; leave it out.")
+        taken, distance = logdet.take_kernel_pairs(
+            self._S, self._K, rows, targets, sides, self.learning_rate, self._totals
+        )
+        self._n_items += taken
+        if taken < len(pairs):
+            raise ValueError(
+                f"the squared distance of pair {pairs[taken].tolist()} came out as {distance:g}: the kernel is not "
+                "positive semidefinite, or its values are too large; use another kernel, or scale the features."
+            )
+        return float(distance)
+
+    def _places(self, X: FloatArray, strict: bool) -> NDArray[np.int64]:
+        """Where examples are in the support, which grows by those that it lacks."""
+        known = dict(self._rows)
+        places = np.array([known.setdefault((row + 0.0).tobytes(), len(known)) for row in X])
+        first = np.unique(places, return_index=True)
+        new = X[first[1][first[0] >= len(self._rows)]]
+        if len(new):
+            old = self._support
+            support = new if old is None else np.concatenate([old, new])
+            block = self._values(new, support)
+            m = len(support)
+            K, S = np.empty((m, m)), np.zeros((m, m))
+            K[: len(self._K), : len(self._K)], S[: len(self._S), : len(self._S)] = self._K, self._S
+            K[len(self._K) :], K[:, len(self._K) :] = block, block.T
+            if strict:
+                _check_kernel(block[:, len(self._K) :])
+                _check_kernel(K)
+            self._support, self._rows, self._K, self._S = support, known, K, S
+        return places
+
+    def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        if callable(self.kernel):
+            K = np.asarray(self.kernel(X, Y), dtype=np.float64)
+        else:
+            K = np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **self.parameters))
+        if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
+            raise ValueError(
+                f"the kernel must give finite values of shape {(len(X), len(Y))} for so many examples, got shape "
+                f"{K.shape}{'' if np.isfinite(K).all() else ' with NaN or infinity'}."
+            )
+        return K * self.initial_scale
+
+
+def _check_kernel(K: FloatArray) -> None:
+    size = float(np.abs(K).max())
+    if np.abs(K - K.T).max() > PSD_TOLERANCE * size:
+        raise ValueError("the kernel is not symmetric: k(x, y) differs from k(y, x); use a symmetric one.")
+    values = np.linalg.eigvalsh(0.5 * (K + K.T))
+    if values[0] < -PSD_TOLERANCE * values[-1]:
+        raise ValueError(
+            f"the kernel is not positive semidefinite: its matrix has the eigenvalue {values[0]:.3g} beside "
+            f"a largest one of {values[-1]:.3g}; use one that is."
+        )
