@@ -14,8 +14,10 @@ Everything else is inherited. Export it in ``__init__.py`` and list it in ``test
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -30,7 +32,7 @@ from sdpmetric import validation
 from sdpmetric.distances import distances
 from sdpmetric.solution import Solution, Status, TraceRow
 from sdpmetric.solve import solve
-from sdpmetric.solvers.base import CertifiableProblem
+from sdpmetric.solvers.base import CertifiableProblem, Score
 
 FloatArray = NDArray[np.float64]
 Data = NDArray[np.floating]
@@ -44,29 +46,42 @@ SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
 
 @dataclass
 class Watcher:
-    """Tells scikit-learn's callbacks of each step of a solve; a step is a subtask of the fit.
+    """Follows a solve step by step: scores each metric, and tells scikit-learn's callbacks of it as a subtask.
 
     Attributes
     ----------
     estimator : MetricEstimator
+    problem : CertifiableProblem
+        What is solved.
     context : CallbackContext
         Of the task whose subtasks the steps are.
     X, y : arrays
         What is fitted, for callbacks that ask for it.
+    measure : callable, optional
+        Score of components on examples held back, larger is better.
     """
 
     estimator: MetricEstimator
+    problem: CertifiableProblem
     context: CallbackContext
     X: Data
-    y: Labels | None
+    y: Labels | None = None
+    measure: Score | None = None
 
-    def __call__(self, row: TraceRow) -> bool:
+    def score(self, components: FloatArray) -> float:
+        """Score the step that comes next."""
+        self._components = components
+        return math.nan if self.measure is None else self.measure(components)
+
+    def callback(self, row: TraceRow) -> bool:
         """Tell of one step; True if a callback asks to stop."""
         if not hasattr(self.estimator, "_skl_callbacks"):
             return False
         seen = {"estimator": self.estimator, "X": self.X, "y": self.y}
         step = self.context.subcontext(task_name="step").call_on_fit_task_begin(**seen)
-        return bool(step.call_on_fit_task_end(**seen))
+        components = self._components.astype(self.X.dtype)
+        fitted = partial(self.estimator._fitted, self.problem, components)  # for callbacks that ask for it
+        return bool(step.call_on_fit_task_end(**seen, reconstruction_attributes=fitted))
 
 
 class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -105,15 +120,22 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """Solve one problem, between scikit-learn's calls of its callbacks, and keep the answer."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        self._keep(self._solve(problem, Watcher(self, context, X, y)))
+        self._keep(problem, self._solve(Watcher(self, problem, context, X, y)))
+        self._warn_unless_proven(self.solution_)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
-    def _solve(self, problem: CertifiableProblem, watcher: Watcher, **options: object) -> Solution:
-        """Solve with the arguments that this estimator has."""
+    def _solve(self, watcher: Watcher, **options: object) -> Solution:
+        """Solve with the arguments that this estimator has, and further options."""
         given = self.get_params(deep=False)
         arguments = {name: given[name] for name in SOLVE if name in given} | options
-        return solve(problem, callback=watcher, random_state=self._seed(), **arguments)
+        return solve(
+            watcher.problem,
+            callback=watcher.callback,
+            score=watcher.score,
+            random_state=self._seed(),
+            **arguments,
+        )
 
     def _seed(self) -> int:
         """A seed from ``random_state``: an integer as it is, None is 0, a generator gives one."""
@@ -122,18 +144,26 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             return int(given or 0)
         return int(check_random_state(given).randint(np.iinfo(np.int32).max))
 
-    def _keep(self, solution: Solution) -> None:
-        """Set the attributes of a fit; warn if the asked tolerance was not proven, whatever ``verbose`` says."""
+    def _fitted(self, problem: CertifiableProblem, components: Data) -> dict[str, object]:
+        """What `transform` needs, by the names of the attributes."""
+        return {"components_": self._rows(components)}
+
+    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+        """Set the attributes of a fit."""
+        for name, value in self._fitted(problem, solution.components).items():
+            setattr(self, name, value)
         self.solution_ = solution
-        self.components_ = self._rows(solution.components)
         self.dual_gap_ = solution.relative_gap
         self.n_iter_ = solution.n_iter
+
+    def _warn_unless_proven(self, solution: Solution) -> None:
+        """Warn with the status' advice, whatever ``verbose`` says."""
         if solution.status not in EXPECTED:
             warnings.warn(
-                f"{type(self).__name__} ended with status {solution.status} at a relative gap of {self.dual_gap_:.2e}. "
-                f"{solution.status.advice}",
+                f"{type(self).__name__} ended with status {solution.status} at a relative gap of "
+                f"{solution.relative_gap:.2e}. {solution.status.advice}",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
 
     def _rows(self, components: Data) -> Data:

@@ -1,13 +1,74 @@
-"""LMNN as an estimator."""
+"""Large margin nearest neighbor classification (LMNN) as an estimator."""
 
 from __future__ import annotations
 
-from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.callback import with_callbacks
+
+from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.large_margin import LargeMarginEstimator
+from sdpmetric.neighbors import SearchMethod
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 
 
-class LMNN(LabelledEstimator):
-    """Large margin nearest neighbor classification (Weinberger and Saul 2009) [WS2009], with a proof."""
+class LMNN(LargeMarginEstimator):
+    """Large margin nearest neighbor classification (Weinberger and Saul 2009, Eq. 14) [WS2009], solved to a proof.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Bound on the rank of the metric (LMNN-R, section 5.4); `transform` then gives so many columns. Default: none,
+        and as many columns as the metric's rank.
+    n_neighbors : int, default 3
+        Target neighbors per example.
+    push_weight : float, default 0.5
+        ``mu`` in ``(1 - mu) pull + mu push``.
+    ridge : float, default 0
+        Weight of ``trace(M)``.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+    search : {"auto", "brute", "ball_tree"}, default "auto"
+        Impostor search, exact in every case.
+    n_passes : int, default 1
+        Passes (section 5.1): each takes the target neighbors that are nearest under the metric of the pass before.
+        Limits of time and iterations are those of one pass.
+    early_stopping : bool, default False
+        Hold back a part of the examples, and keep the metric, along the solve, with which the nearest of the others
+        predict it best; its own certificate stands beside it.
+    validation_fraction : float, default 0.3
+        The part that is held back, of each class alike.
+    n_iter_no_change : int, default 10
+        Steps of the solver without a better score, after which the solve ends.
+    solver : str, default "auto"
+        "factored", "subgradient" or "conic"; see `sdpmetric.solve`.
+    tol : float, optional
+        Relative gap to prove; default that of the solver.
+    max_iter, max_time : optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+        Print progress.
+    random_state : int, RandomState or None, default None
+        Of the solver and of what is held back; None is 0.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `sdpmetric.estimators.base.MetricEstimator`.
+    solutions_ : list of Solution
+        One for each pass, each with its certificate.
+    validation_score_ : float
+        With early stopping, the accuracy on the part held back, of the metric that was kept.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import LMNN
+    >>> X, y = load_iris(return_X_y=True)
+    >>> lmnn = LMNN(tol=1e-3).fit(X, y)
+    >>> lmnn.solution_.status.word, bool(lmnn.dual_gap_ <= 1e-3)
+    ('optimal', True)
+    """
 
     def __init__(
         self,
@@ -17,18 +78,28 @@ class LMNN(LabelledEstimator):
         push_weight: float = 0.5,
         ridge: float = 0.0,
         loss: Loss = "hinge",
+        search: SearchMethod = "auto",
+        n_passes: int = 1,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.3,
+        n_iter_no_change: int = 10,
         solver: str = "auto",
         tol: float | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,
-        random_state: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.push_weight = push_weight
         self.ridge = ridge
         self.loss = loss
+        self.search = search
+        self.n_passes = n_passes
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -36,5 +107,47 @@ class LMNN(LabelledEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _problem(self, X: Data, y: Labels) -> LMNNProblem:
-        return LMNNProblem.from_labels(X, y, self.n_neighbors, self.push_weight, ridge=self.ridge, loss=self.loss)
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None) -> LMNNProblem:
+        return LMNNProblem.from_labels(
+            X,
+            y,
+            self.n_neighbors,
+            self.push_weight,
+            target_neighbors=targets,
+            ridge=self.ridge,
+            loss=self.loss,
+            search=self.search,
+        )
+
+    @with_callbacks
+    def fit_triplets(self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> LMNN:
+        """Learn from triplets: one pass, nothing held back.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        triplets : (t, 3) integer array
+            Row numbers of X: an anchor, an example that is to be near it, and one that is to be further away.
+        weights : (t,) array, optional
+            Nonnegative weights; default 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the asked tolerance was not proven, with advice.
+        """
+        data = self._checked(X)
+        problem = LMNNProblem.from_triplets(data, triplets, weights, self.push_weight, ridge=self.ridge, loss=self.loss)
+        self._learn(problem, data)
+        self.solutions_ = [self.solution_]
+        return self

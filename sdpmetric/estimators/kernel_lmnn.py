@@ -1,0 +1,160 @@
+"""LMNN in the feature space of a kernel, as an estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.callback import with_callbacks
+from sklearn.utils import Tags
+
+from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.large_margin import LargeMarginEstimator
+from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
+from sdpmetric.problems.lmnn import Loss
+from sdpmetric.solvers.base import CertifiableProblem
+
+
+class KernelLMNN(LargeMarginEstimator):
+    """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
+
+    Time is cubic and memory quadratic in the number of training examples.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Bound on the rank of the metric; `transform` then gives so many columns. Default: none.
+    kernel : {"rbf", "poly", "linear", "laplacian", "sigmoid", "cosine", "precomputed"}, default "rbf"
+        As in `sklearn.metrics.pairwise.pairwise_kernels`. With "precomputed", `fit` takes the (n, n) kernel matrix and
+        `transform` the (m, n) kernel values with the training examples.
+    gamma, degree, coef0 : float, optional
+        Parameters of the kernels that have them; defaults are scikit-learn's: 1 / n_features, 3 and 1.
+    n_neighbors : int, default 3
+        Target neighbors per example, nearest in the feature space.
+    push_weight : float, default 0.5
+    ridge : float, default 0.1
+        Weight of the trace in the feature space. Without it a kernel that makes the examples linearly independent, as
+        the RBF kernel does, lets every metric problem be solved at no cost, and nothing is learned.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+    solver, tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`.
+
+    Attributes
+    ----------
+    space_ : FeatureSpace
+        The coordinates in the feature space, on which the metric is learned; it holds the training examples.
+    components_ : (r', r) array
+        The factor of the metric on these r coordinates; `metric_` is (r, r).
+    solution_, solutions_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from sdpmetric.estimators import KernelLMNN
+    >>> X, y = make_circles(60, factor=0.5, random_state=0)
+    >>> KernelLMNN(n_components=2, gamma=1.0).fit_transform(X, y).shape
+    (60, 2)
+    """
+
+    space_: FeatureSpace
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        ridge: float = 0.1,
+        loss: Loss = "hinge",
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_neighbors = n_neighbors
+        self.push_weight = push_weight
+        self.ridge = ridge
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None) -> KernelLMNNProblem:
+        return KernelLMNNProblem.from_labels(
+            X,
+            y,
+            self.n_neighbors,
+            self.push_weight,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            target_neighbors=targets,
+            ridge=self.ridge,
+            loss=self.loss,
+        )
+
+    @with_callbacks
+    def fit_triplets(self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> KernelLMNN:
+        """Learn from triplets; see `LMNN.fit_triplets`.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            For ``kernel="precomputed"`` the (n, n) kernel matrix.
+        triplets : (t, 3) integer array
+        weights : (t,) array, optional
+
+        Returns
+        -------
+        self
+        """
+        data = self._checked(X)
+        problem = KernelLMNNProblem.from_triplets(
+            data,
+            triplets,
+            weights,
+            self.push_weight,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            ridge=self.ridge,
+            loss=self.loss,
+        )
+        self._learn(problem, data)
+        self.solutions_ = [self.solution_]
+        return self
+
+    def _coordinates(self, X: Data) -> FloatArray:
+        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        parameters = {name: float(value) for name, value in given.items() if value is not None}
+        return FeatureSpace.of(X, self.kernel, parameters)[1]
+
+    def _fitted(self, problem: CertifiableProblem, components: Data) -> dict[str, object]:
+        assert isinstance(problem, KernelLMNNProblem)
+        return super()._fitted(problem, components) | {"space_": problem.space}
+
+    def _embed(self, X: Data) -> Data:
+        return self.space_.transform(X) @ self.components_.T
+
+    def __sklearn_tags__(self) -> Tags:
+        """With a precomputed kernel, X is a matrix of pairs."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags

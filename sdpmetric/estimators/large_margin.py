@@ -1,0 +1,213 @@
+"""What the estimators of LMNN's kind share: target neighbors of small classes, several passes, early stopping."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import CallbackContext, with_callbacks
+from sklearn.model_selection import train_test_split
+
+from sdpmetric import neighbors
+from sdpmetric.classify import knn_predict
+from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.solution import Solution
+from sdpmetric.solvers.base import Score
+
+LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What is fitted, and which of it is learned from and which held back.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    y : (n,) array
+    rows : (m,) integer array
+        Learned from.
+    held : (h,) integer array
+        Held back for early stopping.
+    """
+
+    X: Data
+    y: Labels
+    rows: NDArray[np.int64]
+    held: NDArray[np.int64]
+
+
+class LargeMarginEstimator(LabelledEstimator):
+    """An estimator with target neighbors.
+
+    A class with ``n_neighbors`` or fewer members, which the statements refuse, gets a warning here and fewer target
+    neighbors: each member has all the others, and a class of one member serves as impostors only. A cross-validation
+    makes small classes smaller, and must not fail for it.
+
+    Attributes
+    ----------
+    solutions_ : list of Solution
+        One for each pass, each with its certificate.
+    validation_score_ : float
+        With early stopping, the accuracy on the examples held back, of the metric that was kept.
+    """
+
+    n_neighbors: int
+    n_passes: int = 1
+    early_stopping: bool = False
+    validation_fraction: float = 0.3
+    n_iter_no_change: int = 10
+    solutions_: list[Solution]
+    validation_score_: float
+
+    # -- for subclasses -----------------------------------------------------------------------------------------------
+
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None) -> LargeMarginProblem:
+        """State the problem; without target neighbors, with those that the statement chooses."""
+        raise NotImplementedError
+
+    def _coordinates(self, X: Data) -> FloatArray:
+        """Where target neighbors are the nearest, before anything was learned."""
+        return np.asarray(X, dtype=np.float64)
+
+    def _predict(self, problem: LargeMarginProblem, components: FloatArray, y: Labels, X: Data) -> NDArray[np.generic]:
+        """Labels of further examples by the nearest examples of the problem."""
+        return knn_predict(components, problem.X, y, X, self.n_neighbors)
+
+    # -- fitting ------------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from labels.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the asked tolerance was not proven, with advice.
+        UserWarning
+            If a class has `n_neighbors` or fewer members.
+        """
+        data, labels = self._checked_labels(X, y)
+        return self._fit_passes(data, labels)
+
+    def _fit_passes(self, X: Data, y: Labels) -> Self:
+        """Solve, and solve again with the target neighbors that are nearest under what was learned before."""
+        if isinstance(self.n_passes, bool) or not isinstance(self.n_passes, int | np.integer) or self.n_passes < 1:
+            raise ValueError(f"n_passes must be a positive integer, got {self.n_passes!r}.")
+        context = self._init_callback_context(max_subtasks=int(self.n_passes))
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        examples = self._examples(X, y)
+        data, labels = X[examples.rows], y[examples.rows]
+        problem = self._state(data, labels, self._targets_of_small_classes(data, labels))
+        solution, score = self._solve_pass(problem, examples, context)
+        kept, best = (problem, solution), score
+        self.solutions_ = [solution]
+        while len(self.solutions_) < self.n_passes:
+            points = np.asarray(problem.X, dtype=np.float64) @ self._rows(solution.components).T
+            targets = _graph(_targets(points, labels, self.n_neighbors))
+            problem = self._state(data, labels, targets)
+            solution, score = self._solve_pass(problem, examples, context, solution)
+            if score >= best:  # of equals the latest
+                kept, best = (problem, solution), score
+            self.solutions_.append(solution)
+        if self.early_stopping:
+            self.validation_score_ = best
+        self._keep(*kept)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+        return self
+
+    def _solve_pass(
+        self,
+        problem: LargeMarginProblem,
+        examples: Examples,
+        context: CallbackContext,
+        before: Solution | None = None,
+    ) -> tuple[Solution, float]:
+        """Solve one pass, started from the pass before, and its score on the examples held back, 0 without any."""
+        X, y = examples.X, examples.y
+        options: dict[str, object] = {}
+        if before is not None and len(before.components):
+            options["start"] = np.asarray(before.components, dtype=np.float64)
+        measure: Score | None = None
+        if self.early_stopping:
+            measure = partial(self._accuracy, problem, examples)
+            options["patience"] = self.n_iter_no_change
+        subtask = context.subcontext(task_name="pass", max_subtasks=None)
+        subtask.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        solution = self._solve(Watcher(self, problem, subtask, X, y, measure), **options)
+        self._warn_unless_proven(solution)
+        fitted = partial(self._fitted, problem, solution.components)
+        subtask.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=fitted)
+        return solution, 0.0 if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
+
+    def _accuracy(self, problem: LargeMarginProblem, examples: Examples, components: FloatArray) -> float:
+        predicted = self._predict(problem, components, examples.y[examples.rows], examples.X[examples.held])
+        return float(np.mean(predicted == examples.y[examples.held]))
+
+    def _examples(self, X: Data, y: Labels) -> Examples:
+        rows = np.arange(len(y))
+        held = rows[:0]
+        if self.early_stopping:
+            rows, held = train_test_split(
+                rows, test_size=self.validation_fraction, random_state=self._seed(), stratify=y
+            )
+        return Examples(X, y, np.sort(rows), np.sort(held))
+
+    def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
+        """Target neighbors where a class has too few members for the statement; None where all have enough."""
+        k = self.n_neighbors
+        classes, counts = np.unique(y, return_counts=True)
+        counted = isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1
+        if not counted or len(classes) < 2 or counts.min() > k:
+            return None  # the statement has the sentences for what else is wrong
+        small = np.flatnonzero(counts <= k)
+        if counts.max() == 1:
+            raise ValueError("every class has one member only, so that there are no target neighbors; merge classes.")
+        some = ", ".join(f"{classes[c]!s} ({counts[c]})" for c in small[:10]) + (", .." if len(small) > 10 else "")
+        warnings.warn(
+            f"these classes have n_neighbors={k} or fewer members: {some}; their members get as many target neighbors "
+            "as the class has others. Lower n_neighbors, or merge or drop them, to treat all classes alike.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return _graph(_targets(self._coordinates(X), y, k))
+
+
+def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> NDArray[np.int32]:
+    """Nearest examples of the own class, (n, n_neighbors), padded with -1 where the class has fewer others."""
+    targets = np.full((len(y), n_neighbors), -1, dtype=np.int32)
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        k = min(n_neighbors, len(members) - 1)
+        if k > 0:
+            one_class = np.zeros(len(members), dtype=np.int32)
+            targets[members, :k] = members[neighbors.target_neighbors(points[members], one_class, k)]
+    return targets
+
+
+def _graph(targets: NDArray[np.int32]) -> sp.csr_array:
+    rows, slots = np.nonzero(targets >= 0)
+    return sp.csr_array((np.ones(len(rows)), (rows, targets[rows, slots])), shape=(len(targets), len(targets)))

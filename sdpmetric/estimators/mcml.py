@@ -1,0 +1,55 @@
+"""Maximally collapsing metric learning (MCML) as an estimator."""
+
+from __future__ import annotations
+
+from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.problems.mcml import MCMLProblem
+
+
+class MCML(LabelledEstimator):
+    """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
+
+    Time and memory are quadratic in the number of examples.
+
+    Parameters
+    ----------
+    solver : str, default "auto"
+        "factored" or "conic"; see `sdpmetric.solve`.
+    tol : float, optional
+        Relative gap to prove; default that of the solver.
+    max_iter, max_time : optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+        Print progress.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `sdpmetric.estimators.base.MetricEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import MCML
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(MCML(tol=1e-3).fit(X, y).dual_gap_ <= 1e-3)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+
+    def _problem(self, X: Data, y: Labels) -> MCMLProblem:
+        return MCMLProblem(X, y)
