@@ -5,6 +5,7 @@ from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.neighbors import Triplets
+from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
@@ -13,14 +14,20 @@ from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.screening import Screening
+from sdpmetric.ranking import RankingScores
+from sdpmetric.relevance import Relevance
 from sdpmetric.sensitivity import Explanation, explain
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
 from sdpmetric.solve import certify, path, solve, verify
+from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.kernel_lego import KernelLEGOStream
 from sdpmetric.streams.lego import LEGOStream
+from sdpmetric.streams.loreta import LORETAStream
+from sdpmetric.streams.oasis import OASISStream
 
 __version__ = "0.1.0"
 
@@ -29,6 +36,8 @@ __all__ = [
     "Comparison",
     "Dual",
     "Explanation",
+    "FRMLProblem",
+    "FRMLStream",
     "FeatureSpace",
     "FrobeniusLMNNProblem",
     "ITMLProblem",
@@ -38,11 +47,16 @@ __all__ = [
     "LEGOProblem",
     "LEGOStream",
     "LMNNProblem",
+    "LORETAStream",
     "LiftedDistances",
     "MCMLProblem",
     "MMCProblem",
     "MultiMetricLMNNProblem",
+    "NCAProblem",
+    "OASISStream",
     "POLAProblem",
+    "RankingScores",
+    "Relevance",
     "Screening",
     "Solution",
     "Status",

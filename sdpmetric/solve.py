@@ -17,6 +17,7 @@ from sdpmetric.formulations import itml, mcml, mmc
 from sdpmetric.formulations import pola as pola_program
 from sdpmetric.printer import Printer
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
+from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import KernelLMNNProblem
 from sdpmetric.problems.lego import LEGOProblem
@@ -24,6 +25,7 @@ from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
 from sdpmetric.solvers import (
@@ -32,11 +34,15 @@ from sdpmetric.solvers import (
     conic,
     exact,
     factored,
+    frml,
+    frml_relaxed,
     frobenius,
     frobenius_conic,
     lego,
     low_rank,
     multi_metric,
+    nca,
+    nca_stochastic,
     pola,
     smooth,
     subgradient,
@@ -114,6 +120,14 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "conic": Solver(exact.steps_of(partial(itml.state, balanced=True)), 1e-6, BACKEND),
     },
     LEGOProblem: {"online": Solver(lego.steps, 1e-6, frozenset(), kind="regret")},
+}
+SOLVERS[NCAProblem] = {
+    "lbfgs": Solver(nca.steps, 1e-5, frozenset({"start", "iterations", "accuracy", "on_iteration"}), "stationarity"),
+    "stochastic": Solver(nca_stochastic.steps, 1e-3, frozenset({"start", "candidates", "random_state"}), "stationarity"),
+    FRMLProblem: {
+        "riemannian": Solver(frml.steps, 1e-2, frml.OPTIONS, "stationarity"),
+        "relaxed": Solver(frml_relaxed.steps, 1e-3, frozenset(), "relaxation"),
+    },
 }
 SOLVERS[KernelLMNNProblem] = SOLVERS[LMNNProblem]  # LMNN on kernel PCA coordinates
 

@@ -1,0 +1,112 @@
+"""NCA by L-BFGS-B, with all sums in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from sdpmetric.problems.nca import NCAProblem
+from sdpmetric.solution import Status
+from sdpmetric.solvers.base import Budget, BudgetSpent, Step
+from sdpmetric.solvers.nca_start import start_of
+
+FloatArray = NDArray[np.float64]
+
+# Iterations before the first report, how many times more before each of the next, and the pairs that L-BFGS remembers.
+FIRST, GROWTH, MEMORY = 50, 2, 20
+# Rounds without progress after which nothing more is to be had.
+PATIENCE = 2
+
+
+def steps(
+    problem: NCAProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    start: FloatArray | None = None,
+    iterations: int | None = None,
+    accuracy: float | None = None,
+    on_iteration: Callable[[FloatArray], None] | None = None,
+) -> Iterator[Step]:
+    """Minimise by L-BFGS-B.
+
+    Parameters
+    ----------
+    problem : NCAProblem
+    budget : Budget
+        One iteration for each evaluation.
+    tol : float
+        `NCAProblem.stationarity` to reach.
+    start : (r, d) array, optional
+        Default `start_of`.
+    iterations : int, optional
+        A single run of so many iterations of L-BFGS-B at most, with SciPy's defaults, as scikit-learn counts them;
+        default rounds of ever more iterations.
+    accuracy : float, optional
+        Relative decrease and largest entry of the gradient at which such a run ends too (SciPy's ``tol``).
+    on_iteration : callable, optional
+        Called with the flat components after each iteration of L-BFGS-B.
+
+    Yields
+    ------
+    Step
+    """
+    L = start_of(problem) if start is None else start
+    yield Step(L)
+    packed = _Packed(L.shape, problem.diagonal)
+    best, reached, stationarity = np.inf, L, np.inf
+
+    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal best, reached, stationarity
+        budget.spend()
+        factor = packed.factor(flat)
+        value, gradient = problem.value_and_gradient(factor)
+        if value <= best:
+            best, reached, stationarity = value, factor, problem.stationarity(factor, gradient)
+        return value, packed.flat(gradient)
+
+    def after(flat: FloatArray) -> None:
+        if on_iteration is not None:
+            on_iteration(packed.factor(flat).ravel())
+        if iterations is None and stationarity <= tol:
+            raise StopIteration
+
+    idle, limit = 0, FIRST
+    while idle < PATIENCE:
+        before = best
+        options: dict[str, float] = {"maxiter": limit, "maxfun": 20 * limit, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0}
+        if iterations is not None:
+            options = {"maxiter": iterations} | ({} if accuracy is None else {"ftol": accuracy, "gtol": accuracy})
+        try:
+            found = minimize(evaluate, packed.flat(L), jac=True, method="L-BFGS-B", options=options, callback=after)
+        except (BudgetSpent, KeyboardInterrupt):
+            yield Step(reached, best)
+            raise
+        L = packed.factor(found.x)
+        if iterations is not None:
+            ended = Status.STATIONARY if found.success else Status.USER_LIMIT if found.status == 1 else None
+            yield Step(L, float(found.fun), status=ended)
+            return
+        yield Step(reached, best)
+        if stationarity <= tol:
+            return
+        idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0
+        limit *= GROWTH
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A factor as the vector of its free entries."""
+
+    shape: tuple[int, ...]
+    diagonal: bool
+
+    def flat(self, factor: FloatArray) -> FloatArray:
+        return np.diag(factor).copy() if self.diagonal else factor.ravel()
+
+    def factor(self, flat: FloatArray) -> FloatArray:
+        return np.diag(flat) if self.diagonal else flat.reshape(self.shape).copy()

@@ -1,0 +1,76 @@
+"""Where NCA's solvers begin: the initial components of scikit-learn, and their scale."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from sdpmetric.problems.nca import NCAProblem
+
+FloatArray = NDArray[np.float64]
+Init = Literal["auto", "pca", "lda", "identity", "random"]
+
+# Mean squared norms of the embedding among which a start is scaled, and the examples that decide.
+SIZES, DECIDING = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0), 500
+
+
+def initial(
+    X: NDArray[np.floating],
+    index: NDArray[np.integer] | None,
+    n_components: int,
+    how: Init = "auto",
+    random_state: np.random.RandomState | int = 0,
+) -> FloatArray:
+    """Components to begin with, by the rules of scikit-learn's ``NeighborhoodComponentsAnalysis``.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    index : (n,) integer array or None
+        Classes; None for continuous targets.
+    n_components : int
+        r.
+    how : {"auto", "pca", "lda", "identity", "random"}, default "auto"
+        "auto" is "lda" where ``r <= min(d, classes - 1)``, else "pca" where ``r < min(d, n)``, else "identity".
+    random_state : RandomState or int, default 0
+        For "random" and "pca".
+
+    Returns
+    -------
+    components : (r, d) array
+    """
+    n, d = X.shape
+    if how == "auto":
+        n_classes = 0 if index is None else len(np.unique(index))
+        how = "lda" if n_components <= min(d, n_classes - 1) else "pca" if n_components < min(d, n) else "identity"
+    if how == "identity":
+        return np.eye(n_components, d)
+    if how == "random":
+        generator = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
+        return np.asarray(generator.standard_normal(size=(n_components, d)))
+    if how == "pca":
+        rows = PCA(n_components, random_state=random_state).fit(X).components_
+    else:
+        rows = LinearDiscriminantAnalysis(n_components=n_components).fit(X, index).scalings_.T[:n_components]
+    return np.array(rows, dtype=np.float64, order="C")
+
+
+def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
+    """`initial` components, scaled: where all distances are large or small, the softmax has hardly any gradient."""
+    L = np.eye(problem.X.shape[1])
+    if not problem.diagonal:
+        index = None if len(problem.targets) else problem.index
+        L = initial(problem.rows, None if index is None else index[problem.order], problem.n_components)
+    size = float(np.mean(np.sum((problem.rows @ L.T) ** 2, axis=1)))
+    if not size > 0:
+        return L
+    n = len(problem.X)
+    deciding = np.random.default_rng(random_state).permutation(n)[:DECIDING]
+    scaled = [np.sqrt(wanted / size) * L for wanted in SIZES]
+    values = [problem.value_and_gradient(candidate, deciding)[0] for candidate in scaled]
+    best: FloatArray = scaled[int(np.argmin(values))]
+    return best

@@ -1,0 +1,192 @@
+"""NCA where n is large: Adam on truncated sums of sampled anchors, judged by full sums of examples held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric.problems.nca import NCAProblem
+from sdpmetric.solution import Status
+from sdpmetric.solvers.base import Budget, BudgetSpent, Step
+from sdpmetric.solvers.nca_start import start_of
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int64]
+
+# Anchors of a phase, anchors of a step, examples held back at most, and the share of the nearest candidates that is
+# added from the anchor's own class.
+ANCHORS, BATCH, HELD_BACK, OWN = 2048, 128, 1000, 0.25
+# Step sizes relative to the root mean square of L: the first one, and the share of it that ends the solve.
+RATE, LAST_RATE = 0.05, 1 / 20
+DECAYS = (0.9, 0.99)
+
+
+def steps(
+    problem: NCAProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    start: FloatArray | None = None,
+    candidates: int = 200,
+    random_state: int = 0,
+) -> Iterator[Step]:
+    """Minimise by Adam on sums that are truncated to each anchor's nearest candidates.
+
+    A phase draws anchors, finds the candidates of each under the metric of the moment (nearest of all, and nearest of
+    its own class), and passes over the anchors in small batches. Examples held back tell, by full sums, how good the
+    result is; where they got no better, the solver goes back to the best point and halves its step.
+
+    Parameters
+    ----------
+    problem : NCAProblem
+    budget : Budget
+        One iteration for each batch.
+    tol : float
+        Not used: whether the last point is nearly stationary is for the problem to say.
+    start : (r, d) array, optional
+        Default `start_of`.
+    candidates : int, default 200
+        Nearest examples that an anchor can choose from; a quarter more is added from its own class.
+    random_state : int, default 0
+
+    Yields
+    ------
+    Step
+        The best point so far, with the score of the phase: the mean of ``p_i`` (of ``log p_i``) of those held back.
+    """
+    if isinstance(candidates, bool) or not isinstance(candidates, int | np.integer) or candidates < 1:
+        raise ValueError(f"candidates must be a positive integer, got {candidates!r}.")
+    rng, n = np.random.default_rng(random_state), len(problem.X)
+    L = start_of(problem, random_state) if start is None else start
+    shuffled = rng.permutation(n)
+    n_held = max(1, min(HELD_BACK, n // 5))
+    held, pool = np.sort(shuffled[:n_held]), shuffled[n_held:]
+    best, best_score = L, _score(problem, L, held)
+    yield Step(best, score=best_score)
+    rate, place, adam = RATE, 0, _Adam.at(L)
+    while rate > LAST_RATE * RATE:
+        anchors = np.take(pool, np.arange(place, place + ANCHORS), mode="wrap")
+        place = (place + ANCHORS) % len(pool)
+        near = nearest_candidates(problem, L, anchors, candidates)
+        try:
+            for low in range(0, len(anchors), BATCH):
+                budget.spend()
+                part = slice(low, low + BATCH)
+                gradient = truncated_gradient(problem, L, anchors[part], near[part])
+                L = adam.step(L, gradient, rate)
+        except BudgetSpent:
+            if (score := _score(problem, L, held)) > best_score:
+                best = L
+            yield Step(best, score=score)
+            raise
+        score = _score(problem, L, held)
+        if score > best_score:
+            best, best_score = L, score
+        else:
+            L, rate, adam = best, rate / 2, _Adam.at(best)
+        yield Step(best, step=rate, score=score)
+    yield Step(best, score=best_score, status=Status.STOPPED_EARLY)
+
+
+def _score(problem: NCAProblem, L: FloatArray, held: IndexArray) -> float:
+    return -problem.value_and_gradient(L, held)[0] / len(held)
+
+
+@dataclass
+class _Adam:
+    """Moments of the gradient (Kingma and Ba 2015); steps are relative to the size of the factor."""
+
+    mean: FloatArray
+    square: FloatArray
+    taken: int = 0
+
+    @classmethod
+    def at(cls, L: FloatArray) -> _Adam:
+        return cls(np.zeros(L.shape), np.zeros(L.shape))
+
+    def step(self, L: FloatArray, gradient: FloatArray, rate: float) -> FloatArray:
+        self.taken += 1
+        first, second = DECAYS
+        self.mean = first * self.mean + (1 - first) * gradient
+        self.square = second * self.square + (1 - second) * gradient**2
+        mean, square = self.mean / (1 - first**self.taken), self.square / (1 - second**self.taken)
+        size = np.sqrt(np.mean(L**2))
+        return np.asarray(L - rate * size * mean / (np.sqrt(square) + np.finfo(np.float64).tiny))
+
+
+def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: IndexArray, count: int) -> IndexArray:
+    """The nearest examples of each anchor, and the nearest of its own class.
+
+    Parameters
+    ----------
+    problem : NCAProblem
+    L : (r, d) array
+    anchors : (m,) integer array
+    count : int
+        Nearest examples, whatever their class.
+
+    Returns
+    -------
+    near : (m, k) integer array
+        Sorted in each row; places that are not needed hold the anchor itself.
+    """
+    X = np.asarray(problem.X, dtype=np.float64)
+    Z = ((X - X.mean(axis=0)) @ L.T).astype(np.float32)  # enough to choose by
+    n = len(Z)
+    near = np.tile(anchors[:, None], (1, min(count + 1, n)))
+    near[:] = _nearest(Z, anchors, near.shape[1])
+    if not len(problem.targets):
+        own = np.tile(anchors[:, None], (1, min(int(np.ceil(OWN * count)) + 1, n)))
+        for label in np.unique(problem.index[anchors]):
+            members, asking = np.flatnonzero(problem.index == label), problem.index[anchors] == label
+            k = min(own.shape[1], len(members))
+            own[asking, :k] = members[_nearest(Z[members], np.searchsorted(members, anchors[asking]), k)]
+        near = np.concatenate([near, own], axis=1)
+    near.sort(axis=1)
+    again = np.zeros(near.shape, dtype=bool)
+    again[:, 1:] = near[:, 1:] == near[:, :-1]
+    return np.where(again, anchors[:, None], near)
+
+
+def _nearest(Z: NDArray[np.float32], which: IndexArray, count: int) -> IndexArray:
+    search = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(Z)
+    found: IndexArray = search.kneighbors(Z[which], return_distance=False)
+    return found
+
+
+def truncated_gradient(problem: NCAProblem, L: FloatArray, anchors: IndexArray, near: IndexArray) -> FloatArray:
+    """The gradient of the terms of some anchors, each of which can choose among its candidates only, (r, d)."""
+    touched, places = np.unique(np.concatenate([anchors, near.ravel()]), return_inverse=True)
+    own, others = places[: len(anchors)], places[len(anchors) :].reshape(near.shape)
+    X = np.asarray(problem.X[touched], dtype=np.float64)
+    X -= X.mean(axis=0)
+    Z = X @ L.T
+    D = np.stack([np.sum((Z[row] - Z[i]) ** 2, axis=1) for i, row in zip(own, others, strict=True)])
+    D[near == anchors[:, None]] = np.inf
+    W = _weights(D, problem.match(anchors[:, None], near), problem.logarithm)
+    graph = sp.csr_array((W.ravel(), others.ravel(), np.arange(0, W.size + 1, W.shape[1])), (len(own), len(X)))
+    G = np.asarray(graph.sum(axis=0))[:, None] * Z - graph.T @ Z[own]
+    np.subtract.at(G, own, graph @ Z)
+    gradient: FloatArray = 2 * G.T @ X
+    return np.diag(np.diag(gradient)) if problem.diagonal else gradient
+
+
+def _weights(D: FloatArray, match: FloatArray, logarithm: bool) -> FloatArray:
+    """Derivatives of minus ``p_i``, or ``log p_i``, in the distances; rows without anybody to choose are 0."""
+    with np.errstate(divide="ignore"):
+        matched = D - np.log(match)
+    p, q = _softmax(D), _softmax(matched)
+    if logarithm:
+        return np.where(np.isfinite(matched).any(axis=1, keepdims=True), q - p, 0.0)
+    return p * (match - (p * match).sum(axis=1, keepdims=True))
+
+
+def _softmax(D: FloatArray) -> FloatArray:
+    nearest = D.min(axis=1, keepdims=True)
+    E = np.exp(np.where(np.isfinite(nearest), nearest, 0.0) - D)
+    return np.asarray(E / np.maximum(E.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
