@@ -48,7 +48,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help=f"{', '.join(datasets.NAMED)}; or a .csv file with a header; or an .npz file with X and y.",
+        help=f"{', '.join(datasets.NAMED)}; NAME.npz of the folder SDPMETRIC_DATA; openml:NAME; or a .csv file with a "
+        "header; or an .npz file with X and y.",
     ),
 ]
 Label = Annotated[str | None, typer.Option(help="Column of a CSV file that holds the labels.")]

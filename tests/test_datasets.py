@@ -1,12 +1,95 @@
 """Data by name and from files: what is read is what was written, and what cannot be read is said in a sentence."""
 
+import codecs
+import gzip
+import hashlib
+import json
+import pickle
+from urllib.error import URLError
+
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import _openml, load_wine
+from sklearn.utils import Bunch
 
 from sdpmetric import datasets
 
 TABLE = 'width,"species",height\n1.5,setosa,2\n\n-3e2, virginica ,0.25\n'
+
+
+ARFF = """@relation tiny
+@attribute width real
+@attribute kind {round, square}
+@attribute colour {red, blue}
+@data
+1.5,square,red
+-2,round,blue
+0.25,round,red
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_folder(monkeypatch):
+    monkeypatch.delenv("SDPMETRIC_DATA", raising=False)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of NPZ files, named by the environment."""
+    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path))
+    X = np.arange(14, dtype=np.float32).reshape(7, 2)
+    np.savez(tmp_path / "seven.npz", X=X, y=np.arange(7) % 3, n_train=5)
+    np.savez(tmp_path / "whole.npz", X=X, y=np.arange(7) % 3)
+    np.savez(tmp_path / "wrong.npz", X=X, y=np.arange(7) % 3, n_train=7)
+    np.savez(tmp_path / "short.npz", X=X, y=np.arange(6), n_train=3)
+    np.savez(tmp_path / "text.npz", X=X, y=np.arange(7), n_train="five")
+    np.savez(tmp_path / "iris.npz", X=X, y=np.arange(7))
+    return X
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Where scikit-learn keeps what it downloaded; empty, and without a network."""
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "home"))
+
+    def no_network(request):
+        raise URLError("no route to host")
+
+    monkeypatch.setattr(_openml, "urlopen", no_network)
+    monkeypatch.setattr(_openml.time, "sleep", lambda seconds: None)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def tiny_at_openml(home):
+    """What OpenML answers about one small data set, in the place where scikit-learn's fetcher keeps it."""
+
+    def keep(path, text):
+        file = home / "openml" / "openml.org" / f"{path}.gz"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(gzip.compress(text.encode()))
+
+    info = {"did": 61, "name": "tiny", "version": 1, "status": "active"}
+    listed = json.dumps({"data": {"dataset": [info]}})
+    about = {
+        "description": "Three things.",
+        "format": "ARFF",
+        "url": "https://www.openml.org/data/v1/download/9/tiny.arff",
+        "md5_checksum": hashlib.md5(ARFF.encode()).hexdigest(),
+    }
+    kinds = [("width", "numeric"), ("kind", "nominal"), ("colour", "nominal")]
+    columns = [
+        {"index": str(at), "name": name, "data_type": kind, "is_target": str(name == "kind").lower()}
+        | {"is_ignore": "false", "is_row_identifier": "false", "number_of_missing_values": "0"}
+        for at, (name, kind) in enumerate(kinds)
+    ]
+    keep("api/v1/json/data/list/data_name/tiny/limit/2/status/active/", listed)
+    keep("api/v1/json/data/list/data_name/tiny/limit/2/data_version/1", listed)
+    keep("api/v1/json/data/61", json.dumps({"data_set_description": info | about}))
+    keep("api/v1/json/data/features/61", json.dumps({"data_features": {"feature": columns}}))
+    qualities = {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": "3"}]}}
+    keep("api/v1/json/data/qualities/61", json.dumps(qualities))
+    keep("data/v1/download/9/tiny.arff", ARFF)
 
 
 @pytest.fixture
@@ -100,7 +183,7 @@ def test_a_bad_npz_is_explained(tmp_path, write):
 
 
 def test_what_is_neither_name_nor_file_is_explained(write, tmp_path):
-    with pytest.raises(ValueError, match=r"irsi is neither a data set \(iris, wine, digits, breast_cancer\) nor"):
+    with pytest.raises(ValueError, match=r"irsi is neither a data set \(iris, .* openml:NAME\), nor .* SDPMETRIC_DATA"):
         datasets.load("irsi")
     with pytest.raises(ValueError, match="neither"):
         datasets.load(tmp_path)
@@ -138,3 +221,100 @@ def test_reduce_refuses_what_the_data_do_not_have(n_components):
 def test_preparations_refuse_data_that_are_not_finite(prepare):
     with pytest.raises(ValueError, match="NaN"):
         prepare(np.array([[1.0, np.nan], [2.0, 3.0]]))
+
+
+# -- folders, splits, downloads ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_files_is_loaded_by_name(folder):
+    X, y = datasets.load("seven")
+    np.testing.assert_array_equal(X, folder)
+    assert X.dtype == np.float32
+    np.testing.assert_array_equal(y, [0, 1, 2, 0, 1, 2, 0])
+    assert {"seven", "whole", "iris", "20newsgroups"} < set(datasets.names())
+    assert len(datasets.names()) == len(set(datasets.names()))
+    assert datasets.load("iris")[0].shape == (150, 4)  # scikit-learn's own goes first
+    with pytest.raises(ValueError, match=r"eight is neither a data set \(.*seven.*\) nor the path of a file\.$"):
+        datasets.load("eight")
+
+
+def test_a_folder_that_is_none_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path / "gone"))
+    with pytest.raises(ValueError, match=r"SDPMETRIC_DATA names .*gone, which is not a folder"):
+        datasets.load("letters")
+
+
+def test_the_customary_split_is_the_files(folder):
+    split = datasets.load_split("seven")
+    np.testing.assert_array_equal(split.X_train, folder[:5])
+    np.testing.assert_array_equal(split.X_test, folder[5:])
+    np.testing.assert_array_equal(split.y_train, [0, 1, 2, 0, 1])
+    np.testing.assert_array_equal(split.y_test, [2, 0])
+
+
+def test_a_random_split_is_a_partition_that_the_seed_repeats(folder):
+    draws = [datasets.load_split("whole", test_share=0.3, random_state=seed) for seed in (3, 3, 4)]
+    X_train, y_train, X_test, y_test = draws[0]
+    assert (len(X_train), len(y_train), len(X_test), len(y_test)) == (4, 4, 3, 3)
+    rows = np.concatenate([X_train, X_test])[:, 0].astype(int) // 2
+    np.testing.assert_array_equal(np.sort(rows), np.arange(7))
+    np.testing.assert_array_equal(np.concatenate([y_train, y_test]), rows % 3)
+    np.testing.assert_array_equal(draws[1].X_test, X_test)
+    assert not np.array_equal(draws[2].X_test, X_test)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("whole", {}, "whole has no customary split; pass test_share"),
+        ("wrong", {}, "wrong says n_train=7; expected a number between 1 and 6"),
+        ("short", {}, r"short has X of shape \(7, 2\) and y of shape \(6,\)"),
+        ("text", {}, r"n_train of .*text\.npz must be one integer"),
+        ("whole", {"test_share": 1.0}, "test_share must be a share between 0 and 1, got 1.0"),
+        ("whole", {"label": "y"}, "whole brings its own labels"),
+    ],
+)
+def test_a_bad_split_is_explained(folder, name, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        datasets.load_split(name, **options)
+
+
+@pytest.mark.parametrize("name", ["openml:tiny", "openml:tiny/1", "openml:61"])
+def test_openml_by_scikit_learns_fetcher(tiny_at_openml, name):
+    X, y = datasets.load(name)
+    np.testing.assert_array_equal(X, [[1.5, 0], [-2, 1], [0.25, 0]])  # categories are numbered
+    assert list(y) == ["square", "round", "round"]
+
+
+def test_openml_with_another_label_column(tiny_at_openml):
+    X, y = datasets.load("openml:tiny", label="colour")
+    assert X.shape == (3, 2)
+    assert list(y) == ["red", "blue", "red"]
+    with pytest.raises(ValueError, match="openml:tiny has no customary split"):
+        datasets.load_split("openml:tiny")
+
+
+@pytest.mark.filterwarnings("ignore:A network error occurred")
+def test_without_a_network_the_sentence_says_what_to_do(home):
+    with pytest.raises(ConnectionError, match=r"openml:letter is not in .*home and cannot be .*no route.*copy"):
+        datasets.load("openml:letter")
+    with pytest.raises(ValueError, match="20newsgroups brings its own labels"):
+        datasets.load("20newsgroups", label="group")
+
+
+def test_newsgroups_are_split_by_date_and_reduced(home):
+    groups = ["rec.autos", "sci.space"]
+    texts = ["engine wheel brake", "orbit rocket moon", "wheel engine road", "moon launch orbit"]
+    parts = {"train": (texts, [0, 1, 0, 1]), "test": (["engine road", "rocket unseen", "orbit moon"], [0, 1, 1])}
+    kept = {
+        part: Bunch(data=data, target=np.array(target), target_names=groups, filenames=np.array(data))
+        for part, (data, target) in parts.items()
+    }
+    home.mkdir()
+    (home / "20news-bydate_py3.pkz").write_bytes(codecs.encode(pickle.dumps(kept), "zlib_codec"))
+    X_train, y_train, X_test, y_test = datasets.load_split("20newsgroups")
+    assert X_train.shape == (4, 3)
+    assert X_test.shape == (3, 3)
+    assert sorted(y_train) == ["rec.autos"] * 2 + ["sci.space"] * 2
+    nearest = np.argmax(X_test @ X_train.T, axis=1)
+    np.testing.assert_array_equal(y_train[nearest], y_test)

@@ -1,8 +1,21 @@
 """Labelled data by name, from files, and made up; and what is done to them before a metric is learned."""
 
 from sdpmetric.datasets.files import read_npz
-from sdpmetric.datasets.generators import concentric_circles
-from sdpmetric.datasets.named import NAMED, load
-from sdpmetric.datasets.preparation import reduce, standardize
+from sdpmetric.datasets.generators import concentric_circles, noisy_digits, zebra_stripes
+from sdpmetric.datasets.named import NAMED, Split, load, load_split, names
+from sdpmetric.datasets.preparation import deskew, reduce, standardize
 
-__all__ = ["NAMED", "concentric_circles", "load", "read_npz", "reduce", "standardize"]
+__all__ = [
+    "NAMED",
+    "Split",
+    "concentric_circles",
+    "deskew",
+    "load",
+    "load_split",
+    "names",
+    "noisy_digits",
+    "read_npz",
+    "reduce",
+    "standardize",
+    "zebra_stripes",
+]

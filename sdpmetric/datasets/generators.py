@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 FloatArray = NDArray[np.float64]
 
@@ -38,3 +39,87 @@ def concentric_circles(
     circle = np.repeat(np.arange(n_circles), n_points)
     X = (radius + circle)[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     return X, circle % 2, (angle % np.pi * 3 / np.pi).astype(np.int64)
+
+
+def zebra_stripes(
+    n_stripes: int = 9,
+    n_points: int = 60,
+    *,
+    spacing: float = 0.9,
+    noise: float = 0.12,
+    random_state: int | None = None,
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Stripes of two classes in turns, long and near to each other.
+
+    After Fig. 2 of Weinberger and Saul (2009) [WS2009]; sizes are ours. Only the second feature tells the classes
+    apart, and it is the one of small variance: many nearest neighbors are of the other class, the leading principal
+    component is the useless feature, and, for an odd number of stripes, the two classes have the same mean, so that
+    linear discriminant analysis has nothing to go by. A metric that shrinks the first feature makes no errors.
+
+    Parameters
+    ----------
+    n_stripes : int, default 9
+        At heights 0, 1, 2 and so on.
+    n_points : int, default 60
+        On each stripe.
+    spacing : float, default 0.9
+        Between the points of a stripe; each stripe begins at a random place up to five times this far in.
+    noise : float, default 0.12
+        Standard deviation of both features about these places.
+    random_state : int, optional
+
+    Returns
+    -------
+    X : (n_stripes * n_points, 2) array
+    y : (n,) integer array
+        0 and 1 in turns.
+    """
+    _check_counts(n_stripes=n_stripes, n_points=n_points)
+    rng = np.random.default_rng(random_state)
+    stripe, place = np.repeat(np.arange(n_stripes), n_points), np.tile(np.arange(n_points), n_stripes)
+    along = spacing * (place + 5 * rng.random(n_stripes)[stripe])
+    return np.stack([along, stripe], axis=1) + noise * rng.normal(size=(len(stripe), 2)), stripe % 2
+
+
+def noisy_digits(
+    share: float = 0.5, *, amplitude: float = 16.0, random_state: int | None = None
+) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.bool_]]:
+    """Handwritten digits some of whose pixels, the same in all images, are covered with noise.
+
+    After Fig. 2 of Shalev-Shwartz, Singer and Ng (2004) [SSN2004], on scikit-learn's digits; sizes are ours. A metric
+    can learn to leave out the noisy pixels.
+
+    Parameters
+    ----------
+    share : float, default 0.5
+        Of the 64 pixels.
+    amplitude : float, default 16
+        Noise is uniform between 0 and this; ink is at most 16. A noisy pixel is the larger of noise and ink.
+    random_state : int, optional
+
+    Returns
+    -------
+    X : (1797, 64) array
+    y : (1797,) integer array
+    noisy : (64,) array of bool
+        Which pixels.
+
+    Raises
+    ------
+    ValueError
+        If the share is not between 0 and 1.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share must be a share of the pixels, between 0 and 1, got {share!r}.")
+    rng = np.random.default_rng(random_state)
+    X, y = load_digits(return_X_y=True)
+    noisy = np.zeros(X.shape[1], dtype=bool)
+    noisy[rng.permutation(len(noisy))[: round(share * len(noisy))]] = True
+    X[:, noisy] = np.maximum(X[:, noisy], rng.uniform(0, amplitude, (len(X), int(noisy.sum()))))
+    return X, y, noisy
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise ValueError(f"{name} must be a positive integer, got {count!r}.")

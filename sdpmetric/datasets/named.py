@@ -1,14 +1,18 @@
-"""Labelled data by name or from a file."""
+"""Labelled data by name or from a file, and their customary split."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
+from sklearn.model_selection import train_test_split
 
+from sdpmetric.datasets.fetch import FETCHED, fetch
 from sdpmetric.datasets.files import FloatArray, Labels, read_csv, read_npz
 
 NAMED: dict[str, Callable[..., tuple[FloatArray, Labels]]] = {
@@ -17,6 +21,33 @@ NAMED: dict[str, Callable[..., tuple[FloatArray, Labels]]] = {
     "digits": sklearn_datasets.load_digits,
     "breast_cancer": sklearn_datasets.load_breast_cancer,
 }
+# The environment variable that names a folder of .npz files, to be loaded by their names.
+FOLDER = "SDPMETRIC_DATA"
+
+
+class Split(NamedTuple):
+    """A training and a test part.
+
+    Attributes
+    ----------
+    X_train, y_train : (n, d) and (n,) arrays
+    X_test, y_test : (m, d) and (m,) arrays
+    """
+
+    X_train: NDArray[np.generic]
+    y_train: Labels
+    X_test: NDArray[np.generic]
+    y_test: Labels
+
+
+def names() -> list[str]:
+    """Names that `load` knows here; beside them it takes ``openml:`` and a name of openml.org.
+
+    First what scikit-learn ships, then the ``.npz`` files of the folder SDPMETRIC_DATA, then what is downloaded.
+    """
+    folder = _folder()
+    found = [] if folder is None else sorted(path.stem for path in folder.glob("*.npz"))
+    return list(dict.fromkeys([*NAMED, *found, *FETCHED]))
 
 
 def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np.generic], Labels]:
@@ -25,16 +56,20 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     Parameters
     ----------
     name_or_path : str or Path
-        The name of a data set that scikit-learn ships ("iris", "wine", "digits", "breast_cancer"), or the path of a
-        ``.csv`` file with a header line, or of an ``.npz`` file with the arrays ``X`` and ``y``. A name goes before a
-        file of the same name.
+        In this order: the name of a data set that scikit-learn ships ("iris", "wine", "digits", "breast_cancer"); of an
+        ``.npz`` file in the folder that the environment variable SDPMETRIC_DATA names ("letters" for ``letters.npz``);
+        of one that scikit-learn downloads and keeps ("20newsgroups", "olivetti_faces", "covertype", and
+        ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``); or the path of a ``.csv`` file with a header line,
+        or of an ``.npz`` file with the arrays ``X`` and ``y``.
     label : str, optional
-        The column of a CSV file that holds the labels; every other column is a numeric feature.
+        The column of a CSV file, or of a data set of OpenML, that holds the labels; every other column is a numeric
+        feature.
 
     Returns
     -------
     X : (n, d) array
-        In a file's order of columns. An NPZ file's X is returned as it is.
+        In a file's order of columns. An NPZ file's X is returned as it is. Of 20 newsgroups: weighted counts of the
+        20,000 commonest words, reduced to 200 singular directions of the training part.
     y : (n,) array
         Strings, for a CSV file.
 
@@ -42,20 +77,96 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     ------
     ValueError
         If there is no such data set or file, or the file does not hold what it should; the sentence says where.
+    ConnectionError
+        If it would have to be downloaded and cannot be.
     """
-    path = Path(name_or_path)
-    named = str(name_or_path) in NAMED
-    if label is not None and (named or path.suffix.lower() == ".npz"):
-        raise ValueError(f"{name_or_path} brings its own labels; name a label column only with a CSV file.")
-    if named:
-        return NAMED[str(name_or_path)](return_X_y=True)
+    X, y, _ = _find(name_or_path, label)
+    return X, y
+
+
+def load_split(
+    name_or_path: str | Path,
+    label: str | None = None,
+    *,
+    test_share: float | None = None,
+    random_state: int | None = None,
+) -> Split:
+    """Load labelled data in two parts.
+
+    Parameters
+    ----------
+    name_or_path, label
+        As in `load`.
+    test_share : float, optional
+        Draw this share of the examples at random for testing. Default: the split that is customary for the data: of an
+        ``.npz`` file with the number ``n_train``, the first so many rows for training; of 20 newsgroups, by date; of
+        ``openml:mnist_784``, the first 60,000 rows.
+    random_state : int, optional
+        Seed of the draw.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : Split
+
+    Raises
+    ------
+    ValueError
+        As in `load`, if there is no customary split, or the share is not between 0 and 1.
+    """
+    X, y, n_train = _find(name_or_path, label)
+    if X.ndim < 1 or y.shape != X.shape[:1]:
+        raise ValueError(f"{name_or_path} has X of shape {X.shape} and y of shape {y.shape}; expected a label per row.")
+    if test_share is not None:
+        if not 0 < test_share < 1:
+            raise ValueError(f"test_share must be a share between 0 and 1, got {test_share!r}.")
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=test_share, random_state=random_state)
+        return Split(X_train, y_train, X_test, y_test)
+    if n_train is None:
+        raise ValueError(f"{name_or_path} has no customary split; pass test_share, for example 0.3, for a random one.")
+    if not 0 < n_train < len(X):
+        raise ValueError(f"{name_or_path} says n_train={n_train}; expected a number between 1 and {len(X) - 1}.")
+    return Split(X[:n_train], y[:n_train], X[n_train:], y[n_train:])
+
+
+def _find(name_or_path: str | Path, label: str | None) -> tuple[NDArray[np.generic], Labels, int | None]:
+    """Examples, labels, and the number of leading rows for training where that is known."""
+    name, path, folder = str(name_or_path), Path(name_or_path), _folder()
+    kept = None if folder is None or path.name != name else folder / f"{name}.npz"
+    if kept is not None and name not in NAMED and kept.is_file():
+        path = kept
+    own = name in NAMED or path.suffix.lower() == ".npz"
+    if label is not None and own:
+        raise ValueError(f"{name} brings its own labels; name a label column only with a CSV file or OpenML.")
+    if name in NAMED:
+        return *NAMED[name](return_X_y=True), None
+    if path is not kept and (fetched := fetch(name, label)) is not None:
+        return fetched
     if not path.is_file():
-        raise ValueError(f"{name_or_path} is neither a data set ({', '.join(NAMED)}) nor the path of a file.")
+        hint = "" if folder else f", nor in the folder {FOLDER} of .npz files, which is not set,"
+        raise ValueError(
+            f"{name} is neither a data set ({', '.join(names())}, openml:NAME){hint} nor the path of a file."
+        )
     if path.suffix.lower() == ".csv":
-        return read_csv(path, label)
+        return *read_csv(path, label), None
     if path.suffix.lower() == ".npz":
-        arrays = read_npz(path)
-        if "X" not in arrays or "y" not in arrays:
-            raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected 'X' and 'y'.")
-        return arrays["X"], arrays["y"]
+        return _arrays(path)
     raise ValueError(f"{path} is not a .csv or .npz file; convert it to one of them.")
+
+
+def _arrays(path: Path) -> tuple[NDArray[np.generic], Labels, int | None]:
+    arrays = read_npz(path)
+    if "X" not in arrays or "y" not in arrays:
+        raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected 'X' and 'y'.")
+    n_train = arrays.get("n_train")
+    if n_train is not None and (n_train.size != 1 or n_train.dtype.kind not in "iu"):
+        raise ValueError(f"n_train of {path} must be one integer, the number of leading rows for training.")
+    return arrays["X"], arrays["y"], None if n_train is None else int(n_train.item())
+
+
+def _folder() -> Path | None:
+    named = os.environ.get(FOLDER)
+    if not named:
+        return None
+    if not Path(named).is_dir():
+        raise ValueError(f"{FOLDER} names {named}, which is not a folder; name one with .npz files, or unset it.")
+    return Path(named)
