@@ -1,0 +1,187 @@
+"""One split of one column: the models that the rows of the table share, each learned once."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+import sdpmetric as sm
+from sdpmetric import classify, energy, neighbors
+from table1.columns import Column, Split, held_back
+
+K = 3
+# With more training rows than this, neighbors are searched by faiss if it is installed: exactly, in single precision.
+MANY = 20_000
+
+
+@dataclass(frozen=True)
+class Model:
+    """A metric, or one for each class, with what the table says about it."""
+
+    components: np.ndarray
+    targets: np.ndarray
+    regions: np.ndarray
+    push_weight: float
+    cpu_seconds: float
+    n_active: int
+    gap: float
+    passes: int = 1
+
+    @property
+    def regional(self) -> np.ndarray | None:
+        return self.regions if self.components.ndim == 3 else None
+
+
+class Bench:
+    """Data of one split, and models by name; models of large columns are kept in `folder`."""
+
+    def __init__(self, column: Column, seed: int, folder: Path) -> None:
+        self.column, self.seed, self.folder = column, seed, folder
+        self._models: dict[str, Model] = {}
+
+    @cached_property
+    def split(self) -> Split:
+        return self.column.split(self.seed)
+
+    @cached_property
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        return held_back(self.split.y, self.seed)
+
+    def part(self, fit: bool) -> tuple[np.ndarray, np.ndarray]:
+        """What is learned from: the training part, or of it what is not held back."""
+        rows = self.parts[0] if fit else slice(None)
+        return np.asarray(self.split.X[rows], dtype=np.float64), self.split.y[rows]
+
+    @property
+    def held(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = self.parts[1]
+        return np.asarray(self.split.X[rows], dtype=np.float64), self.split.y[rows]
+
+    # -- models -----------------------------------------------------------------------------------------------------
+
+    def lmnn(self, push_weight: float = 0.5, passes: int = 1, fit: bool = False) -> Model:
+        """LMNN; in later passes the target neighbors are the nearest under the metric of the pass before."""
+        name = f"lmnn-{push_weight:g}-{passes}{'-fit' * fit}"
+
+        def learn() -> Model:
+            X, y = self.part(fit)
+            before = None if passes == 1 else self.lmnn(push_weight, passes - 1, fit)
+            targets, options = None, {}
+            if before is not None:
+                index = np.unique(y, return_inverse=True)[1]
+                targets = neighbors.target_neighbors(X @ before.components.T, index, K)
+                options["start"] = before.components
+            began = time.process_time()
+            problem = sm.LMNNProblem.from_labels(X, y, K, push_weight, target_neighbors=targets)
+            solution = sm.solve(problem, **options)
+            spent = time.process_time() - began + (before.cpu_seconds if before else 0.0)
+            return _model(problem, np.zeros(len(y), dtype=np.int64), solution, spent, passes)
+
+        return self.model(name, learn)
+
+    def several(self, push_weight: float = 0.5, fit: bool = False, passes: int = 1) -> Model:
+        """A metric for each class; with `passes`, its target neighbors are those of that pass of LMNN."""
+        name = f"several-{push_weight:g}-{passes}{'-fit' * fit}"
+
+        def learn() -> Model:
+            X, y = self.part(fit)
+            single = self.lmnn(push_weight, passes, fit)
+            began = time.process_time()
+            problem = sm.MultiMetricLMNNProblem.from_labels(X, y, K, push_weight, target_neighbors=single.targets)
+            solution = sm.solve(problem, tol=5e-3)
+            spent = time.process_time() - began + (single.cpu_seconds if passes > 1 else 0.0)
+            return _model(problem, problem.regions, solution, spent, passes)
+
+        return self.model(name, learn)
+
+    def model(self, name: str, learn: Callable[[], Model]) -> Model:
+        if name not in self._models:
+            file = self.folder / f"{self.column.name}-{self.seed}-{name}-{self._fingerprint}.npz"
+            keep = len(self.split.y) > MANY // 2
+            if keep and file.is_file():
+                with np.load(file) as saved:
+                    self._models[name] = Model(**{k: v if v.ndim else v.item() for k, v in saved.items()})
+            else:
+                self._models[name] = learn()
+                if keep:
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    np.savez(file, **asdict(self._models[name]))
+        return self._models[name]
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256(np.ascontiguousarray(self.split.X[:: max(1, len(self.split.X) // 100)]).tobytes())
+        return digest.hexdigest()[:8]
+
+    # -- errors, in per cent ------------------------------------------------------------------------------------------
+
+    def knn_errors(self, model: Model) -> tuple[float, float]:
+        """Errors of 3 nearest neighbors on the training part, each example left out in turn, and on the test part."""
+        s = self.split
+        return knn_error(model, s.X, s.y), knn_error(model, s.X, s.y, s.X_test, s.y_test)
+
+    def energy_error(self, model: Model) -> float:
+        s = self.split
+        return energy_error(model, s.X, s.y, s.X_test, s.y_test)
+
+    def validation_error(self, model: Model, *, by_energy: bool = False) -> float:
+        """Error on the part held back, of a model that was learned on the rest."""
+        return (energy_error if by_energy else knn_error)(model, *self.part(True), *self.held)
+
+
+def _model(
+    problem: sm.LMNNProblem | sm.MultiMetricLMNNProblem,
+    regions: np.ndarray,
+    solution: sm.Solution,
+    spent: float,
+    passes: int,
+) -> Model:
+    return Model(
+        solution.components,
+        problem.source.targets,
+        regions,
+        problem.push_weight,
+        spent,
+        solution.certificate.n_active,
+        solution.relative_gap,
+        passes,
+    )
+
+
+def of_map(components: np.ndarray, cpu_seconds: float) -> Model:
+    """A linear map that is no answer of LMNN."""
+    none = np.zeros((0, K), dtype=np.int32)
+    return Model(components, none, np.zeros(0), float("nan"), cpu_seconds, -1, float("nan"))
+
+
+def knn_error(
+    model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray | None = None, labels: np.ndarray | None = None
+) -> float:
+    algorithm = "faiss" if len(X) > MANY and _has_faiss() else "auto" if X.shape[1] < 50 else "brute"
+    found = classify.knn_predict(model.components, X, y, queries, K, regions=model.regional, algorithm=algorithm)
+    return 100.0 * float(np.mean(found != (y if labels is None else labels)))
+
+
+def energy_error(model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray, labels: np.ndarray) -> float:
+    found = energy.energy_predict(
+        model.components,
+        X,
+        y,
+        queries,
+        target_neighbors=model.targets,
+        push_weight=model.push_weight,
+        regions=model.regional,
+    )
+    return 100.0 * float(np.mean(found != labels))
+
+
+def _has_faiss() -> bool:
+    try:
+        import faiss  # noqa: F401
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,129 @@
+"""The report: one Markdown table for each column, one over all of them, and a figure."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from table1.columns import ABSENT, COLUMNS
+from table1.rows import ROWS, Cell
+
+# Test errors in per cent of Weinberger and Saul (2009, Table 1), as far as they are at hand.
+PAPER = {
+    "mnist-deskewed": {"pca": 2.43, "lmnn": 1.72, "energy": 1.37, "several": 1.18},
+    "letters": {"lmnn": 3.60, "energy": 2.67, "passes": 2.80, "several": 3.06},
+}
+Found = dict[str, dict[str, list[Cell]]]
+
+
+def write(found: Found, output: Path) -> str:
+    """Write the Markdown and the figure; return the Markdown."""
+    output.mkdir(parents=True, exist_ok=True)
+    text = "\n\n".join(
+        [_overview(found), *(_details(name, rows) for name, rows in found.items() if any(rows.values()))]
+    )
+    (output / "lmnn_table1.md").write_text(text + "\n")
+    _draw(found, output / "lmnn_table1.png")
+    return text
+
+
+def _overview(found: Found) -> str:
+    """Test errors, the paper's in brackets."""
+    head = "| test error, % | " + " | ".join([*found, *ABSENT]) + " |"
+    lines = [head, "| --- |" + " --- |" * (len(found) + len(ABSENT))]
+    for row, (title, _) in ROWS.items():
+        if not any(column.get(row) for column in found.values()):
+            continue
+        cells = [_error([c.test for c in found[name].get(row, [])]) for name in found]
+        papers = [PAPER.get(name, {}).get(row) for name in found]
+        shown = [c + (f" ({p:.2f})" if p is not None else "") for c, p in zip(cells, papers, strict=True)]
+        lines.append(f"| {title} | " + " | ".join([*shown, *("" for _ in ABSENT)]) + " |")
+    absent = "".join(f"\n- {name}: {reason}." for name, reason in ABSENT.items())
+    return "\n".join(lines) + "\n\nIn brackets the paper's figures that are at hand.\n" + absent
+
+
+def _details(name: str, rows: dict[str, list[Cell]]) -> str:
+    lines = [
+        f"### {name}",
+        "",
+        f"{COLUMNS[name].protocol}.",
+        "",
+        "| | paper, test % | test % | train % | CPU, s | active triplets | largest gap | splits | chosen |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row, cells in rows.items():
+        if not cells:
+            continue
+        paper = PAPER.get(name, {}).get(row)
+        values = [
+            ROWS[row][0],
+            "not at hand" if paper is None else f"{paper:.2f}",
+            _error([c.test for c in cells]),
+            _error([c.train for c in cells if c.train is not None]),
+            _mean([c.cpu_seconds for c in cells if c.cpu_seconds], "{:.3g}"),
+            _mean([c.n_active for c in cells if c.n_active is not None], "{:,.0f}"),
+            _largest([c.gap for c in cells if c.gap is not None]),
+            str(len(cells)),
+            _chosen([c.chosen for c in cells if c.chosen]),
+        ]
+        lines.append("| " + " | ".join(values) + " |")
+    return "\n".join(lines)
+
+
+def _error(values: list[float]) -> str:
+    """Mean, and the standard error where there are several splits."""
+    if not values:
+        return ""
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.2f}"
+
+
+def _mean(values: list[float], form: str) -> str:
+    return form.format(np.mean(values)) if values else ""
+
+
+def _largest(values: list[float]) -> str:
+    return f"{max(values):.0e}" if values else ""
+
+
+def _chosen(values: list[str]) -> str:
+    """What the validation part chose, the commonest first."""
+    counts = sorted(((values.count(v), v) for v in set(values)), reverse=True)
+    if len(counts) == 1:
+        return counts[0][1]
+    return "; ".join(f"{v} ({n})" for n, v in counts[:3]) + ("; .." if len(counts) > 3 else "")
+
+
+def _draw(found: Found, path: Path) -> None:
+    """Bars of test error with standard errors, train error as dots, the paper's figures as crosses."""
+    shown = {name: {r: c for r, c in rows.items() if c} for name, rows in found.items()}
+    shown = {name: rows for name, rows in shown.items() if rows}
+    if not shown:
+        return
+    columns = min(3, len(shown))
+    lines = -(-len(shown) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(5.4 * columns, 4.6 * lines), squeeze=False)
+    for ax in axes.flat[len(shown) :]:
+        ax.set_axis_off()
+    for ax, (name, rows) in zip(axes.flat, shown.items(), strict=False):
+        places = np.arange(len(rows))[::-1]
+        tests = [[c.test for c in cells] for cells in rows.values()]
+        errors = [np.std(t, ddof=1) / np.sqrt(len(t)) if len(t) > 1 else 0.0 for t in tests]
+        ax.barh(places, [np.mean(t) for t in tests], xerr=errors, color="#8fb0d3", label="test")
+        trains = [[c.train for c in cells if c.train is not None] for cells in rows.values()]
+        known = [(p, np.mean(t)) for p, t in zip(places, trains, strict=True) if t]
+        ax.plot([t for _, t in known], [p for p, _ in known], "o", color="#333333", ms=4, label="train, one left out")
+        papers = [(p, PAPER.get(name, {}).get(row)) for p, row in zip(places, rows, strict=True)]
+        at = [(p, value) for p, value in papers if value is not None]
+        if at:
+            ax.plot([v for _, v in at], [p for p, _ in at], "x", color="#c0392b", ms=8, mew=2, label="paper, test")
+        ax.set_yticks(places, [ROWS[row][0] for row in rows], fontsize=8)
+        ax.set_title(name)
+        ax.set_xlabel("error, %")
+        middle = sorted(np.mean(t) for t in tests)[len(tests) // 2]
+        ax.set_xlim(0, min(max(np.mean(t) for t in tests) * 1.1, 4 * middle) or 1)
+        ax.legend(fontsize=7, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
