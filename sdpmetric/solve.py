@@ -16,8 +16,8 @@ from sdpmetric.certificate import Certificate, Kind, relative_gap
 from sdpmetric.formulations import itml, mcml, mmc
 from sdpmetric.formulations import pola as pola_program
 from sdpmetric.printer import Printer
-from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.frml import FRMLProblem
+from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import KernelLMNNProblem
 from sdpmetric.problems.lego import LEGOProblem
@@ -123,11 +123,13 @@ SOLVERS: dict[type, dict[str, Solver]] = {
 }
 SOLVERS[NCAProblem] = {
     "lbfgs": Solver(nca.steps, 1e-5, frozenset({"start", "iterations", "accuracy", "on_iteration"}), "stationarity"),
-    "stochastic": Solver(nca_stochastic.steps, 1e-3, frozenset({"start", "candidates", "random_state"}), "stationarity"),
-    FRMLProblem: {
-        "riemannian": Solver(frml.steps, 1e-2, frml.OPTIONS, "stationarity"),
-        "relaxed": Solver(frml_relaxed.steps, 1e-3, frozenset(), "relaxation"),
-    },
+    "stochastic": Solver(
+        nca_stochastic.steps, 1e-3, frozenset({"start", "candidates", "random_state"}), "stationarity"
+    ),
+}
+SOLVERS[FRMLProblem] = {
+    "riemannian": Solver(frml.steps, 1e-2, frml.OPTIONS, "stationarity"),
+    "relaxed": Solver(frml_relaxed.steps, 1e-3, frozenset(), "relaxation"),
 }
 SOLVERS[KernelLMNNProblem] = SOLVERS[LMNNProblem]  # LMNN on kernel PCA coordinates
 
