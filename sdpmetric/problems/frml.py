@@ -1,0 +1,330 @@
+"""FRML: rankings learned by a metric of bounded rank; its expected loss, and the convex relaxation of its AUC form."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.kernels import ranking as kernels
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.ranking import sorted_scores
+from sdpmetric.relevance import Relevance
+from sdpmetric.solution import Dual
+from sdpmetric.truncation import RankLoss, expected_weights, rank_weights
+
+FloatArray = NDArray[np.float64]
+
+# Triplets that a relaxation may list.
+LISTED = 20_000_000
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class FRMLProblem:
+    """Rankings by a metric of bounded rank (FRML; Lim and Lanckriet 2014) [LL2014].
+
+    For a query q with relevant items ``X+`` and irrelevant ones ``X-``, let v be the number of violators, the ``x-``
+    with ``h = 1 + d(q, x+) - d(q, x-) > 0``. Minimize over PSD matrices of rank at most `n_components`::
+
+        sum_q 1 / |X+| sum_{x+}  ( E(v) / v * sum of the v positive h  +  lam * d(q, x+) )
+
+    For "auc" ``E(v) = v``: all positive h are added up. For "warp" E is what the sampling truncated by gamma makes of
+    ``L(v) = 1 + 1/2 + .. + 1/v`` on average, see `sdpmetric.truncation.expected_weights`. The problem is not convex,
+    and for "warp" not even continuous, as v jumps; the solver follows the gradient that the sampling has on average.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        The items; finite, float32 stays float32, everything else becomes float64.
+    relevance : Relevance, (n,) array of labels, n lists of row numbers, or sparse matrix
+        Who is relevant to whom.
+    n_components : int
+        Bound on the rank, at most d.
+    loss : {"warp", "auc"}, default "warp"
+    gamma : float, default 1
+        At least 1; WARP draws at most ``|X-| / gamma`` items.
+    regularization : float, default 0.01
+        ``lam`` in units of the loss of the last rank: ``lam = regularization * L(mean of |X-|)``.
+    queries : (m, d) array, optional
+        Default: the items, each left out of its own ranking.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    relevance : Relevance
+    n_components : int
+    loss : {"warp", "auc"}
+    gamma, regularization : float
+    queries : (m, d) array or None
+
+    Raises
+    ------
+    ValueError
+        If numbers are not finite or out of range, the rank is above d, counts do not fit, or a query has no relevant or
+        no irrelevant item (unless the relevance says to exclude such queries).
+    """
+
+    X: NDArray[np.floating]
+    relevance: Relevance
+    n_components: int
+    loss: RankLoss
+    gamma: float
+    regularization: float
+    queries: NDArray[np.floating] | None
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
+        n_components: int,
+        loss: RankLoss = "warp",
+        gamma: float = 1.0,
+        regularization: float = 0.01,
+        queries: ArrayLike | None = None,
+    ) -> None:
+        data = validation.check_data(X)
+        d = data.shape[1]
+        if (
+            isinstance(n_components, bool)
+            or not isinstance(n_components, int | np.integer)
+            or not 1 <= n_components <= d
+        ):
+            raise ValueError(
+                f"n_components must be an integer from 1 to the number of features, {d}, got {n_components!r}; "
+                "a metric cannot have a larger rank than that."
+            )
+        if loss not in ("warp", "auc"):
+            raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
+        related = Relevance.of(relevance, len(data))
+        asked = None if queries is None else validation.check_data(queries)
+        n_queries = len(data) if asked is None else len(asked)
+        if (asked is None) != related.leave_one_out or n_queries != related.n_queries:
+            raise ValueError(
+                f"relevance is about {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there "
+                f"are {n_queries} queries, {'the rows of X' if asked is None else 'given apart from X'}."
+            )
+        if asked is not None and asked.shape[1] != d:
+            raise ValueError(f"queries have {asked.shape[1]} features, but X has {d}; both need the same ones.")
+        values = {
+            "X": data,
+            "relevance": related,
+            "n_components": int(n_components),
+            "loss": loss,
+            "gamma": validation.check_number("gamma", gamma, 1.0),
+            "regularization": validation.check_number("regularization", regularization, 0.0),
+            "queries": asked,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        gamma = f", gamma {self.gamma:g}" if self.loss == "warp" else ""
+        return (
+            f"FRML-{self.loss.upper()} (Lim and Lanckriet 2014): {len(self.relevance.queries):,} queries over "
+            f"{self.X.shape[0]:,} items, {self.X.shape[1]} features, rank at most {self.n_components}; "
+            f"regularization {self.regularization:g}{gamma}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, relevance and parameters."""
+        about = (self.X.shape, str(self.X.dtype), self.n_components, self.loss, self.gamma, self.regularization)
+        digest = hashlib.sha256(repr(("FRML", *about, self.relevance.fingerprint())).encode())
+        for array in (self.X,) if self.queries is None else (self.X, self.queries):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def scale(self) -> float:
+        """The loss of the last rank, at the mean number of irrelevant items."""
+        n = len(self.X)
+        mean = float(self.relevance.n_irrelevant[self.relevance.queries].mean())
+        return float(np.interp(mean, np.arange(n + 1), rank_weights(self.loss, n)))
+
+    @property
+    def lam(self) -> float:
+        """Weight of the distances to relevant items in the objective."""
+        return self.regularization * self.scale
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Evaluate the expected loss over all queries, relevant and irrelevant items, exactly.
+
+        One sort of the items for each query, a block of queries at a time: no memory of n x n.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        return self._evaluate(L, with_gradient=False)[0]
+
+    def gradient(self, components: ArrayLike) -> FloatArray:
+        """Gradient of the objective in the metric, (d, d), where the numbers of violators do not change.
+
+        This is the mean of the solver's steps. A block of queries at a time, ``O(m n d)`` in all.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        L, _ = validation.check_point(components, None, self.X.shape[1])
+        return self._evaluate(L, with_gradient=True)[1]
+
+    def certify(
+        self,
+        components: ArrayLike | None = None,
+        *,
+        metric: ArrayLike | None = None,
+        dual: Dual | None = None,
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        The objective is never negative, and that is all that is known from below: the certificate's kind is
+        "stationarity", with ``||K||_F ||dF/dK||_F / F``, K the factor and F the objective: by how much, in shares of
+        itself, the objective would change at first order if K were changed by all of its length. For "auc" multipliers
+        of the `relaxation`, the same program without the bound on the rank, prove a lower bound, and the kind is
+        "relaxation". A point of too large a rank is judged by its leading part, and `primal_residual` says what was
+        dropped.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+        metric : (d, d) array, optional
+            Exactly one of the two.
+        dual : Dual, optional
+            Multipliers of the relaxation's triplets, for example ``sm.solve(problem.relaxation).dual``; "auc" only.
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, or is not PSD; if multipliers are given with "warp".
+        """
+        L, residual = validation.check_point(components, metric, self.X.shape[1])
+        if len(L) > self.n_components:
+            sigma = np.linalg.svd(L, compute_uv=False)
+            dropped = float(sigma[self.n_components] ** 2) if len(sigma) > self.n_components else 0.0
+            residual = max(residual, dropped / max(float(sigma[0]) ** 2, 1e-300))
+            L = np.asarray(psd.leading(L, self.n_components), dtype=np.float64)
+        if dual is not None:
+            if self.loss != "auc":
+                raise ValueError("only the AUC loss has a convex relaxation; pass no multipliers with loss='warp'.")
+            bound = self.relaxation.certify(L, dual=dual)
+            return Certificate(
+                bound.objective,
+                bound.lower_bound,
+                kind="relaxation",
+                primal_residual=residual,
+                dual_residual=bound.dual_residual,
+                n_active=bound.n_active,
+                program="FRML-AUC",
+            )
+        value, gradient, active = self._evaluate(L, with_gradient=True)
+        slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
+        return Certificate(
+            value,
+            0.0,
+            kind="stationarity",
+            primal_residual=residual,
+            n_active=active,
+            program=f"FRML-{self.loss.upper()}",
+            stationarity=slope / max(value, 1e-300),
+        )
+
+    # -- the convex relaxation --------------------------------------------------------------------------------------
+
+    @cached_property
+    def relaxation(self) -> LMNNProblem:
+        """FRML-AUC without the bound on the rank: a convex program, LMNN over all triplets (section 4.1 of the paper).
+
+        Its objective at any metric is this problem's. Pull weights ``lam / |X_q+|`` that are not the same for all pairs
+        are carried by up to d further rows: what they weigh above the least weight is a PSD cost ``R^T R``, the pull of
+        the rows of R towards the origin.
+
+        Raises
+        ------
+        ValueError
+            If the loss is "warp", there is no regularization, or there are more than 20 million triplets.
+        """
+        if self.loss != "auc" or self.lam == 0.0:
+            raise ValueError("the relaxation is for loss='auc' with a positive regularization; state the problem so.")
+        related, X = self.relevance, np.asarray(self.X, dtype=np.float64)
+        asked = related.queries
+        count = int((related.n_relevant[asked] * related.n_irrelevant[asked]).sum())
+        if count > LISTED:
+            raise ValueError(f"the relaxation lists {count:,} triplets, more than {LISTED:,}; take fewer queries.")
+        first = 0 if self.queries is None else len(X)
+        rows = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
+        pulls = self.lam / related.n_relevant[asked]
+        least = min(0.5, float(pulls.min()))
+        triplets, weights, root = [], [], np.zeros((0, X.shape[1]))
+        for q, pull in zip(asked.tolist(), pulls.tolist(), strict=True):
+            near, far = related.relevant(q), related.irrelevant(q)
+            grid = np.stack(np.meshgrid(near, far, indexing="ij"), axis=-1).reshape(-1, 2)
+            triplets.append(np.column_stack([np.full(len(grid), first + q), grid]))
+            weights.append(np.full(len(grid), 1.0 / ((1.0 - least) * len(near))))
+            if pull > least * (1.0 + 1e-12):
+                beyond = math.sqrt(pull / least - 1.0) * (rows[first + q] - X[near])
+                root = psd.triangle([np.concatenate([root, beyond])])
+        root = root[np.abs(root).max(axis=1, initial=0.0) > 0.0]
+        if len(root):
+            origin = len(rows)
+            rows = np.concatenate([rows, np.zeros((1, X.shape[1])), root])
+            held = np.arange(origin + 1, origin + 1 + len(root))
+            triplets.append(np.column_stack([np.full(len(root), origin), held, np.zeros(len(root), dtype=np.int64)]))
+            weights.append(np.zeros(len(root)))
+        return LMNNProblem.from_triplets(rows, np.concatenate(triplets), np.concatenate(weights), 1.0 - least)
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _weights(self) -> dict[int, FloatArray]:
+        """Expected weights for each number of irrelevant items that occurs."""
+        n = len(self.X)
+        sizes = np.unique(self.relevance.n_irrelevant[self.relevance.queries])
+        found = {}
+        for size in sizes.tolist():
+            weights = expected_weights(self.loss, size, self.gamma)
+            found[size] = np.pad(weights, (0, n - size), mode="edge")
+        return found
+
+    def _evaluate(self, L: FloatArray, *, with_gradient: bool) -> tuple[float, FloatArray, int]:
+        """Objective, gradient in the metric (zero where it is not asked for), and the number of positive hinges."""
+        X = np.asarray(self.X, dtype=np.float64)
+        Q = X if self.queries is None else np.asarray(self.queries, dtype=np.float64)
+        Z = np.ascontiguousarray(X @ L.T)
+        Y = Z if self.queries is None else np.ascontiguousarray(Q @ L.T)
+        related, d = self.relevance, X.shape[1]
+        total, active, gradient = 0.0, 0, np.zeros((d, d))
+        columns = np.zeros(len(X))
+        for block, near, far in sorted_scores(Y, Z, related):
+            counts = related.n_relevant[block], related.n_irrelevant[block]
+            weights = np.stack([self._weights[size] for size in counts[1].tolist()])
+            losses = np.empty(len(block))
+            kernels.expected_losses(near, far, *counts, weights, self.lam, losses)
+            total += float(losses.sum())
+            if with_gradient:
+                scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
+                kernels.distances_to(Y[block], np.ascontiguousarray(Z.T), scores)
+                members = related.mask(block)
+                own = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
+                active += kernels.expected_slopes(scores, members, own, near, far, *counts, weights, self.lam, slopes)
+                columns += slopes.sum(axis=0)
+                cross = Q[block].T @ (slopes @ X)
+                gradient += (Q[block].T * slopes.sum(axis=1)) @ Q[block] - cross - cross.T
+        gradient += (X.T * columns) @ X
+        return total, psd.symmetrize(gradient), active

@@ -1,0 +1,140 @@
+"""FRML by stochastic gradient steps on matrices of fixed rank, stopped early by the rankings of queries held back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import ranking, validation
+from sdpmetric.problems.frml import FRMLProblem
+from sdpmetric.relevance import Relevance
+from sdpmetric.solution import Status
+from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.streams.frml import FRMLStream
+
+FloatArray = NDArray[np.float64]
+
+# Mean squared distance between two items at the start, in units of the margin: hinges of near items only are positive.
+START = 20.0
+# Queries that are held back at most: ranking them takes time, and their mean is known well enough.
+HELD_BACK = 500
+# What `steps` takes besides problem, budget and tolerance.
+OPTIONS = frozenset({"step", "decay", "batch_size", "passes", "validation_share", "patience", "start", "random_state"})
+
+
+def steps(
+    problem: FRMLProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    step: float = 1.0,
+    decay: float = 0.1,
+    batch_size: int = 5,
+    passes: int = 50,
+    validation_share: float = 0.1,
+    patience: int = 5,
+    start: FloatArray | None = None,
+    random_state: int | None = None,
+) -> Iterator[Step]:
+    """Run `FRMLStream` over the problem's own queries, pass after pass, and keep the metric that ranks best.
+
+    Parameters
+    ----------
+    problem : FRMLProblem
+    budget : Budget
+        An iteration is an evaluation of ``f_q``, a distance from a query to an item.
+    tol : float
+        Not looked at; `sdpmetric.solvers.base.run` compares the last stationarity with it.
+    step : float, default 1
+        Length of the first step, in units of one over the square of the mean squared distance between two items.
+    decay : float, default 0.1
+        In pass p the step is ``step / (1 + decay p)``.
+    batch_size : int, default 5
+    passes : int, default 50
+        Passes at most; each draws as many queries as there are.
+    validation_share : float, default 0.1
+        Share of the queries, 500 at most, that are held back to measure the mean average precision (MAP) after each
+        pass; where queries are items they are not ranked either. 0: none, the last metric is the answer.
+    patience : int, default 5
+        Passes without a better MAP after which the run ends with `Status.STOPPED_EARLY`.
+    start : (n_components, d) array, optional
+        Default: the leading principal components of the items.
+    random_state : int, optional
+        Seed of the split and of all draws; default 0.
+
+    Yields
+    ------
+    Step
+        After each pass, with the best metric so far, infinity for its objective, and the MAP of that pass's metric.
+    """
+    share = validation.check_number("validation_share", validation_share, 0.0, 0.9)
+    X = np.asarray(problem.X, dtype=np.float64)
+    Q = None if problem.queries is None else np.asarray(problem.queries, dtype=np.float64)
+    kept, held = _split(problem.relevance, share, 0 if random_state is None else random_state)
+    items = kept if Q is None else np.arange(len(X))
+    related = problem.relevance.part(kept, items, unanswerable="exclude")
+    spread = mean_squared_distance(X)
+    stream = FRMLStream(
+        X.shape[1],
+        problem.n_components,
+        loss=problem.loss,
+        gamma=problem.gamma,
+        regularization=problem.regularization,
+        step=step / max(spread, np.finfo(float).tiny) ** 2,
+        decay=decay * batch_size / max(1, len(related.queries)),
+        batch_size=batch_size,
+        scale=problem.scale,
+        start=principal(X, problem.n_components, START) if start is None else start,
+        random_state=random_state,
+    )
+    ranked = problem.relevance.part(held, items, unanswerable="exclude") if len(held) else None
+    best, best_score, idle = stream.components.copy(), -math.inf, 0
+    for number in range(passes + 1):
+        if number:
+            evaluations = stream.n_evaluations
+            stream.partial_fit(X[items], related, None if Q is None else Q[kept])
+            budget.spend(stream.n_evaluations - evaluations)
+        score = math.nan
+        if ranked is not None:
+            from_rows = X[held] if Q is None else Q[held]
+            score = ranking.evaluate(X[items], ranked, from_rows, components=stream.components, ks=()).map
+        idle = 0 if not score <= best_score else idle + 1
+        if idle == 0:
+            best, best_score = stream.components.copy(), score
+        ended = Status.STOPPED_EARLY if idle >= patience else Status.USER_LIMIT if number == passes else None
+        length = stream.step / (1.0 + stream.decay * stream.n_updates)
+        yield Step(best, step=length, mistakes=stream.mistakes, score=score, status=ended)
+        if ended is Status.STOPPED_EARLY:
+            return
+
+
+def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows of the queries to learn from and of those held back, both increasing."""
+    count = min(HELD_BACK, int(share * relevance.n_queries))
+    order = np.random.default_rng(random_state).permutation(relevance.n_queries)
+    return np.sort(order[count:]), np.sort(order[:count])
+
+
+def mean_squared_distance(X: FloatArray) -> float:
+    """The mean squared Euclidean distance between two different rows."""
+    return 2.0 * float(np.var(X, axis=0).sum()) * len(X) / max(1, len(X) - 1)
+
+
+def principal(X: ArrayLike, n_components: int, size: float) -> FloatArray:
+    """The leading principal components as an orthogonal factor of full rank, scaled to a mean squared distance.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    n_components : int
+    size : float
+        Mean squared distance between two rows under the metric.
+    """
+    data = np.asarray(X, dtype=np.float64)
+    _, vectors = np.linalg.eigh(np.cov(data, rowvar=False).reshape(data.shape[1], data.shape[1]))
+    L = np.ascontiguousarray(vectors.T[::-1][:n_components])
+    found = mean_squared_distance(data @ L.T)
+    return math.sqrt(size / found) * L if found > 0.0 else L

@@ -1,0 +1,48 @@
+"""FRML-AUC from its convex relaxation: solved with a proof, cut to the bounded rank, and improved there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sdpmetric import psd
+from sdpmetric.problems.frml import FRMLProblem
+from sdpmetric.solvers import factored, low_rank
+from sdpmetric.solvers.base import Budget, Step, run
+
+# Relative gap to which the relaxation is solved: what is left of the gap is then due to the rank.
+RELAXATION_TOLERANCE = 1e-4
+
+
+def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """Solve `FRMLProblem.relaxation`, take its leading eigenvectors, then descend in the factor by L-BFGS.
+
+    The relaxation has this problem's objective at every metric, so that LMNN with a metric of bounded rank (LMNN-R,
+    `sdpmetric.solvers.low_rank`) is this problem, and the relaxation's lower bound holds for it.
+
+    Parameters
+    ----------
+    problem : FRMLProblem
+        With the AUC loss and a positive regularization.
+    budget : Budget
+    tol : float
+        Relative gap to the relaxation.
+
+    Yields
+    ------
+    Step
+    """
+    convex = problem.relaxation
+    full = run(
+        convex,
+        factored.steps(convex, budget, RELAXATION_TOLERANCE),
+        budget,
+        solver="factored",
+        tol=RELAXATION_TOLERANCE,
+    )
+    dual = full.dual
+    leading = np.asarray(psd.leading(full.components, problem.n_components), dtype=np.float64)
+    yield Step(leading, problem.objective(leading), full.lower_bound, None if dual is None else lambda: dual)
+    if len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]:
+        yield from low_rank.steps(convex, budget, full, problem.n_components)

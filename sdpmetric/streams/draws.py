@@ -1,0 +1,130 @@
+"""What the learners of rankings share: checks at their edge, and what the compiled loops draw triplets from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import validation
+from sdpmetric.relevance import Relevance
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+LongArray = NDArray[np.int64]
+
+# The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.
+REACH = 1.0
+
+
+class Draws(NamedTuple):
+    """Queries, items and who is relevant, in the order in which the compiled loops take them."""
+
+    queries: FloatArray
+    items: FloatArray
+    asked: IndexArray
+    which: IndexArray
+    indptr: LongArray
+    indices: IndexArray
+    self_at: LongArray
+
+
+def check_draws(
+    X: ArrayLike,
+    relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
+    queries: ArrayLike | None,
+    n_features: int,
+) -> tuple[Draws, Relevance]:
+    """Items, queries and relevance for a learner of `n_features` features.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        The items.
+    relevance : Relevance, or what `Relevance.of` takes
+    queries : (m, d) array or None
+        None: the items are the queries.
+    n_features : int
+
+    Raises
+    ------
+    ValueError
+        If numbers are not finite, or dimensions or counts do not fit.
+    """
+    items = np.asarray(validation.check_data(X), dtype=np.float64)
+    related = Relevance.of(relevance, len(items))
+    asked = items if queries is None else np.asarray(validation.check_data(queries), dtype=np.float64)
+    for name, rows in (("X", items), ("queries", asked)):
+        if rows.shape[1] != n_features:
+            raise ValueError(
+                f"{name} has {rows.shape[1]} features, but this learner was made for {n_features}; "
+                "a stream cannot change its dimension, make a new learner."
+            )
+    if (queries is None) != related.leave_one_out or len(asked) != related.n_queries:
+        raise ValueError(
+            f"relevance is about {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there are "
+            f"{len(asked)} rows of queries, {'the items themselves' if queries is None else 'given apart from X'}."
+        )
+    lists = (related.which, related.indptr, related.indices, related.self_at)
+    return Draws(asked, items, related.queries, *lists), related
+
+
+def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
+    """A finite vector of the learner's dimension."""
+    vector = np.ascontiguousarray(given, dtype=np.float64)
+    if vector.shape != (n_features,):
+        raise ValueError(
+            f"{name} has shape {vector.shape}, but this learner was made for {n_features} features; "
+            "a stream cannot change its dimension, make a new learner."
+        )
+    if not np.isfinite(vector).all():
+        raise ValueError(f"{name} contains NaN or infinity; drop that item or fill it in.")
+    return vector
+
+
+def check_rank(n_components: int, n_features: int) -> int:
+    """A rank from 1 to the number of features."""
+    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    if not whole or not 1 <= n_components <= n_features:
+        raise ValueError(
+            f"n_components must be an integer from 1 to the number of features, {n_features}, got {n_components!r}; "
+            "a metric cannot have a larger rank than that."
+        )
+    return int(n_components)
+
+
+def check_count(name: str, value: int) -> int:
+    """A positive integer."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return int(value)
+
+
+def start_factor(start: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
+    """A checked copy of the factor to start from; default: random orthonormal rows.
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit, or the rank is smaller than the number of rows, which steps could not leave.
+    """
+    if start is None:
+        normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
+        return np.ascontiguousarray(np.linalg.qr(normal)[0].T)
+    L, _ = validation.check_point(start, None, n_features)
+    if L.shape != (n_components, n_features):
+        raise ValueError(f"start must have shape ({n_components}, {n_features}), got {L.shape}.")
+    sigma = np.linalg.svd(L, compute_uv=False)
+    if not sigma[-1] > 1e-6 * sigma[0]:
+        raise ValueError(
+            f"start has a smaller rank than its {n_components} rows (singular values {sigma[0]:.3g} to "
+            f"{sigma[-1]:.3g}), and steps keep the rank; pass rows that are independent."
+        )
+    return np.ascontiguousarray(L.copy())
+
+
+def seed(random_state: int | None) -> NDArray[np.uint64]:
+    """The state of the random numbers of compiled loops, (1,)."""
+    return np.array([0 if random_state is None else random_state], dtype=np.uint64)

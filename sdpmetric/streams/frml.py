@@ -1,0 +1,272 @@
+"""FRML as a stream: a metric of fixed rank that learns rankings from one query after another."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import validation
+from sdpmetric.kernels import frml as kernels
+from sdpmetric.relevance import Relevance
+from sdpmetric.streams.draws import REACH, check_count, check_draws, check_rank, check_vector, seed, start_factor
+from sdpmetric.truncation import RankLoss, rank_weights
+
+FloatArray = NDArray[np.float64]
+
+
+class FRMLStream:
+    """FRML, learning of rankings by a metric of fixed rank (Lim and Lanckriet 2014) [LL2014].
+
+    One item of the stream is a query with a relevant item and irrelevant ones. With ``d`` the squared distances under
+    ``W = K^T K``, an irrelevant item ``x-`` violates the ranking where ``1 + d(q, x+) - d(q, x-) > 0``. WARP draws
+    irrelevant items until it meets a violator, at most ``m = n_irrelevant / gamma`` of them (Algorithm 2 there, the
+    rank-gamma truncation); the number of draws N says about what the rank of the relevant item is, and the loss is::
+
+        L(floor(n_irrelevant / N)) / scale * [1 + d(q, x+) - d(q, x-)]_+  +  regularization * d(q, x+)
+
+    with ``L(k) = 1 + 1/2 + .. + 1/k``, and 0 for the first part if no violator is met. AUC draws one irrelevant item,
+    and ``L(k) = k``. After `batch_size` items W moves against the mean gradient, by the retraction of second order onto
+    the matrices of its rank (Algorithm 1 there), at a cost linear in the number of features.
+
+    Parameters
+    ----------
+    n_features : int
+    n_components : int
+        The rank, at most `n_features`.
+    loss : {"warp", "auc"}, default "warp"
+    gamma : float, default 1
+        At least 1: items whose relevant item is estimated to rank above `gamma` are not pushed further up. WARP only.
+    regularization : float, default 0.01
+        Weight of the distance to the relevant item, beside hinges of weight 1 at the last rank.
+    step : float, default 0.01
+        Length of the first step. Data that are multiplied by s need a step divided by ``s**4``.
+    decay : float, default 0
+        Step t is ``step / (1 + decay * t)``.
+    batch_size : int, default 5
+        Items between two steps.
+    scale : float, optional
+        What losses of ranks are divided by; default: the loss of the last rank, at the first item or, in `partial_fit`,
+        at the mean number of irrelevant items.
+    start : (n_components, n_features) array, optional
+        The factor to start from, of full rank; default: random orthonormal rows.
+    random_state : int, optional
+        Seed of all draws; default 0.
+
+    Attributes
+    ----------
+    components : (n_components, n_features) array
+    metric : (n_features, n_features) array
+    n_updates : int
+        Steps of the metric.
+    n_items : int
+        Queries taken.
+    n_evaluations : int
+        Distances from a query to an item (``f_q``) that were evaluated.
+    mistakes : int
+        Queries for which a violator was met.
+    shortened : int
+        Steps that were longer than the retraction reaches and were shortened: the drift control. Many of them say that
+        `step` is too long.
+    cumulative_loss : float
+        Sum of the sampled losses, each before its update.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, the rank is above the number of features, or `start` has not full rank.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_components: int,
+        *,
+        loss: RankLoss = "warp",
+        gamma: float = 1.0,
+        regularization: float = 0.01,
+        step: float = 0.01,
+        decay: float = 0.0,
+        batch_size: int = 5,
+        scale: float | None = None,
+        start: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_features = check_count("n_features", n_features)
+        self.n_components = check_rank(n_components, self.n_features)
+        if loss not in ("warp", "auc"):
+            raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
+        self.loss: Literal["warp", "auc"] = loss
+        self.gamma = validation.check_number("gamma", gamma, 1.0)
+        self.regularization = validation.check_number("regularization", regularization, 0.0)
+        self.step = validation.check_number("step", step, 0.0)
+        self.decay = validation.check_number("decay", decay, 0.0)
+        self.batch_size = check_count("batch_size", batch_size)
+        self.scale = None if scale is None else validation.check_number("scale", scale, np.finfo(float).tiny)
+        self._random = seed(random_state)
+        self.components = start_factor(start, self.n_components, self.n_features, self._random)
+        self._gram = self.components @ self.components.T
+        self._totals = np.zeros(5, dtype=np.int64)
+        self.cumulative_loss = 0.0
+        self._pending: list[tuple[FloatArray, float]] = []
+        self._taken = 0
+
+    @property
+    def metric(self) -> FloatArray:
+        """The metric ``W = K^T K``, (d, d)."""
+        M: FloatArray = self.components.T @ self.components
+        return M
+
+    @property
+    def n_updates(self) -> int:
+        """Steps of the metric so far."""
+        return int(self._totals[kernels.STEPS])
+
+    @property
+    def n_items(self) -> int:
+        """Queries taken so far."""
+        return int(self._totals[kernels.QUERIES])
+
+    @property
+    def n_evaluations(self) -> int:
+        """Distances from a query to an item that were evaluated so far."""
+        return int(self._totals[kernels.EVALUATIONS])
+
+    @property
+    def mistakes(self) -> int:
+        """Queries for which a violator was met so far."""
+        return int(self._totals[kernels.VIOLATORS])
+
+    @property
+    def shortened(self) -> int:
+        """Steps that were shortened so far."""
+        return int(self._totals[kernels.SHORTENED])
+
+    def update(self, query: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> float:
+        """Take one query with a relevant item and all its irrelevant ones; W moves after every `batch_size` of them.
+
+        Parameters
+        ----------
+        query, relevant : (d,) arrays
+        irrelevant : (n, d) array
+            At least one row; which of them are looked at is drawn.
+
+        Returns
+        -------
+        float
+            The sampled loss before the update.
+
+        Raises
+        ------
+        ValueError
+            If the dimension is another one than before, numbers are not finite, or there is no irrelevant item.
+        """
+        q = check_vector("query", query, self.n_features)
+        near = check_vector("relevant", relevant, self.n_features)
+        rows = np.ascontiguousarray(irrelevant, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features or not len(rows):
+            raise ValueError(
+                f"irrelevant must be at least one row of {self.n_features} features, got shape {rows.shape}; a query "
+                "without irrelevant items teaches nothing, leave it out."
+            )
+        if not np.isfinite(rows).all():
+            raise ValueError("irrelevant contains NaN or infinity; drop those items or fill them in.")
+        n = len(rows)
+        weights = self._weights(n, float(n))
+        limit = 1.0 + float(np.sum((self.components @ (q - near)) ** 2))
+        loss, weight = self.regularization * (limit - 1.0), 0.0
+        most = max(1, int(n / self.gamma)) if self.loss == "warp" else 1
+        for draw in range(1, most + 1):
+            v = q - rows[kernels.uniform(self._random, n)]
+            distance = float(np.sum((self.components @ v) ** 2))
+            self._totals[kernels.EVALUATIONS] += 1
+            if distance < limit:
+                weight = float(weights[n // draw])
+                loss += weight * (limit - distance)
+                self._totals[kernels.VIOLATORS] += 1
+                self._pending.append((v, weight))
+                break
+        self._pending.append((q - near, -(weight + self.regularization)))
+        self._totals[kernels.EVALUATIONS] += 1
+        self._totals[kernels.QUERIES] += 1
+        self.cumulative_loss += loss
+        self._taken += 1
+        if self._taken == self.batch_size:
+            self._move()
+        return loss
+
+    def _move(self) -> None:
+        length = float(self._lengths(1)[0]) / self._taken
+        V = np.array([v for v, _ in self._pending])
+        c = length * np.array([weight for _, weight in self._pending])
+        if kernels.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
+            self._totals[kernels.SHORTENED] += 1
+        self._totals[kernels.STEPS] += 1
+        if self.n_updates % kernels.REFRESH == 0:
+            kernels.refresh_gram(self.components, self._gram)
+        self._pending, self._taken = [], 0
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
+        queries: ArrayLike | None = None,
+        *,
+        n_steps: int | None = None,
+    ) -> Self:
+        """Draw queries, relevant and irrelevant items uniformly, and take them in one compiled loop.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            The items.
+        relevance : Relevance, (n,) array of labels, lists for each query, or sparse matrix
+        queries : (m, d) array, optional
+            Default: the items, each left out of its own ranking.
+        n_steps : int, optional
+            Steps, of `batch_size` queries each; default: as many as draw each query once on average.
+
+        Returns
+        -------
+        FRMLStream
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If the dimension is another one than before, numbers are not finite, or a query has no relevant or no
+            irrelevant item (unless the relevance says to exclude such queries).
+        """
+        draws, related = check_draws(X, relevance, queries, self.n_features)
+        count = -(-len(related.queries) // self.batch_size) if n_steps is None else check_count("n_steps", n_steps)
+        weights = self._weights(len(draws.items), float(related.n_irrelevant[related.queries].mean()))
+        if self._taken:
+            self._move()
+        self.cumulative_loss += kernels.frml(
+            self.components,
+            self._gram,
+            *draws,
+            weights,
+            self.loss == "warp",
+            self.gamma,
+            self.regularization,
+            self.batch_size,
+            self._lengths(count),
+            REACH,
+            self._random,
+            self._totals,
+        )
+        return self
+
+    def _weights(self, n: int, irrelevant: float) -> FloatArray:
+        weights = rank_weights(self.loss, n)
+        if self.scale is None:
+            self.scale = float(np.interp(irrelevant, np.arange(n + 1), weights))
+        scaled: FloatArray = weights / self.scale
+        return scaled
+
+    def _lengths(self, count: int) -> FloatArray:
+        lengths: FloatArray = self.step / (1.0 + self.decay * (self.n_updates + np.arange(count)))
+        return lengths
