@@ -196,8 +196,8 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
 
 def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
     """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
-    L, _ = check_point(None, given, d)
-    A = L.T @ L
+    check_point(None, given, d)
+    A = psd.symmetrize(np.asarray(given, dtype=np.float64))
     values = np.linalg.eigvalsh(A)
     if values[0] <= psd.RANK_TOLERANCE * values[-1]:
         raise ValueError(
