@@ -18,6 +18,7 @@ from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.ranking import RankingScores
+from sdpmetric.regret import regret
 from sdpmetric.relevance import Relevance
 from sdpmetric.sensitivity import Explanation, explain
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
@@ -28,6 +29,7 @@ from sdpmetric.streams.kernel_lego import KernelLEGOStream
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.loreta import LORETAStream
 from sdpmetric.streams.oasis import OASISStream
+from sdpmetric.streams.pola import KernelPOLAStream, POLAStream
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,7 @@ __all__ = [
     "ITMLStream",
     "KernelLEGOStream",
     "KernelLMNNProblem",
+    "KernelPOLAStream",
     "LEGOProblem",
     "LEGOStream",
     "LMNNProblem",
@@ -55,6 +58,7 @@ __all__ = [
     "NCAProblem",
     "OASISStream",
     "POLAProblem",
+    "POLAStream",
     "RankingScores",
     "Relevance",
     "Screening",
@@ -68,6 +72,7 @@ __all__ = [
     "explain",
     "metric_variable",
     "path",
+    "regret",
     "solve",
     "squared_distances",
     "to_cvxpy",

@@ -105,6 +105,7 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "dual": Solver(pola.steps, 1e-6, frozenset()),
         "conic": Solver(exact.steps_of(pola_program.state), 1e-6, BACKEND),
         "batch": Solver(pola.batch_steps, 1e-3, frozenset({"beta"})),
+        "online": Solver(pola.online_steps, 1e-6, frozenset({"gamma"}), kind="regret"),
     },
     MMCProblem: {
         "factored": Solver(smooth.steps, 1e-6, frozenset()),
@@ -176,7 +177,7 @@ def solve(
         By name; `SOLVERS` lists those of every statement, "auto" is the first. For LMNN: "factored", L-BFGS on a
         smoothed hinge in the factor, with a proof; "subgradient", Algorithm 1 of Weinberger and Saul (2009) with Polyak
         steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by constraint generation. For POLA:
-        "dual", "conic", and "batch", the paper's repeated online updates (hard margin).
+        "dual", "conic", "batch", the paper's repeated online updates (hard margin), and "online", one pass of them.
     tol : float, optional
         Relative gap to prove; default 1e-6 for "conic", and 1e-3 for most of the others.
     max_iter : int, optional
@@ -202,7 +203,7 @@ def solve(
         Options of the solver. For LMNN: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"``
         and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program),
         ``backend_options=`` and ``sweep=`` (programs shared along a `path`) for "conic".
-        For POLA: ``beta=`` for "batch"; ``backend=`` and ``backend_options=`` for "conic".
+        For POLA: ``beta=`` for "batch", ``gamma=`` for "online"; ``backend=`` and ``backend_options=`` for "conic".
 
     Returns
     -------

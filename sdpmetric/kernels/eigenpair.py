@@ -54,7 +54,7 @@ def _fraction(alpha: FloatArray, beta: FloatArray, m: int, last: float, x: float
     deltas[m - 1] = last - x
     for j in range(m - 2, -1, -1):
         deltas[j] = alpha[j] - x - beta[j] ** 2 / deltas[j + 1]
-    return deltas[0]
+    return float(deltas[0])
 
 
 @nb.njit(cache=True)
@@ -253,7 +253,7 @@ def shifted_pair(
                 rest = 0.0
                 for i in range(d):
                     rest += (Au[i] - along * v[i] - x * u[i]) ** 2
-                return x if x < -zero and np.sqrt(rest) <= 10.0 * exact else 0.0
+                return float(x) if x < -zero and np.sqrt(rest) <= 10.0 * exact else 0.0
         if ended:
             return 0.0
         if k + 1 < min(d, SHIFTED_STEPS):
@@ -278,8 +278,8 @@ def shifted_inverse(A: FloatArray, d: int, shift: float, B: FloatArray) -> None:
     S = A[:d, :d].copy()
     for i in range(d):
         S[i, i] += shift
-    S = np.linalg.inv(S)
-    B[:d, :d] = 0.5 * (S + S.T)
+    inverse = np.linalg.inv(S)
+    B[:d, :d] = 0.5 * (inverse + inverse.T)
 
 
 @nb.njit(cache=True)

@@ -22,6 +22,9 @@ N_STATE, N_COUNTS = 5, 5
 REFRESH = 64
 # From this dimension on a shifted inverse is kept; it is made anew where its shift is off by this factor.
 SHIFTED_FROM, OFF = 24, 8.0
+# Shares of ``k(x, x) + k(x', x')``: a difference whose squared part outside the basis is up to the first lies in it;
+# one below minus the second shows that the kernel is not PSD.
+DEPENDENT, INDEFINITE = 1e-10, 1e-8
 
 
 @nb.njit(cache=True, fastmath=FAST)
@@ -146,11 +149,13 @@ def run(
     B: FloatArray,
     state: FloatArray,
     counts: NDArray[np.int64],
+    losses: FloatArray,
     lengths: FloatArray,
 ) -> int:
     """Take pairs of rows of X from number `first` on, until there are no more or `limit` updates were made.
 
-    Returns the number of the next pair. What was added to the metric, as multiples of ``v v^T``, is added to `lengths`.
+    Returns the number of the next pair. The losses before the updates go into `losses`; the multiples of ``v v^T`` that
+    were added or taken away are added to `lengths`. Both are (p,) arrays.
     """
     d = X.shape[1]
     v, space, Q = np.empty(d), np.empty((7, d + 1)), np.empty((d, d))
@@ -160,5 +165,87 @@ def run(
             return t
         for i in range(d):
             v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
-        lengths[t] += update(A, B, d, v, similar[t], gamma, beta, state, counts, space, Q)[1]
+        losses[t], length = update(A, B, d, v, similar[t], gamma, beta, state, counts, space, Q)
+        lengths[t] += length
     return len(pairs)
+
+
+@nb.njit(cache=True)
+def run_kernel(
+    G: FloatArray,
+    K: FloatArray,
+    pairs: NDArray[np.int64],
+    similar: NDArray[np.bool_],
+    rank: int,
+    gamma: float,
+    R: FloatArray,
+    A: FloatArray,
+    B: FloatArray,
+    state: FloatArray,
+    counts: NDArray[np.int64],
+    losses: FloatArray,
+    support: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Take pairs of points that are known by their inner products alone.
+
+    The coordinates of a difference are those in the basis that the differences updated with span, orthonormalized by
+    Cholesky's method: ``R @ coordinates`` are its inner products with these. A difference that has a part outside adds
+    to the basis when it brings an update.
+
+    Parameters
+    ----------
+    G : (n, n) array
+        Inner products of the points.
+    K : (n, rank) array
+        Inner products of the points with the differences of the basis at the start.
+    pairs : (p, 2) array
+        Row numbers of G.
+    similar : (p,) array
+    rank : int
+    gamma : float
+    R, A, B : (>= rank + p, >= rank + p) arrays
+        Changed in place.
+    state, counts : arrays
+        As in `update`, changed in place.
+    losses : (p,) array
+        Overwritten with the losses before the updates.
+    support : (p,) array
+        Overwritten with the pairs that were added to the basis, as many as the rank grew.
+
+    Returns
+    -------
+    next : int
+        Number of the next pair: fewer than all if that one shows that the inner products are none.
+    rank : int
+    """
+    size, first = len(A), rank
+    v, space, Q = np.empty(size), np.empty((7, size + 1)), np.empty((size, size))
+    for t in range(len(pairs)):
+        i, j = pairs[t]
+        inside = 0.0
+        for s in range(rank):
+            if s < first:
+                inner = K[i, s] - K[j, s]
+            else:
+                k, l = pairs[support[s - first]]
+                inner = (G[i, k] - G[j, k]) - (G[i, l] - G[j, l])
+            v[s] = (inner - dot(R[s], v, s)) / R[s, s]
+            inside += v[s] ** 2
+        scale = abs(G[i, i]) + abs(G[j, j])
+        rest = G[i, i] + G[j, j] - 2.0 * G[i, j] - inside
+        if not rest >= -INDEFINITE * scale:
+            return t, rank
+        d = rank
+        if rest > DEPENDENT * scale:
+            v[rank] = np.sqrt(rest)
+            d = rank + 1
+            if state[SHIFT] > 0.0:
+                B[rank, :d] = 0.0
+                B[:d, rank] = 0.0
+                B[rank, rank] = 1.0 / state[SHIFT]
+        losses[t], length = update(A, B, d, v, similar[t], gamma, 0.0, state, counts, space, Q)
+        if d > rank and length > 0.0:
+            R[rank, :d] = v[:d]
+            support[rank - first] = t
+            rank = d
+    return len(pairs), rank

@@ -128,3 +128,45 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
         kept = np.sort(np.concatenate([rng.permutation(kind)[:n_pairs] for kind in kinds]))
     pairs = np.stack([first[kept], second[kept]], axis=1).astype(np.int32)
     return pairs, similar[kept]
+
+
+def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
+    """Pairs of two different rows below n, at least one; (p, 2)."""
+    given = validation.check_pairs(pairs, n)
+    if len(given) == 0:
+        raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
+    alone = given[:, 0] == given[:, 1]
+    if alone.any():
+        t = int(np.flatnonzero(alone)[0])
+        raise ValueError(
+            f"pair {t} is of row {given[t, 0]} with itself: its distance is 0 under every metric; leave it out."
+        )
+    return given
+
+
+def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
+    """Flags of pairs, bool or +1 and -1, as bool; (p,)."""
+    given = np.asarray(similar)
+    if given.shape != (n_pairs,):
+        raise ValueError(f"similar has shape {given.shape} for {n_pairs} pairs; pass one value per pair.")
+    if given.dtype.kind == "b":
+        return given.copy()
+    if given.dtype.kind not in "iuf" or not np.isin(given, (-1, 1)).all():
+        raise ValueError("similar must be bool, or +1 for similar and -1 for dissimilar pairs.")
+    return np.asarray(given > 0)
+
+
+def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
+    """What every fixed metric and threshold loses on pairs, as squared hinges, by contradictions that are plain.
+
+    Where a pair is named m times as similar and n times as dissimilar, the squared hinges add up to
+    ``m [1 - z]_+^2 + n [1 + z]_+^2`` with ``z = b - v^T A v``, which is ``4 m n / (m + n)`` at least.
+
+    Parameters
+    ----------
+    pairs : (p, 2) array
+    similar : (p,) bool array
+    """
+    names, index = np.unique(np.sort(pairs, axis=1), axis=0, return_inverse=True)
+    m, n = (np.bincount(index.ravel()[similar == kind], minlength=len(names)) for kind in (True, False))
+    return float(np.sum(4.0 * m * n / np.maximum(m + n, 1)))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
 from sdpmetric.problems import contradiction, rays
+from sdpmetric.problems import pairs as pair_checks
 
 FloatArray = NDArray[np.float64]
 
@@ -100,14 +101,14 @@ class POLAProblem:
         initial_threshold: float = 1.0,
     ) -> None:
         data = validation.check_data(X)
-        rows = _check_pairs(pairs, len(data))
+        rows = pair_checks.check_pairs(pairs, len(data))
         weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)
         if weight == 0.0:
             raise ValueError("slack_weight must be positive; pass None for the hard margin.")
         values = {
             "X": data,
             "pairs": rows,
-            "similar": _check_similar(similar, len(rows)),
+            "similar": pair_checks.check_similar(similar, len(rows)),
             "slack_weight": weight,
             "initial_threshold": validation.check_number("initial_threshold", initial_threshold, 1.0),
         }
@@ -376,27 +377,3 @@ class POLAProblem:
         """``<S, A>`` with the slack matrix ``S = A(a) + sum_t a_t y_t v_t v_t^T``, PSD."""
         q = self._distances(components)
         return float(np.sum((point.components @ components.T) ** 2)) + float(dual @ (self.signs * q))
-
-
-def _check_pairs(pairs: ArrayLike, n: int) -> NDArray[np.int32]:
-    given = validation.check_pairs(pairs, n)
-    if len(given) == 0:
-        raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
-    alone = given[:, 0] == given[:, 1]
-    if alone.any():
-        t = int(np.flatnonzero(alone)[0])
-        raise ValueError(
-            f"pair {t} is of row {given[t, 0]} with itself: its distance is 0 under every metric; leave it out."
-        )
-    return given
-
-
-def _check_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
-    given = np.asarray(similar)
-    if given.shape != (n_pairs,):
-        raise ValueError(f"similar has shape {given.shape} for {n_pairs} pairs; pass one value per pair.")
-    if given.dtype.kind == "b":
-        return given.copy()
-    if given.dtype.kind not in "iuf" or not np.isin(given, (-1, 1)).all():
-        raise ValueError("similar must be bool, or +1 for similar and -1 for dissimilar pairs.")
-    return np.asarray(given > 0)

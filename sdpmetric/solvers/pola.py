@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sdpmetric import psd
-from sdpmetric.certificate import relative_gap
+from sdpmetric.certificate import Certificate, relative_gap
+from sdpmetric.kernels import pola
 from sdpmetric.problems import contradiction
+from sdpmetric.problems.pairs import contradiction_loss
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers.base import Budget, Step
-from sdpmetric.solvers.pola_update import Threshold, update
+from sdpmetric.streams.pola import POLAStream
 
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +39,8 @@ NEAR = 1e-3
 ROUNDING = 1e-14
 # Rounds after which the solver stops by its own measure, if the gap is not proven.
 ROUNDS = 60
+# Updates, or pairs of a stream, between two looks at the clock; lines of a stream's trace, if it is short.
+CHUNK, ROWS = 5000, 20
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             return
 
 
-def _judged(problem: POLAProblem, a: FloatArray, point: Threshold | None = None) -> Step:
+def _judged(problem: POLAProblem, a: FloatArray, point: tuple[FloatArray, float] | None = None) -> Step:
     """The problem's word on a point, repaired, by default the one that minimizes the Lagrangian at the multipliers."""
     if point is None:
         dual_point = problem.dual_point(a)
@@ -101,7 +105,7 @@ def _judged(problem: POLAProblem, a: FloatArray, point: Threshold | None = None)
         repaired = [problem.repair(dual_point.components, b) for b in thresholds]
         components, threshold = min(repaired, key=lambda point: problem.objective(point[0], threshold=point[1]))
     else:
-        components, threshold = problem.repair(psd.factor(point.metric), point.threshold)
+        components, threshold = problem.repair(psd.factor(point[0]), point[1])
     certificate = problem.certify(components, threshold=threshold, dual=a)
     return Step(
         components,
@@ -251,18 +255,69 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
     yield step
     if _contradiction(step):
         return
-    d, V, y = problem.X.shape[1], problem.differences, problem.signs
-    point = Threshold(np.zeros((d, d)), problem.initial_threshold)
-    taken = np.zeros(len(V))
+    d = problem.X.shape[1]
+    A, B, losses = np.zeros((d, d)), np.zeros((d, d)), np.zeros(len(problem.pairs))
+    state, counts = np.zeros(pola.N_STATE), np.zeros(pola.N_COUNTS, dtype=np.int64)
+    state[pola.THRESHOLD] = problem.initial_threshold
+    taken = np.zeros(len(problem.pairs))
     while True:
-        updated = False
-        for t, (v, sign) in enumerate(zip(V, y.tolist(), strict=True)):
-            if point.loss(v, sign) > beta:
-                budget.spend()
-                point, length = update(point, v, sign)
-                taken[t] += length
-                updated = True
-        step = _judged(problem, _proof(problem, taken), point)
+        first, before = 0, int(counts[pola.UPDATES])
+        while first < len(problem.pairs):
+            limit = int(min(CHUNK, max(1, budget.max_iter - budget.spent)))
+            seen = int(counts[pola.UPDATES])
+            first = pola.run(
+                problem.X, problem.pairs, problem.similar, first, limit, 0.0, beta, A, B, state, counts, losses, taken
+            )
+            if counts[pola.UPDATES] > seen:
+                budget.spend(int(counts[pola.UPDATES]) - seen)
+        step = _judged(problem, _proof(problem, taken), (psd.symmetrize(A), float(state[pola.THRESHOLD])))
         yield step
-        if not updated or _contradiction(step):
+        if counts[pola.UPDATES] == before or _contradiction(step):
             return
+
+
+def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: float | None = None) -> Iterator[Step]:
+    """Online POLA, once over the problem's pairs in their order; see `sdpmetric.streams.pola.POLAStream`.
+
+    The objective of a step is the cumulative loss so far, the squared hinges before each update. The slack weight plays
+    no part.
+
+    Parameters
+    ----------
+    problem : POLAProblem
+    budget : Budget
+        One iteration for each pair.
+    tol : float
+        Ignored: a stream has nothing to prove.
+    gamma : float, optional
+        Of the inseparable version.
+    """
+    stream = POLAStream(problem.X.shape[1], problem.initial_threshold, gamma)
+    n_pairs = len(problem.pairs)
+    # Some twenty lines of trace, and a look at the clock every now and then.
+    size = max(1, min(CHUNK, -(-n_pairs // ROWS)))
+    for first in range(0, n_pairs, size):
+        size_here = int(min(size, n_pairs - first, max(1, budget.max_iter - budget.spent)))
+        budget.spend(size_here)
+        taken = first + size_here
+        some = slice(first, taken)
+        stream.partial_fit(problem.X, problem.pairs[some], problem.similar[some])
+        certificate = Certificate(
+            objective=stream.cumulative_loss,
+            lower_bound=contradiction_loss(problem.pairs[:taken], problem.similar[:taken]),
+            kind="regret",
+            primal_residual=0.0,
+            n_active=stream.n_updates,
+            program="POLA online",
+        )
+        yield Step(
+            stream.components,
+            certificate.objective,
+            certificate.lower_bound,
+            certificate=certificate,
+            n_active=stream.n_updates,
+            threshold=stream.threshold,
+            mistakes=stream.mistakes,
+        )
+        if size_here < min(size, n_pairs - first):  # the iterations are used up: the next chunk says so
+            budget.spend()
