@@ -72,7 +72,7 @@ class KernelLMNN(LargeMarginEstimator):
         ridge: float = 0.1,
         loss: Loss = "hinge",
         solver: str = "auto",
-        tol: float | None = None,
+        tol: float | None = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,

@@ -42,8 +42,8 @@ class LMNN(LargeMarginEstimator):
         Steps of the solver without a better score, after which the solve ends.
     solver : str, default "auto"
         "factored", "subgradient" or "conic"; see `sdpmetric.solve`.
-    tol : float, optional
-        Relative gap to prove; default that of the solver.
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
     max_iter, max_time : optional
         Limits on evaluations and on seconds.
     verbose : bool, default False
@@ -84,7 +84,7 @@ class LMNN(LargeMarginEstimator):
         validation_fraction: float = 0.3,
         n_iter_no_change: int = 10,
         solver: str = "auto",
-        tol: float | None = None,
+        tol: float | None = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,

@@ -15,8 +15,8 @@ class MCML(LabelledEstimator):
     ----------
     solver : str, default "auto"
         "factored" or "conic"; see `sdpmetric.solve`.
-    tol : float, optional
-        Relative gap to prove; default that of the solver.
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
     max_iter, max_time : optional
         Limits on evaluations and on seconds.
     verbose : bool, default False
@@ -40,7 +40,7 @@ class MCML(LabelledEstimator):
         self,
         *,
         solver: str = "auto",
-        tol: float | None = None,
+        tol: float | None = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,

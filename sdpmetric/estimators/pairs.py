@@ -28,8 +28,8 @@ class MMC(PairsEstimator):
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : str, default "auto"
         "factored" or "conic"; see `sdpmetric.solve`.
-    tol : float, optional
-        Relative gap to prove; default that of the solver.
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
     max_iter, max_time : optional
         Limits on evaluations and on seconds.
     verbose : bool, default False
@@ -56,7 +56,7 @@ class MMC(PairsEstimator):
         *,
         n_pairs: int | None = N_PAIRS,
         solver: str = "auto",
-        tol: float | None = None,
+        tol: float | None = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,
@@ -119,7 +119,7 @@ class ITML(PairsEstimator):
         prior: ArrayLike | None = None,
         n_pairs: int | None = N_PAIRS,
         solver: str = "auto",
-        tol: float | None = None,
+        tol: float | None = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,
@@ -159,8 +159,9 @@ class POLA(PairsEstimator):
 
     Parameters
     ----------
-    slack_weight : float or None, default 1
-        Weight of the slacks; None: hard margin, which few data allow.
+    slack_weight : float or None, default 0.01
+        Weight of the sum of the slacks; None: hard margin, which few data allow. Where many pairs contradict each
+        other, larger weights take longer.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
     n_pairs : int or None, default 10000
@@ -191,11 +192,11 @@ class POLA(PairsEstimator):
     def __init__(
         self,
         *,
-        slack_weight: float | None = 1.0,
+        slack_weight: float | None = 0.01,
         initial_threshold: float = 1.0,
         n_pairs: int | None = N_PAIRS,
         solver: str = "auto",
-        tol: float | None = None,
+        tol: float | None = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,
