@@ -26,10 +26,11 @@ from sdpmetric.solve import certify, path, solve, verify
 from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.kernel_lego import KernelLEGOStream
+from sdpmetric.streams.kernel_pola import KernelPOLAStream
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.loreta import LORETAStream
 from sdpmetric.streams.oasis import OASISStream
-from sdpmetric.streams.pola import KernelPOLAStream, POLAStream
+from sdpmetric.streams.pola import POLAStream
 
 __version__ = "0.1.0"
 

@@ -147,7 +147,7 @@ def negative_pair(
                     c = s[j] / size
                     for i in range(d):
                         u[i] += c * Q[j, i]
-                return x
+                return float(x)
         elif ended:
             return 0.0
         else:  # Gauss and Radau, with a node at the lowest eigenvalue that A may have

@@ -1,0 +1,160 @@
+"""Online POLA in the feature space of a kernel, by inner products only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+
+from sdpmetric.kernels import pola
+from sdpmetric.streams.threshold import LONGEST, PairStream
+
+FloatArray = NDArray[np.float64]
+Kernel = str | Callable[[FloatArray, FloatArray], float]
+
+# Pairs that share one matrix of inner products.
+BLOCK = 256
+
+
+class KernelPOLAStream(PairStream):
+    """Online POLA in the feature space of a kernel (section 3.3 of the paper) [SSN2004].
+
+    The metric is a combination of products of those differences that brought an update. It is kept in the coordinates
+    of the basis that these span, which grows with them and stops growing where the feature space ends; the data enter
+    through values of the kernel alone. Parts of a difference outside the basis that are shorter than 1e-5 of its points
+    are dropped.
+
+    Parameters
+    ----------
+    n_features : int
+    kernel : str or callable, default "rbf"
+        A name as in `sklearn.metrics.pairwise.pairwise_kernels`, or a function of two examples. It must be PSD.
+    initial_threshold : float, default 1
+    gamma : float, optional
+        As in `POLAStream`; a parameter of the kernel that has this name goes into `kernel_params`.
+    kernel_params : dict, optional
+        Parameters of the kernel, for example ``{"gamma": 0.1}``.
+
+    Attributes
+    ----------
+    components, metric : arrays
+        In the coordinates of the basis; `transform` applies them.
+    support : (r, 2, d) array
+        The pairs of examples whose differences are the basis.
+    threshold, cumulative_loss, radius, n_pairs, n_updates, mistakes
+        As in `POLAStream`.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is unknown or a parameter is out of range.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        kernel: Kernel = "rbf",
+        initial_threshold: float = 1.0,
+        gamma: float | None = None,
+        kernel_params: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(n_features, initial_threshold, gamma)
+        if not callable(kernel) and kernel not in PAIRWISE_KERNEL_FUNCTIONS:
+            known = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
+            raise ValueError(f"kernel must be a function of two examples or one of {known}, got {kernel!r}.")
+        self.kernel = kernel
+        self.kernel_params = dict(kernel_params or {})
+        self.support = np.zeros((0, 2, self.n_features))
+        self._R = np.zeros((0, 0))
+
+    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> KernelPOLAStream:
+        """Take pairs of rows of X in their order; arguments and errors as in `POLAStream.partial_fit`.
+
+        Raises
+        ------
+        ValueError
+            Also if a pair shows that the kernel is not PSD; the pairs before it were taken.
+        """
+        self._fit(X, pairs, similar)
+        return self
+
+    def expansion(self) -> FloatArray:
+        """The matrix C of ``A = sum_st C_st v_s v_t^T`` over the differences of the support, (r, r)."""
+        R, A = self._R[: self._rank, : self._rank], self.metric
+        half = scipy.linalg.solve_triangular(R, A, lower=True, trans="T")
+        C: FloatArray = scipy.linalg.solve_triangular(R, half.T, lower=True, trans="T")
+        return C
+
+    def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
+        losses = np.zeros(len(pairs))
+        for begin in range(0, len(pairs), BLOCK):
+            block = slice(begin, begin + BLOCK)
+            rows, local = np.unique(pairs[block], return_inverse=True)
+            Z = np.asarray(X[rows], dtype=np.float64)
+            G = self._values(Z, Z)
+            if np.abs(np.diagonal(G)).max() > LONGEST**2:
+                raise ValueError(
+                    f"the kernel has values of {np.abs(np.diagonal(G)).max():.3g}, whose squares would overflow; "
+                    "scale the features."
+                )
+            ordered = local.reshape(-1, 2).astype(np.int64)
+            first, p = self._rank, len(ordered)
+            self._reserve(first + p)
+            support = np.zeros(p, dtype=np.int64)
+            taken, self._rank = pola.run_kernel(
+                G,
+                self._inner(Z),
+                ordered,
+                similar[block],
+                first,
+                self.gamma or 0.0,
+                self._R,
+                self._A,
+                self._B,
+                self._state,
+                self._counts,
+                losses[block],
+                support,
+            )
+            self.support = np.concatenate([self.support, Z[ordered[support[: self._rank - first]]]])
+            if taken < p:
+                raise ValueError(
+                    f"the kernel is not positive semidefinite: the difference of pair {begin + taken} would have a "
+                    "negative squared length outside the span of the pairs before it, which were taken; use another "
+                    "kernel."
+                )
+        return losses
+
+    def _reserve(self, size: int) -> None:
+        if size > len(self._A):
+            capacity = max(size, 3 * len(self._A) // 2)
+            for name in ("_A", "_B", "_R"):
+                old = getattr(self, name)
+                new = np.zeros((capacity, capacity))
+                new[: len(old), : len(old)] = old
+                setattr(self, name, new)
+
+    def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        K = np.asarray(pairwise_kernels(X, Y, metric=self.kernel, **self.kernel_params), dtype=np.float64)
+        if not np.isfinite(K).all():
+            raise ValueError("the kernel gave NaN or infinity; scale the features, or use another kernel.")
+        if X is Y and np.abs(K - K.T).max() > pola.INDEFINITE * np.abs(K).max():
+            raise ValueError("the kernel is not symmetric: k(x, x') differs from k(x', x); use one that is.")
+        return np.ascontiguousarray(K)
+
+    def _inner(self, X: FloatArray) -> FloatArray:
+        """Inner products with the differences of the basis, (n, r)."""
+        if not self._rank:
+            return np.zeros((len(X), 0))
+        return self._values(X, self.support[:, 0]) - self._values(X, self.support[:, 1])
+
+    def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:
+        inner = self._inner(np.asarray(X, dtype=np.float64))
+        if not self._rank:
+            return inner
+        R = self._R[: self._rank, : self._rank]
+        coordinates: FloatArray = scipy.linalg.solve_triangular(R, inner.T, lower=True).T
+        return coordinates

@@ -1,0 +1,175 @@
+"""What the streams of pairs with a threshold have in common: counts, losses, the metric in some coordinates."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import psd, validation
+from sdpmetric.kernels import pola
+from sdpmetric.problems.pairs import check_pairs, check_similar
+
+FloatArray = NDArray[np.float64]
+
+# Differences longer than this are refused: the square of their squared length, times a loss as large, must be a number.
+LONGEST = 1e30
+
+
+class PairStream:
+    """What online POLA keeps, whatever the coordinates: counts, losses, the threshold, and a metric.
+
+    Attributes
+    ----------
+    n_features : int
+    initial_threshold : float
+    gamma : float or None
+    """
+
+    def __init__(self, n_features: int, initial_threshold: float, gamma: float | None) -> None:
+        if isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or n_features < 1:
+            raise ValueError(f"n_features must be a positive integer, got {n_features!r}.")
+        self.n_features = int(n_features)
+        self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0)
+        self.gamma = None if gamma is None else validation.check_number("gamma", gamma, 0.0)
+        if self.gamma == 0.0:
+            raise ValueError("gamma must be positive; pass None for the separable version.")
+        self._state = np.zeros(pola.N_STATE)
+        self._state[pola.THRESHOLD] = self.initial_threshold
+        self._state[pola.RADIUS] = 1.0
+        self._counts = np.zeros(pola.N_COUNTS, dtype=np.int64)
+        self._A, self._B = np.zeros((0, 0)), np.zeros((0, 0))
+        self._rank = 0
+
+    @property
+    def metric(self) -> FloatArray:
+        """The metric A, PSD; a copy."""
+        A: FloatArray = psd.symmetrize(self._A[: self._rank, : self._rank])
+        return A
+
+    @property
+    def components(self) -> FloatArray:
+        """Factor of the metric, its rows orthogonal and the longest first; directions of rounding are left out."""
+        return psd.factor(self.metric, tolerance=psd.RANK_TOLERANCE)
+
+    @property
+    def threshold(self) -> float:
+        """``b``: pairs nearer than this are predicted to be similar."""
+        return float(self._state[pola.THRESHOLD])
+
+    @property
+    def cumulative_loss(self) -> float:
+        """Sum of the squared hinges ``[1 - y (b - v^T A v)]_+^2``, each before its update."""
+        return float(self._state[pola.LOSS])
+
+    @property
+    def radius(self) -> float:
+        """``R``, the largest ``||v||^4 + 1`` so far."""
+        return float(self._state[pola.RADIUS])
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs taken so far."""
+        return int(self._counts[pola.ITEMS])
+
+    @property
+    def n_updates(self) -> int:
+        """Pairs with a loss so far, each of which changed metric and threshold."""
+        return int(self._counts[pola.UPDATES])
+
+    @property
+    def mistakes(self) -> int:
+        """Pairs so far that the metric before them predicted wrongly; on the threshold is wrong."""
+        return int(self._counts[pola.MISTAKES])
+
+    def bound(self, objective: float) -> float:
+        """What Theorem 1 allows `cumulative_loss` to be, given a comparator.
+
+        Parameters
+        ----------
+        objective : float
+            ``1/2 ||A*||^2 + 1/2 (b* - b_1)^2`` of a metric and threshold without loss on the stream; with `gamma`, of
+            any metric and threshold, plus ``1 / (2 gamma)`` times the sum of its squared losses.
+        """
+        return 2.0 * (self.radius + (self.gamma or 0.0)) * objective
+
+    def predict(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
+        """Whether pairs of rows of X are nearer than the threshold.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+
+        Returns
+        -------
+        similar : (p,) bool array
+        """
+        return self.distances(X, pairs) < self.threshold
+
+    def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
+        """Squared distances of pairs of rows of X, (p,); arguments as in `predict`."""
+        Z = self.transform(X)
+        rows = check_pairs(pairs, len(Z))
+        q: FloatArray = np.sum((Z[rows[:, 0]] - Z[rows[:, 1]]) ** 2, axis=1)
+        return q
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Points whose squared distances are the metric's, (n, r).
+
+        Parameters
+        ----------
+        X : (n, d) array
+        """
+        return self._coordinates(self._check_data(X)) @ self.components.T
+
+    def update(self, u: ArrayLike, v: ArrayLike, similar: bool | int) -> float:
+        """Take one pair.
+
+        Parameters
+        ----------
+        u, v : (d,) arrays
+            Two examples. Where they are equal nothing can be learned but the threshold.
+        similar : bool
+            Or +1 and -1.
+
+        Returns
+        -------
+        loss : float
+            The hinge before the update, 0 where nothing changed, at least 1 where the pair was mistaken.
+
+        Raises
+        ------
+        ValueError
+            If the examples are not finite, not of length d, or too far apart, or `similar` is something else.
+        """
+        points = []
+        for name, given in (("u", u), ("v", v)):
+            point = np.asarray(given, dtype=np.float64)
+            if point.shape != (self.n_features,):
+                raise ValueError(
+                    f"{name} must be one example of {self.n_features} numbers, as in the stream so far, "
+                    f"got shape {point.shape}."
+                )
+            points.append(point)
+        X = np.stack(points)
+        if not np.isfinite(X).all():
+            raise ValueError("u and v must be finite numbers, got NaN or infinity.")
+        pairs = np.array([[0, 1]], dtype=np.int32)
+        return float(self._take(X, pairs, check_similar([similar], 1))[0])
+
+    def _check_data(self, X: ArrayLike) -> NDArray[np.floating]:
+        data = validation.check_data(X)
+        if data.shape[1] != self.n_features:
+            raise ValueError(f"X has {data.shape[1]} features, but this stream has {self.n_features}; pass those.")
+        return data
+
+    def _fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> None:
+        data = self._check_data(X)
+        rows = check_pairs(pairs, len(data))
+        self._take(data, rows, check_similar(similar, len(rows)))
+
+    def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
+        raise NotImplementedError
+
+    def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:
+        raise NotImplementedError
