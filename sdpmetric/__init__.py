@@ -10,12 +10,14 @@ from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.ranking import RankingScores
 from sdpmetric.regret import regret
@@ -48,6 +50,7 @@ __all__ = [
     "KernelLEGOStream",
     "KernelLMNNProblem",
     "KernelPOLAStream",
+    "LEGOBatchProblem",
     "LEGOProblem",
     "LEGOStream",
     "LMNNProblem",
@@ -60,6 +63,7 @@ __all__ = [
     "OASISStream",
     "POLAProblem",
     "POLAStream",
+    "RCAProblem",
     "RankingScores",
     "Relevance",
     "Screening",

@@ -13,7 +13,8 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric import validation
 from sdpmetric.certificate import Certificate, Kind, relative_gap
-from sdpmetric.formulations import itml, mcml, mmc
+from sdpmetric.formulations import itml, mcml, mmc, rca
+from sdpmetric.formulations import lego as lego_program
 from sdpmetric.formulations import pola as pola_program
 from sdpmetric.printer import Printer
 from sdpmetric.problems.frml import FRMLProblem
@@ -21,16 +22,19 @@ from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import KernelLMNNProblem
 from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
 from sdpmetric.solvers import (
     base,
     bregman,
+    closed,
     conic,
     exact,
     factored,
@@ -121,6 +125,10 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "conic": Solver(exact.steps_of(partial(itml.state, balanced=True)), 1e-6, BACKEND),
     },
     LEGOProblem: {"online": Solver(lego.steps, 1e-6, frozenset(), kind="regret")},
+    LEGOBatchProblem: {
+        "factored": Solver(smooth.steps, 1e-6, frozenset()),
+        "conic": Solver(exact.steps_of(lego_program.state), 1e-6, BACKEND),
+    },
 }
 SOLVERS[NCAProblem] = {
     "lbfgs": Solver(nca.steps, 1e-5, frozenset({"start", "iterations", "accuracy", "on_iteration"}), "stationarity"),
@@ -131,6 +139,10 @@ SOLVERS[NCAProblem] = {
 SOLVERS[FRMLProblem] = {
     "riemannian": Solver(frml.steps, 1e-2, frml.OPTIONS, "stationarity"),
     "relaxed": Solver(frml_relaxed.steps, 1e-3, frozenset(), "relaxation"),
+}
+SOLVERS[RCAProblem] = {
+    "closed": Solver(closed.steps, 1e-6, frozenset()),
+    "conic": Solver(exact.steps_of(partial(rca.state, balanced=True)), 1e-6, BACKEND),
 }
 SOLVERS[KernelLMNNProblem] = SOLVERS[LMNNProblem]  # LMNN on kernel PCA coordinates
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cvxpy as cp
 
-from sdpmetric.formulations import itml, lego, mcml, mmc
+from sdpmetric.formulations import itml, lego, mcml, mmc, rca
 from sdpmetric.formulations.frobenius import frobenius_program
 from sdpmetric.formulations.lmnn import lmnn_program
 from sdpmetric.formulations.multi_lmnn import multi_lmnn_program
@@ -14,11 +14,13 @@ from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.problems.rca import RCAProblem
 
 __all__ = ["named", "to_cvxpy"]
 
@@ -32,6 +34,8 @@ Statement = (
     | MCMLProblem
     | ITMLProblem
     | LEGOProblem
+    | LEGOBatchProblem
+    | RCAProblem
 )
 
 
@@ -85,6 +89,8 @@ def to_cvxpy(problem: Statement, triplets: Triplets | None = None, *, parametric
         raise ValueError("triplets= is for LMNN only; this program states all its pairs.")
     if isinstance(problem, MMCProblem):
         return mmc.state(problem).program
-    if isinstance(problem, LEGOProblem):
-        return lego.state(problem).program
+    if isinstance(problem, LEGOProblem | LEGOBatchProblem):
+        return lego.state(LEGOBatchProblem(problem) if isinstance(problem, LEGOProblem) else problem).program
+    if isinstance(problem, RCAProblem):
+        return rca.state(problem).program
     return (mcml.state(problem) if isinstance(problem, MCMLProblem) else itml.state(problem)).program

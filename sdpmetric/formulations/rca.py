@@ -1,0 +1,31 @@
+"""RCA as a CVXPY program."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from sdpmetric import psd
+from sdpmetric.formulations.atoms import metric_variable
+from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.problems.rca import RCAProblem
+
+
+def state(problem: RCAProblem, balanced: bool = False) -> Stated:
+    """RCA as maximum likelihood (Bar-Hillel et al. 2005) [BHSW2005], variable ``M``.
+
+    Parameters
+    ----------
+    problem : RCAProblem
+    balanced : bool, default False
+        State it in coordinates in which the data have unit covariance, for the backend's accuracy, and without the
+        directions in which they do not vary. By default in the data's own, which must vary in all directions then.
+    """
+    X = np.asarray(problem.X, dtype=np.float64)
+    T = psd.data_basis(X - X.mean(axis=0))[0] if balanced else np.eye(X.shape[1])
+    root = problem.root @ T
+    C = root.T @ root
+    M, _ = metric_variable(len(C))  # a cone beside that of log_det would only cost accuracy
+    # <C, M> - log det(C M)
+    program = cp.Problem(cp.Minimize(cp.trace(C @ M) - cp.log_det(M) - np.linalg.slogdet(C)[1]))
+    return Stated(program, lambda: Point(T @ M.value @ T.T, None))

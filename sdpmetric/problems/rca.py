@@ -1,0 +1,204 @@
+"""Relevant component analysis (RCA): the statement, its objective, and its certificate."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.problems.pairs import check_labelled_pairs
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class RCAProblem:
+    """RCA as a convex program (Bar-Hillel, Hertz, Shental and Weinshall 2005) [BHSW2005].
+
+    With C the covariance of the examples of all chunklets around the means of their chunklets, minimize over positive
+    definite matrices M::
+
+        <C, M> - log det(C M)
+
+    which is, but for a constant, minus twice the mean log-likelihood of chunklets that are Gaussian with the
+    covariance ``M^-1`` in common. The optimum is the whitening ``M = C^-1``, and the objective there is the dimension.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 stays float32, everything else becomes float64.
+    chunks : (n,) integer array
+        Number of each example's chunklet: examples known to belong together. -1: to none. A chunklet of one member
+        says nothing.
+    ridge : float, default 0
+        Added to the diagonal of C.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    chunks : (n,) integer array
+    ridge : float
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite, chunks are not one integer of at least -1 per example, no chunklet has two
+        different members, or the data vary in a direction in which no chunklet does, so that there is no optimum.
+    """
+
+    X: NDArray[np.floating]
+    chunks: NDArray[np.int64]
+    ridge: float
+
+    def __init__(self, X: ArrayLike, chunks: ArrayLike, ridge: float = 0.0) -> None:
+        data = validation.check_data(X)
+        given = np.asarray(chunks)
+        if given.shape != (len(data),) or given.dtype.kind not in "iu" or given.min() < -1:
+            raise ValueError(
+                f"chunks must be {len(data)} integers of at least -1, one for each example, got shape {given.shape} "
+                f"and dtype {given.dtype}."
+            )
+        ridge = validation.check_number("ridge", ridge, 0.0)
+        for name, value in (("X", data), ("chunks", given.astype(np.int64)), ("ridge", ridge)):
+            object.__setattr__(self, name, value)
+        if not self.coordinates.rank:
+            raise ValueError(
+                "no chunklet has two different members, so that nothing is known about what is irrelevant."
+            )
+        if missing := self.coordinates.null.shape[1]:
+            raise ValueError(
+                f"the data vary in {missing} directions in which no chunklet does, and the best metric would be "
+                "infinite there: pass a positive ridge, or reduce the dimension first, for example by PCA."
+            )
+
+    @classmethod
+    def from_labels(cls, X: ArrayLike, y: ArrayLike, ridge: float = 0.0) -> RCAProblem:
+        """State RCA for labelled data: every class is a chunklet.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        ridge : float, default 0
+        """
+        data = validation.check_data(X)
+        return cls(data, validation.check_labels(y, len(data))[1], ridge)
+
+    @classmethod
+    def from_pairs(cls, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike, ridge: float = 0.0) -> RCAProblem:
+        """State RCA for pairs: examples that similar pairs connect are a chunklet; dissimilar pairs are not used.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 for similar and -1 for dissimilar.
+        ridge : float, default 0
+        """
+        data = validation.check_data(X)
+        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        first, second = rows[flags].T
+        graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(len(data), len(data)))
+        return cls(data, connected_components(graph, directed=False)[1].astype(np.int64), ridge)
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        sizes = np.unique(self.chunks[self.chunks >= 0], return_counts=True)[1]
+        ridge = f", ridge {self.ridge:g}" if self.ridge else ""
+        return (
+            f"RCA (Bar-Hillel et al. 2005): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
+            f"{int((sizes > 1).sum()):,} chunklets with {int(sizes[sizes > 1].sum()):,} members{ridge}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, chunklets and the ridge."""
+        digest = hashlib.sha256(repr(("RCA", self.X.shape, str(self.X.dtype), self.ridge)).encode())
+        for array in (self.X, self.chunks):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """A root of the covariance, (m, d): ``root.T @ root`` is C."""
+        chunks, index = np.unique(self.chunks, return_inverse=True)
+        X = np.asarray(self.X, dtype=np.float64)
+        X = X - X.mean(axis=0)
+        members = sp.csr_array((np.ones(len(X)), (index, np.arange(len(X)))), shape=(len(chunks), len(X)))
+        sizes = np.bincount(index)
+        parts = X - (members @ X / sizes[:, None])[index]
+        inside = (self.chunks >= 0) & (sizes[index] > 1)
+        return np.concatenate(
+            [parts[inside] / math.sqrt(max(int(inside.sum()), 1)), math.sqrt(self.ridge) * np.eye(X.shape[1])]
+        )
+
+    @cached_property
+    def coordinates(self) -> psd.Whitening:
+        """Coordinates in which C is the identity on its range."""
+        X = np.asarray(self.X, dtype=np.float64)
+        basis, inverse = psd.data_basis(X - X.mean(axis=0))
+        return psd.whiten(basis, inverse, psd.triangle([self.root @ basis]))
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """``<C, M> - log det(C M)``, on the directions in which data vary; infinite for a metric singular there.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        rank = self.coordinates.rank
+        sigma: FloatArray = np.asarray(np.linalg.svd(L @ self.coordinates.inverse[:rank].T, compute_uv=False))
+        if len(sigma) < rank or not (sigma > 0).all():
+            return math.inf
+        return float(np.sum(sigma**2 - 2.0 * np.log(sigma)))
+
+    def solve(self) -> FloatArray:
+        """The optimum in closed form: components that whiten the chunklets, (rank, d)."""
+        return np.ascontiguousarray(self.coordinates.range.T)
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        With ``s_k > 0`` the eigenvalues of ``C M`` the objective is ``sum_k (s_k - log s_k)``, and ``s - log s >= 1``:
+        the dimension of the data is below every objective, whatever C is.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : optional
+            Not used; the lower bound needs none.
+        """
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        objective, rank = self.objective(L), self.coordinates.rank
+        return Certificate(
+            objective=max(objective, float(rank)),  # rounding apart
+            lower_bound=float(rank),
+            primal_residual=primal_residual,
+            dual_residual=0.0,
+            complementarity=(objective - rank) / max(1.0, abs(objective)) if math.isfinite(objective) else math.inf,
+            program="RCA",
+        )

@@ -1,0 +1,29 @@
+"""Problems whose optimum has a closed form: one step, judged like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sdpmetric.problems.rca import RCAProblem
+from sdpmetric.solvers.base import Budget, Step
+
+
+def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """Yield the optimum.
+
+    Parameters
+    ----------
+    problem : RCAProblem
+    budget : Budget
+    tol : float
+        Not used.
+
+    Yields
+    ------
+    Step
+        The one point, with the problem's certificate.
+    """
+    budget.spend()
+    components = problem.solve()
+    certificate = problem.certify(components)
+    yield Step(components, certificate.objective, certificate.lower_bound, certificate=certificate)
