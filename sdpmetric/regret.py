@@ -16,9 +16,12 @@ from sdpmetric.certificate import Certificate, relative_gap
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.problems import rays
+from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Problem, Solution, Status
 from sdpmetric.solve import solve
+from sdpmetric.streams.lego import LEGOStream
 
 FloatArray = NDArray[np.float64]
 
@@ -26,6 +29,8 @@ FloatArray = NDArray[np.float64]
 REPEATS = 1e-6
 # Weights of the squared norm beside the squared hinges, relative to the radius, that the least loss is bounded with.
 WEIGHTS = (1e-2, 1e-4, 1e-6)
+# Larger learning rates, whose comparators lose less: their misses prove the least loss of LEGO's stream.
+RATES = (1.0, 1e2, 1e4, 1e6)
 # Visits of L-BFGS-B, each started where the one before stopped.
 VISITS = 20
 
@@ -181,3 +186,27 @@ def least_loss(problem: POLAProblem) -> float:
         if square > 0.0:  # any multiple of a proof is one
             best = max(best, linear**2 / (4.0 * square))
     return best
+
+
+@regret.register
+def _(problem: LEGOProblem, solution: Solution, *, tol: float = 1e-6, **options: object) -> Certificate:
+    if options:
+        raise TypeError(f"regret of LEGO takes no options, got {', '.join(sorted(options))}.")
+    stream = LEGOStream(problem.X.shape[1], problem.learning_rate, problem.initial_metric)
+    stream.partial_fit(problem.X, problem.pairs, problem.targets, problem.sides)
+    if (
+        solution.certificate.kind != "regret"
+        or solution.n_iter != len(problem.pairs)
+        or abs(stream.cumulative_loss - solution.objective) > REPEATS * max(1.0, stream.cumulative_loss)
+    ):
+        raise ValueError(
+            f"the solution lost {solution.objective:.8g} where LEGO loses {stream.cumulative_loss:.8g} on these pairs; "
+            "pass the solution of this problem's whole stream."
+        )
+    rates = [problem.with_rate(problem.learning_rate * more) for more in RATES]
+    found = [np.asarray(solve(LEGOBatchProblem(at), tol=tol).components, dtype=np.float64) for at in rates]
+    return replace(
+        solution.certificate,
+        lower_bound=max([solution.lower_bound, *(problem.certify(L).lower_bound for L in found)]),
+        regret_bound=min(problem.allowance(stream.reach, L) for L in (found[0], stream.components)),
+    )

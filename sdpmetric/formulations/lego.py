@@ -10,11 +10,12 @@ from sdpmetric import psd
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.stated import Point, Stated
 from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.lego_batch import LEGOBatchProblem
 
 FloatArray = NDArray[np.float64]
 
 
-def state(problem: LEGOProblem, whitened: bool = False) -> Stated:
+def state(problem: LEGOBatchProblem) -> Stated:
     """The comparator of Theorem 2.2 of Jain et al. (2008), mended: ``D_ld(A, A_0) + eta sum_t loss_t(A)``.
 
     Its optimum times ``1 / eta + reach`` is the tightest allowance, see `LEGOProblem.allowance`. For a single pair and
@@ -23,21 +24,17 @@ def state(problem: LEGOProblem, whitened: bool = False) -> Stated:
 
     Parameters
     ----------
-    problem : LEGOProblem
-    whitened : bool, default False
-        State it in coordinates in which the first metric is the identity, for the backend's accuracy; the divergence is
-        the same in all. By default in the data's own.
+    problem : LEGOBatchProblem
     """
-    d, eta = problem.X.shape[1], problem.learning_rate
-    T = problem.root.T if whitened else np.eye(d)
-    inverse = T.T @ np.linalg.inv(problem.initial_metric) @ T  # of A_0
+    stream, d = problem.stream, problem.X.shape[1]
+    inverse = np.linalg.inv(stream.initial_metric)
     A, _ = metric_variable(d)  # a cone beside that of log_det would only cost accuracy
     # D_ld(A, A_0) = tr(A A_0^-1) - log det(A A_0^-1) - d
     divergence = cp.trace(A @ inverse) - cp.log_det(A) - np.linalg.slogdet(inverse)[1] - d
-    program = cp.Problem(cp.Minimize(divergence + eta * _losses(A, problem, T)))
+    program = cp.Problem(cp.Minimize(divergence + stream.learning_rate * _losses(A, stream, np.eye(d))))
 
     def read() -> Point:
-        return Point(T @ A.value @ T.T)
+        return Point(np.asarray(A.value))
 
     return Stated(program, read)
 

@@ -131,6 +131,15 @@ class LEGOProblem:
         first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
         return LEGOProblem(self.X, *first, self.learning_rate, self.initial_metric)
 
+    def with_rate(self, learning_rate: float) -> LEGOProblem:
+        """The same stream with another learning rate.
+
+        Parameters
+        ----------
+        learning_rate : float
+        """
+        return LEGOProblem(self.X, self.pairs, self.targets, self.sides, learning_rate, self.initial_metric)
+
     @cached_property
     def differences(self) -> FloatArray:
         """``z_t``, the difference of each pair, (p, d)."""
@@ -153,7 +162,7 @@ class LEGOProblem:
             The metric itself; exactly one of the two.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        return 0.5 * float(np.sum(self._misses(L) ** 2))
+        return 0.5 * float(np.sum(self.misses(L) ** 2))
 
     def divergence(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric.
@@ -173,8 +182,8 @@ class LEGOProblem:
     def allowance(self, reach: float, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """What the mended Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
 
-        ``(1 / eta + reach) (D_ld(A, A_0) + eta sum_t loss_t(A))``, valid for every metric A; the exact layer's program
-        (`sdpmetric.to_cvxpy`) has the smallest. See docs/lego.md for the proof.
+        ``(1 / eta + reach) (D_ld(A, A_0) + eta sum_t loss_t(A))``, valid for every metric A; the solution of
+        `LEGOBatchProblem` has the smallest. See docs/lego.md for the proof.
 
         Parameters
         ----------
@@ -215,7 +224,7 @@ class LEGOProblem:
             If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        misses = self._misses(L)
+        misses = self.misses(L)
         a = misses if dual is None else np.asarray(dual, dtype=np.float64)
         if a.shape != misses.shape or not np.isfinite(a).all():
             raise ValueError(f"dual must be {len(misses)} finite multipliers, one for each pair.")
@@ -223,7 +232,7 @@ class LEGOProblem:
             objective=0.5 * float(np.sum(misses**2)),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
-            dual_residual=float(np.abs(a - self._clip(a)).max() / max(1.0, np.abs(a).max())),
+            dual_residual=float(np.abs(a - self.clip(a)).max() / max(1.0, np.abs(a).max())),
             n_active=int(np.count_nonzero(misses)),
             program="LEGO's stream under a fixed metric",
         )
@@ -250,7 +259,7 @@ class LEGOProblem:
             lower_bound=max(self.certify(L).lower_bound for L in tries),
             kind="regret",
             primal_residual=0.0,
-            n_active=int(np.count_nonzero(self._misses(components))),
+            n_active=int(np.count_nonzero(self.misses(components))),
             program="LEGO",
             regret_bound=min(self.allowance(reach, L) for L in tries),
         )
@@ -262,7 +271,7 @@ class LEGOProblem:
         ----------
         dual : (p,) array
         """
-        a = self._clip(dual)
+        a = self.clip(dual)
         whitened, null, lifting = self._whitened
         # Nothing can lift what these add in directions that no pair with a largest distance has a part in.
         a = np.where(null & (a < 0.0) & ~lifting, 0.0, a)
@@ -275,12 +284,13 @@ class LEGOProblem:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    def _misses(self, components: FloatArray) -> FloatArray:
-        """``z^T A z - y``, 0 where the target holds."""
+    def misses(self, components: FloatArray) -> FloatArray:
+        """``z_t^T A z_t - y_t``, 0 where the target holds, (p,)."""
         excess = np.sum((self.differences @ components.T) ** 2, axis=1) - self.targets
         return np.where(self.sides * excess < 0.0, 0.0, excess)
 
-    def _clip(self, dual: FloatArray) -> FloatArray:
+    def clip(self, dual: FloatArray) -> FloatArray:
+        """Multipliers of the right sign: those with the wrong one become 0."""
         return np.where(self.sides * dual < 0.0, 0.0, dual)
 
     @cached_property

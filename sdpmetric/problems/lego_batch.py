@@ -1,0 +1,168 @@
+"""LEGO's pairs all at once: a metric near the first one that loses little, the comparator of the mended Theorem 2.2."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from sdpmetric import psd, validation
+from sdpmetric.certificate import Certificate
+from sdpmetric.problems.lego import LEGOProblem
+
+FloatArray = NDArray[np.float64]
+
+# Singular values are taken as at least this where a solver looks at them.
+SMALLEST = 1e-100
+
+
+@dataclass(frozen=True, eq=False)
+class LEGOBatchProblem:
+    """The program that LEGO takes one pair at a time, for all pairs of a stream at once.
+
+    Minimize over positive definite A, with the losses of `LEGOProblem`::
+
+        D_ld(A, A_0) + eta * sum_t loss_t(A)
+
+    Its optimum, times ``1 / eta + reach``, is the tightest allowance of the mended Theorem 2.2; as a learner it is an
+    offline one.
+
+    Parameters
+    ----------
+    stream : LEGOProblem
+        Gives data, pairs, targets, ``eta`` and ``A_0``.
+    """
+
+    stream: LEGOProblem
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+        return self.stream.X
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return f"all pairs at once of {self.stream.describe()}"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, pairs and parameters."""
+        return hashlib.sha256(f"LEGO batch {self.stream.fingerprint()}".encode()).hexdigest()
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Divergence and weighted losses of a metric; infinite for a singular one.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        return self.stream.divergence(L) + self.stream.learning_rate * self.stream.objective(L)
+
+    @cached_property
+    def differences(self) -> FloatArray:
+        """The pairs' differences in coordinates in which the first metric is the identity, (p, d)."""
+        return np.ascontiguousarray(self.stream.differences @ self.stream.root.T)
+
+    # -- for solvers ------------------------------------------------------------------------------------------------
+
+    def start(self) -> FloatArray:
+        """Where a solver begins, (d, d): the first metric, made smaller where distances are far over their targets."""
+        sizes = np.sum(self.differences**2, axis=1)
+        middle = float(self.stream.targets.mean()) or float(sizes.mean()) or 1.0
+        values, vectors = np.linalg.eigh(self._sum(np.full(len(sizes), 1.0 / (len(sizes) * middle))))
+        return np.asarray((vectors / np.sqrt(1.0 + np.maximum(values, 0.0))) @ vectors.T)
+
+    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
+        """The objective at a square factor where the first metric is the identity, and its gradient."""
+        misses = self.stream.misses(self.lift(factor))
+        U, sigma, Vt = np.linalg.svd(factor)
+        sigma = np.maximum(sigma, SMALLEST)
+        rate = self.stream.learning_rate
+        value = float(np.sum(sigma**2 - 2.0 * np.log(sigma) - 1.0)) + 0.5 * rate * float(misses @ misses)
+        return value, 2.0 * (factor - (U / sigma) @ Vt + rate * factor @ self._sum(misses))
+
+    def lift(self, factor: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates."""
+        return factor @ self.stream.root
+
+    def multipliers(self, components: FloatArray) -> FloatArray:
+        """The slopes of a point's losses, a dual candidate."""
+        return self.stream.misses(components)
+
+    # -- the certificate --------------------------------------------------------------------------------------------
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        As ``1/2 m^2 >= a m - 1/2 a^2`` for every miss m, multipliers a of the right signs prove ``log det(I + eta sum
+        a_t w_t w_t^T) - eta sum (a_t y_t + 1/2 a_t^2)``, w the differences where ``A_0`` is the identity; the best of
+        all their multiples is taken.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : (p,) array, optional
+            A multiplier for each pair; those of the wrong sign are taken as 0. Default: the slopes of the point's
+            losses.
+
+        Raises
+        ------
+        ValueError
+            If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
+        """
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        given = self.multipliers(L) if dual is None else np.asarray(dual, dtype=np.float64)
+        if given.shape != (len(self.stream.pairs),) or not np.isfinite(given).all():
+            raise ValueError(f"dual must be {len(self.stream.pairs)} finite multipliers, one for each pair.")
+        a = self.stream.clip(given)
+        bound, multiple = self._bound(a)
+        objective = self.objective(L)
+        apart = np.abs(self.stream.misses(L) - multiple * a).max()
+        return Certificate(
+            objective=objective,
+            lower_bound=bound,
+            primal_residual=primal_residual,
+            dual_residual=float(np.abs(given - a).max() / max(1.0, np.abs(a).max())),
+            complementarity=float(apart / max(1.0, np.abs(a).max())),
+            n_active=int(np.count_nonzero(self.stream.misses(L))),
+            program="LEGO in batch",
+        )
+
+    def _sum(self, weights: FloatArray) -> FloatArray:
+        """``sum_t weights_t w_t w_t^T``."""
+        return psd.symmetrize((self.differences * weights[:, None]).T @ self.differences)
+
+    def _bound(self, a: FloatArray) -> tuple[float, float]:
+        """The largest dual value along the multiples of given multipliers, and the multiple; 0 at 0, and concave."""
+        rate = self.stream.learning_rate
+        rounding = 4.0 * np.finfo(float).eps * float(np.abs(a) @ np.sum(self.differences**2, axis=1))
+        eigenvalues = rate * (np.linalg.eigvalsh(self._sum(a)) - rounding)
+        linear, square = rate * float(a @ self.stream.targets), rate * float(a @ a)
+
+        def slope(multiple: float) -> float:
+            return float(np.sum(eigenvalues / (1.0 + multiple * eigenvalues))) - linear - multiple * square
+
+        if not np.isfinite(eigenvalues).all() or not square > 0.0 or slope(0.0) <= 0.0:
+            return 0.0, 0.0
+        lowest = float(eigenvalues.min())
+        end = (1.0 - 1e-12) / -lowest if lowest < 0.0 else 1.0
+        while lowest >= 0.0 and slope(end) > 0.0:
+            end *= 2.0
+        multiple = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
+        value = float(np.sum(np.log1p(multiple * eigenvalues))) - multiple * linear - 0.5 * multiple**2 * square
+        return (value, multiple) if value > 0.0 else (0.0, 0.0)
