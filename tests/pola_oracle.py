@@ -1,0 +1,72 @@
+"""The online update of POLA with full decompositions, as its paper prints it: what the streams are checked against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric import psd
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Threshold:
+    """A metric with its threshold: pairs nearer than the threshold are predicted similar.
+
+    Attributes
+    ----------
+    metric : (d, d) array
+        PSD.
+    threshold : float
+        ``b >= 1``.
+    """
+
+    metric: FloatArray
+    threshold: float
+
+    def loss(self, v: FloatArray, sign: float) -> float:
+        """The hinge ``[1 - y (b - v^T A v)]_+`` of a pair with difference v; above 1 where the pair is mistaken."""
+        return max(0.0, 1.0 - sign * (self.threshold - float(v @ self.metric @ v)))
+
+
+def project_margin(point: Threshold, v: FloatArray, sign: float, gamma: float = 0.0) -> tuple[Threshold, float]:
+    """Project onto ``{y (b - v^T A v) >= 1}``, symmetric A; also the step length ``loss / (||v||^4 + 1 + gamma)``."""
+    step = point.loss(v, sign) / (float(v @ v) ** 2 + 1.0 + gamma)
+    return Threshold(point.metric - sign * step * np.outer(v, v), point.threshold + sign * step), step
+
+
+def project_cone(point: Threshold) -> Threshold:
+    """Project onto ``{A PSD, b >= 1}``."""
+    return Threshold(psd.project(point.metric), max(1.0, point.threshold))
+
+
+def update(point: Threshold, v: FloatArray, sign: float, gamma: float = 0.0) -> tuple[Threshold, float]:
+    """One online step: project onto the pair's margin, then onto metrics and thresholds.
+
+    A dissimilar pair leaves the metric in the cone and lowers the threshold, a similar one may take the metric out of
+    it (by one eigenvalue at most) and raises the threshold, so that only half of the second projection is ever needed.
+
+    Parameters
+    ----------
+    point : Threshold
+        With a PSD metric and a threshold of at least 1.
+    v : (d,) array
+        Difference of the pair.
+    sign : float
+        1 for a similar pair, -1 for a dissimilar one.
+
+    Returns
+    -------
+    point : Threshold
+    step : float
+        The multiple of ``v v^T`` that was added or taken away, 0 where the margin already held.
+    """
+    moved, step = project_margin(point, v, sign, gamma)
+    if step == 0.0:
+        return point, 0.0
+    if sign > 0:
+        return Threshold(psd.project(moved.metric), moved.threshold), step
+    return Threshold(moved.metric, max(1.0, moved.threshold)), step
