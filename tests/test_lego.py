@@ -296,25 +296,65 @@ def test_kernels_that_are_none_are_refused(rng):
 
 def check_theorem(problem):
     """The mended Theorem 2.2 with the exact comparator; the share of its allowance that was lost."""
-    stream = run(problem)
-    stated = lego.state(problem, whitened=True)
-    stated.program.solve(solver="CLARABEL")
-    metric = stated.read().metric
-    exact = divergence(metric, problem.initial_metric) + problem.learning_rate * problem.objective(metric=metric)
-    assert exact == pytest.approx(stated.program.value, rel=1e-5, abs=1e-6)
-    allowed = problem.allowance(stream.reach, metric=metric)
-    eta = problem.learning_rate
-    assert allowed == pytest.approx((1 / eta + stream.reach) * exact, rel=1e-6, abs=1e-9)
+    stream, eta, reach = run(problem), problem.learning_rate, run(problem).reach
+    batch = sm.LEGOBatchProblem(problem)
+    exact = sm.solve(batch, tol=1e-6)
+    assert exact.status is sm.Status.OPTIMAL
+    A = exact.metric
+    expected = divergence(A, problem.initial_metric) + eta * problem.objective(metric=A)
+    assert exact.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    allowed = problem.allowance(reach, metric=A)
+    assert allowed == pytest.approx((1 / eta + reach) * expected, rel=1e-6, abs=1e-9)
     assert stream.cumulative_loss <= allowed + rounding(allowed)
     # The paper's constants, with R the largest of targets and predictions, allow more.
-    loose = 1 / eta + (math.sqrt(stream.reach) / 2 + math.sqrt(stream.reach / 4 + 1 / eta)) ** 2
-    assert 1 / eta + stream.reach <= loose
-    certificate = sm.solve(problem).certificate
+    R = math.sqrt(reach)
+    assert 1 / eta + reach <= 1 / eta + (R / 2 + math.sqrt(R**2 / 4 + 1 / eta)) ** 2
+    solution = sm.solve(problem)
+    certificate = sm.regret(problem, solution)
     assert certificate.objective == pytest.approx(stream.cumulative_loss, rel=1e-12)
     assert certificate.objective <= certificate.regret_bound + rounding(certificate.regret_bound)
-    # The exact comparator's is the tightest, up to what the backend proves.
-    assert certificate.regret_bound >= allowed - 1e-5 * max(1.0, exact) * (1 / eta + stream.reach)
+    assert certificate.regret_bound <= solution.certificate.regret_bound * (1 + 1e-6)
+    assert certificate.regret_bound >= (1 / eta + reach) * exact.lower_bound * (1 - 1e-9)  # none is tighter
+    assert certificate.kind == "regret"
+    assert not certificate.proves_optimal(1.0)
     return stream.cumulative_loss / max(allowed, 1e-300)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_batch_optimum_is_that_of_the_exact_layer(seed):
+    problem = sm.LEGOBatchProblem(make_stream(seed))
+    fast, exact = sm.solve(problem), sm.solve(problem, solver="conic", tol=1e-5)
+    assert fast.status is sm.Status.OPTIMAL
+    assert exact.status is sm.Status.OPTIMAL
+    assert sm.compare(fast, exact).consistent
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        M = definite(rng, problem.X.shape[1], 10 ** rng.uniform(-2, 2))
+        dual = rng.normal(size=len(problem.stream.pairs)) * 10 ** rng.uniform(-2, 2)
+        bound = problem.certify(metric=M, dual=dual).lower_bound
+        assert 0.0 <= bound <= fast.objective + rounding(fast.objective)
+    assert problem.certify(fast.components).lower_bound == pytest.approx(fast.objective, rel=1e-6, abs=1e-9)
+    assert problem.objective(metric=np.zeros((problem.X.shape[1],) * 2)) == np.inf
+    assert problem.fingerprint() != problem.stream.fingerprint()
+
+
+def test_regret_is_of_the_whole_stream_of_the_same_problem():
+    problem = make_stream(4, d=3, p=60)
+    with pytest.raises(ValueError, match="whole stream"):
+        sm.regret(problem, sm.solve(problem, max_iter=20))
+    with pytest.raises(ValueError, match="whole stream"):
+        sm.regret(problem, sm.solve(make_stream(5, d=3, p=60)))
+    with pytest.raises(TypeError, match="takes no options"):
+        sm.regret(problem, sm.solve(problem), gamma=1.0)
+
+
+def test_lower_bound_of_the_regret_is_the_least_loss_of_a_fixed_metric():
+    problem = make_stream(9)
+    certificate = sm.regret(problem, sm.solve(problem))
+    stated = lego.state_fixed(problem)
+    stated.program.solve(solver="CLARABEL")
+    assert certificate.lower_bound == pytest.approx(stated.program.value, rel=1e-3)
+    assert certificate.lower_bound <= stated.program.value * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("seed", range(12))
