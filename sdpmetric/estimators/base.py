@@ -145,7 +145,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return int(check_random_state(given).randint(np.iinfo(np.int32).max))
 
     def _fitted(self, problem: CertifiableProblem, components: Data) -> dict[str, object]:
-        """What `transform` needs, by the names of the attributes."""
+        """What `transform` and its like need, by the names of the attributes."""
         return {"components_": self._rows(components)}
 
     def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:

@@ -94,7 +94,9 @@ class KernelLMNN(LargeMarginEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None) -> KernelLMNNProblem:
+    def _state(
+        self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None
+    ) -> KernelLMNNProblem:
         return KernelLMNNProblem.from_labels(
             X,
             y,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import CallbackContext, with_callbacks
 from sklearn.model_selection import train_test_split
 
-from sdpmetric import neighbors
+from sdpmetric import neighbors, validation
 from sdpmetric.classify import knn_predict
 from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -69,7 +69,9 @@ class LargeMarginEstimator(LabelledEstimator):
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
-    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None) -> LargeMarginProblem:
+    def _state(
+        self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None
+    ) -> LargeMarginProblem:
         """State the problem; without target neighbors, with those that the statement chooses."""
         raise NotImplementedError
 
@@ -113,7 +115,7 @@ class LargeMarginEstimator(LabelledEstimator):
         data, labels = self._checked_labels(X, y)
         return self._fit_passes(data, labels)
 
-    def _fit_passes(self, X: Data, y: Labels) -> Self:
+    def _fit_passes(self, X: Data, y: Labels, regions: Labels | None = None) -> Self:
         """Solve, and solve again with the target neighbors that are nearest under what was learned before."""
         if isinstance(self.n_passes, bool) or not isinstance(self.n_passes, int | np.integer) or self.n_passes < 1:
             raise ValueError(f"n_passes must be a positive integer, got {self.n_passes!r}.")
@@ -121,7 +123,8 @@ class LargeMarginEstimator(LabelledEstimator):
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         examples = self._examples(X, y)
         data, labels = X[examples.rows], y[examples.rows]
-        problem = self._state(data, labels, self._targets_of_small_classes(data, labels))
+        given = {} if regions is None else {"regions": regions[examples.rows]}
+        problem = self._state(data, labels, self._targets_of_small_classes(data, labels), **given)
         solution, score = self._solve_pass(problem, examples, context)
         kept, best = (problem, solution), score
         self.solutions_ = [solution]
@@ -179,10 +182,11 @@ class LargeMarginEstimator(LabelledEstimator):
     def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
         """Target neighbors where a class has too few members for the statement; None where all have enough."""
         k = self.n_neighbors
-        classes, counts = np.unique(y, return_counts=True)
+        classes, index = validation.check_labels(y, len(X))
+        counts = np.bincount(index)
         counted = isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1
-        if not counted or len(classes) < 2 or counts.min() > k:
-            return None  # the statement has the sentences for what else is wrong
+        if not counted or counts.min() > k:
+            return None  # the statement has the sentence for what is no number
         small = np.flatnonzero(counts <= k)
         if counts.max() == 1:
             raise ValueError("every class has one member only, so that there are no target neighbors; merge classes.")

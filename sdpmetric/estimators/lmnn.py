@@ -107,7 +107,7 @@ class LMNN(LargeMarginEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None) -> LMNNProblem:
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None) -> LMNNProblem:
         return LMNNProblem.from_labels(
             X,
             y,

@@ -1,0 +1,245 @@
+"""LMNN with several metrics, one for each region, as an estimator that also classifies."""
+
+from __future__ import annotations
+
+from typing import NoReturn, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sdpmetric.classify import knn_predict, nearest_neighbors
+from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.large_margin import LargeMarginEstimator, LargeMarginProblem
+from sdpmetric.problems.lmnn import Loss
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
+from sdpmetric.solvers.base import CertifiableProblem
+
+
+class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
+    """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2) [WS2009], solved to a proof.
+
+    A training example is as far away as the metric of its own region says, whatever the query. No embedding has these
+    distances, so that `kneighbors` and `predict` belong to this estimator; `transform` gives the coordinates under
+    each metric side by side.
+
+    Parameters
+    ----------
+    regions : {"class", "kmeans", "spectral"}, default "class"
+        One metric for each class, or for each cluster. `fit` takes an array of regions besides.
+    n_regions : int, optional
+        Number of clusters; default: as many as classes.
+    n_neighbors : int, default 3
+        Target neighbors per example, and neighbors that vote.
+    push_weight : float, default 0.5
+    ridge : float, default 0
+        Weight of the sum of the traces.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
+    solver, tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`; the state is that of the clustering, too.
+
+    Attributes
+    ----------
+    components_ : (c, r, d) array
+        A factor for each region, padded with rows of zeros.
+    metrics_ : (c, d, d) array
+    region_names_ : (c,) array
+        In the order of the metrics.
+    regions_ : (m,) integer array
+        Region of each training example.
+    classes_ : array
+        Sorted class labels.
+    X_fit_, y_fit_ : (m, d) and (m,) arrays
+        The training examples, those that were held back left out.
+    solution_, solutions_, dual_gap_, n_iter_, n_features_in_, feature_names_in_, validation_score_
+        As in `LMNN`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import MultiMetricLMNN
+    >>> X, y = load_iris(return_X_y=True)
+    >>> several = MultiMetricLMNN().fit(X, y)
+    >>> several.metrics_.shape, several.transform(X).shape[0]
+    ((3, 4, 4), 150)
+    """
+
+    region_names_: NDArray[np.generic]
+    regions_: NDArray[np.int32]
+    classes_: NDArray[np.generic]
+    X_fit_: Data
+    y_fit_: Labels
+
+    def __init__(
+        self,
+        *,
+        regions: Regions = "class",
+        n_regions: int | None = None,
+        n_neighbors: int = 3,
+        push_weight: float = 0.5,
+        ridge: float = 0.0,
+        loss: Loss = "hinge",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.3,
+        n_iter_no_change: int = 10,
+        solver: str = "auto",
+        tol: float | None = 1e-3,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.regions = regions
+        self.n_regions = n_regions
+        self.n_neighbors = n_neighbors
+        self.push_weight = push_weight
+        self.ridge = ridge
+        self.loss = loss
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, regions: ArrayLike | None = None) -> Self:
+        """Learn from labels.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        regions : (n,) array, optional
+            Region of each example, instead of those that the constructor names. Request it with
+            ``set_fit_request(regions=True)`` to have a pipeline or a search pass it on.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the asked tolerance was not proven, with advice.
+        UserWarning
+            If a class has `n_neighbors` or fewer members.
+        """
+        data, labels = self._checked_labels(X, y)
+        if regions is None:
+            return self._fit_passes(data, labels)
+        given = np.asarray(regions)
+        if given.shape != (len(data),):
+            raise ValueError(f"regions has shape {given.shape}; pass one region for each of {len(data)} examples.")
+        return self._fit_passes(data, labels, regions=given)
+
+    def _state(
+        self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None
+    ) -> MultiMetricLMNNProblem:
+        return MultiMetricLMNNProblem.from_labels(
+            X,
+            y,
+            self.n_neighbors if targets is None else 1,  # else only what a region must have more of
+            self.push_weight,
+            regions=self.regions if regions is None else regions,
+            n_regions=self.n_regions if regions is None else None,
+            target_neighbors=targets,
+            ridge=self.ridge,
+            loss=self.loss,
+            random_state=self._seed(),
+        )
+
+    def _fitted(self, problem: CertifiableProblem, components: Data) -> dict[str, object]:
+        assert isinstance(problem, MultiMetricLMNNProblem)
+        classes = problem.tied.classes
+        assert classes is not None
+        return super()._fitted(problem, components) | {
+            "region_names_": problem.region_names,
+            "regions_": problem.regions,
+            "classes_": classes,
+            "X_fit_": problem.X,
+            "y_fit_": classes[problem.source.labels],
+        }
+
+    def _predict(self, problem: LargeMarginProblem, components: FloatArray, y: Labels, X: Data) -> NDArray[np.generic]:
+        assert isinstance(problem, MultiMetricLMNNProblem)
+        return knn_predict(components, problem.X, y, X, self.n_neighbors, regions=problem.regions)
+
+    def _votes(self) -> int:
+        return min(self.n_neighbors, len(self.X_fit_))
+
+    @property
+    def metrics_(self) -> Data:
+        """The metrics ``L.T @ L``, (c, d, d)."""
+        check_is_fitted(self)
+        metrics: Data = np.swapaxes(self.components_, 1, 2) @ self.components_
+        return metrics
+
+    @property
+    def metric_(self) -> NoReturn:
+        """There are several; see `metrics_`."""
+        raise AttributeError("there are several metrics; take one of metrics_.")
+
+    def predict(self, X: ArrayLike) -> NDArray[np.generic]:
+        """Majority vote of the nearest training examples; ties shrink the neighborhood until they break.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+
+        Returns
+        -------
+        labels : (n,) array
+        """
+        check_is_fitted(self)
+        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return knn_predict(self.components_, self.X_fit_, self.y_fit_, data, self._votes(), regions=self.regions_)
+
+    def kneighbors(
+        self, X: ArrayLike | None = None, n_neighbors: int | None = None
+    ) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Nearest training examples, each as far away as the metric of its own region says.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array, optional
+            Default: the training examples, each without itself.
+        n_neighbors : int, optional
+            Default: that of the constructor.
+
+        Returns
+        -------
+        distances, neighbors : (n, n_neighbors) arrays
+            Distances, not squared, and row numbers of `X_fit_`, nearest first.
+        """
+        check_is_fitted(self)
+        data = None if X is None else validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        squared, rows = nearest_neighbors(self.components_, self.X_fit_, data, k, regions=self.regions_)
+        return np.sqrt(squared), rows
+
+    def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> NoReturn:
+        """Not defined: the distance of a pair depends on the region of its second member; see `kneighbors`."""
+        raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
+
+    def _embed(self, X: Data) -> Data:
+        return np.hstack([X @ L.T for L in self.components_])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(np.prod(self.components_.shape[:2]))
