@@ -5,7 +5,8 @@ from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.mcml import MCML
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
 from sdpmetric.estimators.nca import NCA
-from sdpmetric.estimators.pairs import ITML, MMC, POLA
+from sdpmetric.estimators.pairs import ITML, MMC
+from sdpmetric.estimators.pola import POLA
 from sdpmetric.estimators.rca import RCA
 
 __all__ = ["ITML", "LMNN", "MCML", "MMC", "NCA", "POLA", "RCA", "KernelLMNN", "MultiMetricLMNN"]

@@ -40,6 +40,8 @@ Labels = NDArray[np.generic]
 
 # Ends that are what was asked for: proven, or of a kind that proves no optimality.
 EXPECTED = (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
+# Pairs of each kind that are drawn from labels, unless told otherwise.
+N_PAIRS = 10_000
 # Arguments of an estimator that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
 

@@ -1,0 +1,184 @@
+"""POLA as an estimator: in batch, solved to a proof, or pair by pair."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sdpmetric import validation
+from sdpmetric.estimators.base import N_PAIRS, Data, Labels, PairsEstimator
+from sdpmetric.problems.pairs import pairs_of_labels
+from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.solution import Solution
+from sdpmetric.solvers.base import CertifiableProblem
+from sdpmetric.streams.pola import POLAStream
+
+
+class POLA(PairsEstimator):
+    """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
+
+    `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
+    online algorithm: they take pairs as they come, go on where the call before them ended, and begin anew after a
+    `fit`; nothing is proven about the metric then, and there is no ``solution_``.
+
+    Parameters
+    ----------
+    slack_weight : float or None, default 0.01
+        Weight of the sum of the slacks; None: hard margin, which few data allow. Where many pairs contradict each
+        other, larger weights take longer.
+    initial_threshold : float, default 1
+        ``b_1``, at least 1.
+    gamma : float, optional
+        Online only, for pairs that no metric separates: steps are shortened by it; see `sdpmetric.POLAStream`.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+    solver : str, default "auto"
+        "dual" or "conic", and "batch" for the hard margin; see `sdpmetric.solve`.
+    tol, max_iter, max_time, verbose, random_state
+        As in `MMC`.
+
+    Attributes
+    ----------
+    threshold_ : float
+        Squared distances below it mean similar.
+    stream_ : POLAStream
+        Online only: the learner, with counts of updates and mistakes and its cumulative loss.
+    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `sdpmetric.estimators.base.MetricEstimator`.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import POLA
+    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
+    >>> pola = POLA(slack_weight=None).fit_pairs(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], similar=[1, 1, -1, -1])
+    >>> pola.predict_pairs(X, [[0, 1], [1, 2]]).tolist()
+    [True, False]
+    """
+
+    threshold_: float
+    stream_: POLAStream
+
+    def __init__(
+        self,
+        *,
+        slack_weight: float | None = 0.01,
+        initial_threshold: float = 1.0,
+        gamma: float | None = None,
+        n_pairs: int | None = N_PAIRS,
+        solver: str = "auto",
+        tol: float | None = 1e-3,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.slack_weight = slack_weight
+        self.initial_threshold = initial_threshold
+        self.gamma = gamma
+        self.n_pairs = n_pairs
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _problem(self, X: Data, y: Labels) -> POLAProblem:
+        _, index = validation.check_labels(y, len(X))
+        return self._problem_of_pairs(X, *pairs_of_labels(index, self.n_pairs, self._seed()))
+
+    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> POLAProblem:
+        return POLAProblem(X, pairs, similar, self.slack_weight, self.initial_threshold)
+
+    def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
+        """Say which pairs are similar: those whose squared distance is below the threshold.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+
+        Returns
+        -------
+        similar : (p,) bool array
+        """
+        check_is_fitted(self)
+        return np.asarray(self.pair_distance(X, pairs) ** 2 < self.threshold_)
+
+    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+        super()._keep(problem, solution)
+        assert solution.threshold is not None
+        self.threshold_ = solution.threshold
+        self.__dict__.pop("stream_", None)
+
+    # -- online -------------------------------------------------------------------------------------------------------
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Go on with the pairs of a batch of labelled examples, in random order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind, of one class only if need be.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X has other features than the batches before, or numbers that are not finite.
+        """
+        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=not self._streaming())
+        check_classification_targets(labels)
+        index = np.unique(labels, return_inverse=True)[1].astype(np.int32)
+        seed, taken = self._seed(), self.stream_.n_pairs if self._streaming() else 0
+        pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
+        order = np.random.default_rng([seed, taken]).permutation(len(pairs))
+        return self._take(data, pairs[order], similar[order])
+
+    def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Go on with pairs, in their order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 for similar and -1 for dissimilar.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `partial_fit`, or if a pair is out of range or of a row with itself; nothing was taken then.
+        """
+        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
+        return self._take(data, pairs, similar)
+
+    def _streaming(self) -> bool:
+        return hasattr(self, "stream_")
+
+    def _take(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        if self._streaming():
+            stream = self.stream_
+        else:
+            stream = POLAStream(X.shape[1], self.initial_threshold, self.gamma)
+        stream.partial_fit(X, pairs, similar)
+        for name in ("solution_", "dual_gap_"):
+            self.__dict__.pop(name, None)
+        self.stream_ = stream
+        self.components_ = self._rows(stream.components.astype(X.dtype))
+        self.threshold_, self.n_iter_ = stream.threshold, stream.n_pairs
+        return self
