@@ -22,7 +22,7 @@ START = 20.0
 # Queries that are held back at most: ranking them takes time, and their mean is known well enough.
 HELD_BACK = 500
 # What `steps` takes besides problem, budget and tolerance.
-OPTIONS = frozenset({"step", "decay", "batch_size", "passes", "validation_share", "patience", "start", "random_state"})
+OPTIONS = frozenset({"step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start", "random_state"})
 
 
 def steps(
@@ -30,12 +30,12 @@ def steps(
     budget: Budget,
     tol: float,
     *,
-    step: float = 1.0,
+    step: float = 10.0,
     decay: float = 0.1,
     batch_size: int = 5,
     passes: int = 50,
     validation_share: float = 0.1,
-    patience: int = 5,
+    stop_after: int = 5,
     start: FloatArray | None = None,
     random_state: int | None = None,
 ) -> Iterator[Step]:
@@ -48,7 +48,7 @@ def steps(
         An iteration is an evaluation of ``f_q``, a distance from a query to an item.
     tol : float
         Not looked at; `sdpmetric.solvers.base.run` compares the last stationarity with it.
-    step : float, default 1
+    step : float, default 10
         Length of the first step, in units of one over the square of the mean squared distance between two items.
     decay : float, default 0.1
         In pass p the step is ``step / (1 + decay p)``.
@@ -58,7 +58,7 @@ def steps(
     validation_share : float, default 0.1
         Share of the queries, 500 at most, that are held back to measure the mean average precision (MAP) after each
         pass; where queries are items they are not ranked either. 0: none, the last metric is the answer.
-    patience : int, default 5
+    stop_after : int, default 5
         Passes without a better MAP after which the run ends with `Status.STOPPED_EARLY`.
     start : (n_components, d) array, optional
         Default: the leading principal components of the items.
@@ -104,7 +104,7 @@ def steps(
         idle = 0 if not score <= best_score else idle + 1
         if idle == 0:
             best, best_score = stream.components.copy(), score
-        ended = Status.STOPPED_EARLY if idle >= patience else Status.USER_LIMIT if number == passes else None
+        ended = Status.STOPPED_EARLY if idle >= stop_after else Status.USER_LIMIT if number == passes else None
         length = stream.step / (1.0 + stream.decay * stream.n_updates)
         yield Step(best, step=length, mistakes=stream.mistakes, score=score, status=ended)
         if ended is Status.STOPPED_EARLY:

@@ -1,0 +1,142 @@
+"""Ranking metrics against scikit-learn, ties included; relevance from labels, lists and matrices."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import average_precision_score, dcg_score, roc_auc_score
+
+import sdpmetric as sm
+from sdpmetric import ranking
+
+
+def data(seed=0, n=37, d=3, classes=3):
+    """Points on a coarse grid, so that distances tie and points repeat; classes of unequal sizes."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(n, d)).astype(float)
+    y = np.concatenate([np.arange(classes).repeat(2), np.minimum(rng.geometric(0.5, n - 2 * classes) - 1, classes - 1)])
+    return X, rng.permutation(y)
+
+
+def sklearn_values(scores, truth, ks):
+    """AUC, average precision and tie-averaged precision at k; DCG adds ``p_k / log2(k + 1)`` at each place."""
+    gains = np.diff([0.0] + [dcg_score([truth], [scores], k=k) for k in range(1, max(ks) + 1)])
+    shares = gains * np.log2(np.arange(2, max(ks) + 2))
+    return [roc_auc_score(truth, scores), average_precision_score(truth, scores), *(shares[:k].mean() for k in ks)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_leave_one_out_values_are_scikit_learns(seed):
+    X, y = data(seed)
+    L = np.random.default_rng(seed).integers(-2, 3, size=(2, 3)).astype(float)
+    found = ranking.evaluate(X, y, components=L, ks=(1, 3, 7))
+    Z = X @ L.T
+    for row, q in enumerate(found.queries):
+        others = np.delete(np.arange(len(X)), q)
+        scores = -np.sum((Z[others] - Z[q]) ** 2, axis=1)
+        assert len(np.unique(scores)) < len(scores)
+        expected = sklearn_values(scores, (y[others] == y[q]).astype(int), (1, 3, 7))
+        got = [found.auc_of[row], found.average_precision_of[row], *found.precision_of[row]]
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    assert found.map == pytest.approx(np.mean(found.average_precision_of), abs=1e-15)
+    assert found.precision(3) == pytest.approx(found.precision_of[:, 1].mean(), abs=1e-15)
+
+
+def test_values_for_queries_apart_and_for_a_similarity_that_is_no_metric():
+    X, y = data(5)
+    Q, asked = data(6, n=9)
+    S = np.random.default_rng(1).integers(-2, 3, size=(3, 3)).astype(float)
+    found = ranking.evaluate(X, sm.Relevance.from_labels(y, asked), Q, similarity=S, ks=(2,))
+    for row, q in enumerate(found.queries):
+        expected = sklearn_values(Q[q] @ S @ X.T, (y == asked[q]).astype(int), (2,))
+        got = [found.auc_of[row], found.average_precision_of[row], *found.precision_of[row]]
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    metric = ranking.evaluate(X, sm.Relevance.from_labels(y, asked), Q, metric=S.T @ S)
+    factor = ranking.evaluate(X, sm.Relevance.from_labels(y, asked), Q, components=S)
+    assert metric.auc == pytest.approx(factor.auc, abs=0.02)  # ties may break by rounding of the factor
+
+
+def test_blocks_change_nothing(monkeypatch):
+    X, y = data(2, n=60)
+    whole = ranking.evaluate(X, y)
+    monkeypatch.setattr(ranking, "SCORES_AT_ONCE", 7 * 60)
+    parts = ranking.evaluate(X, y)
+    np.testing.assert_array_equal(whole.average_precision_of, parts.average_precision_of)
+    np.testing.assert_array_equal(whole.precision_of, parts.precision_of)
+
+
+def test_all_items_tied_is_chance():
+    scores = ranking.evaluate(np.zeros((10, 2)), [0] * 4 + [1] * 6, ks=(1, 9, 20))
+    assert scores.auc == 0.5
+    share = np.array([3 / 9] * 4 + [5 / 9] * 6)
+    np.testing.assert_allclose(scores.average_precision_of, share)
+    np.testing.assert_allclose(scores.precision_of, np.stack([share, share, np.array([3] * 4 + [5] * 6) / 20], axis=1))
+
+
+@pytest.mark.parametrize("leave_one_out", [True, False])
+def test_relevance_says_the_same_from_labels_lists_and_matrices(leave_one_out):
+    _, y = data(3, n=20)
+    same = y[:, None] == y[None, :]
+    lists = [np.flatnonzero(row)[::-1] for row in same]
+    of_lists = sm.Relevance.from_lists(lists, 20, leave_one_out=leave_one_out)
+    of_matrix = sm.Relevance.from_matrix(sp.csr_array(same), leave_one_out=leave_one_out)
+    of_labels = sm.Relevance.from_labels(y, None if leave_one_out else y)
+    for made in (of_lists, of_matrix, of_labels):
+        for q in range(20):
+            expected = np.flatnonzero(same[q] & ((np.arange(20) != q) | (not leave_one_out)))
+            np.testing.assert_array_equal(made.relevant(q), expected)
+            np.testing.assert_array_equal(made.irrelevant(q), np.flatnonzero(~same[q]))
+            assert made.n_relevant[q] == len(expected)
+            assert made.n_irrelevant[q] == 20 - same[q].sum()
+            at = made.self_at[q]
+            assert at == -1 if not leave_one_out else made.indices[made.indptr[made.which[q]] + at] == q
+        np.testing.assert_array_equal(made.mask(np.array([4, 1])), same[[4, 1]])
+
+
+def test_a_part_of_a_relation_is_renumbered():
+    _, y = data(4, n=24)
+    whole = sm.Relevance.from_labels(y, unanswerable="exclude")
+    items, held = np.arange(0, 24, 2), np.arange(1, 24, 4)
+    part = whole.part(held, items)
+    assert not part.leave_one_out
+    np.testing.assert_array_equal(part.relevant(2), np.flatnonzero(y[items] == y[held[2]]))
+    own = whole.part(items, items)
+    assert own.leave_one_out
+    np.testing.assert_array_equal(own.relevant(3), np.setdiff1d(np.flatnonzero(y[items] == y[items[3]]), [3]))
+    with pytest.raises(ValueError, match="disjoint or equal"):
+        whole.part(np.arange(3), items)
+
+
+def test_queries_that_cannot_be_ranked_are_refused_or_left_out():
+    with pytest.raises(ValueError, match=r"query 2 has no relevant item \(1 of 5 queries"):
+        sm.Relevance.from_labels([0, 0, 1, 2, 2])
+    with pytest.raises(ValueError, match="no irrelevant item"):
+        sm.Relevance.from_labels([0, 0, 0], unanswerable="exclude")
+    with pytest.raises(ValueError, match="query 1 has no relevant item"):
+        sm.Relevance.from_labels([0, 1], [1, 7])
+    with pytest.raises(ValueError, match="query 0 has no irrelevant item"):
+        sm.Relevance.from_lists([[0, 1, 2], [1]], 3)
+    scores = ranking.evaluate(np.eye(5), sm.Relevance.from_labels([0, 0, 1, 2, 2], unanswerable="exclude"))
+    np.testing.assert_array_equal(scores.queries, [0, 1, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: ranking.evaluate(np.full((2, 2), np.nan), [0, 1]), "NaN"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1, 1]), "about 5 items, but X has 4"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], np.eye(4)), "not given where the items are"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], components=np.eye(3)), "4 columns"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], metric=-np.eye(4)), "not positive semidefinite"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], metric=np.eye(4), similarity=np.eye(4)), "at most one"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=(0,)), "positive integers"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1]).precision(5), "not measured"),
+        (lambda: sm.Relevance.from_lists([[0, 9]], 3), "row numbers from 0 to 2"),
+        (lambda: sm.Relevance.from_lists([[0.5]], 3), "row numbers"),
+        (lambda: sm.Relevance.from_lists([[0]], 3, leave_one_out=True), "1 queries and 3 items"),
+        (lambda: sm.Relevance.from_labels([0.0, np.nan]), "NaN"),
+        (lambda: sm.Relevance.from_labels([0, 1], [0], unanswerable="drop"), "'error' or 'exclude'"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
