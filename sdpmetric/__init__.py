@@ -4,6 +4,7 @@ from sdpmetric.certificate import Certificate
 from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
+from sdpmetric.hashing import HashIndex
 from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
@@ -45,6 +46,7 @@ __all__ = [
     "FRMLStream",
     "FeatureSpace",
     "FrobeniusLMNNProblem",
+    "HashIndex",
     "ITMLProblem",
     "ITMLStream",
     "KernelLEGOStream",

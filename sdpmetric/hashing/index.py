@@ -1,0 +1,320 @@
+"""The index: keys that follow a moving metric, candidates by their keys, ranking by the metric itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from sdpmetric import validation
+from sdpmetric.hashing.checks import check_count, check_names, check_vector, read_archive
+from sdpmetric.hashing.planes import Planes
+from sdpmetric.hashing.upkeep import Counters, Upkeep
+from sdpmetric.kernels import hashing as kernels
+from sdpmetric.streams.step import MetricStep
+
+FloatArray = NDArray[np.float64]
+
+# Sum that the weights of a key's bits are rounded to, of which a byte's table holds at most all.
+WEIGHT = 8192
+
+
+class HashIndex:
+    """Approximate nearest neighbors under a metric that moves by rank-one steps [JKDG2008], section 3.
+
+    The key of an example u has the bits ``sign(r_j^T G (u - center))``, Eq. 3.2 there, with Gaussian ``r_j`` and the
+    factor G of the metric. A query ranks the examples whose keys disagree least with its own, by their exact distance
+    under the current metric; a bit counts by how far the query is from its hyperplane. As the metric moves, a second
+    search among the entries nearest to their hyperplanes finds the bits that flip; once a given share of the examples
+    has changed, all keys are made anew. Nothing is done before a query asks for it.
+
+    Parameters
+    ----------
+    components : (r, d) array
+        Factor G of the metric to begin with, ``A = G^T G``.
+    n_bits : int, default 48
+        Length of a key.
+    center : (d,) array, optional
+        Where the hyperplanes meet; default: the origin, as in the paper. Distances do not depend on it, keys do: a mean
+        of the data makes the bits balanced.
+    rehash_share : float, default 0.1
+        All keys are made anew once this share of the examples has a bit that differs from when they were last made. 0:
+        multiplied out anew before each query that follows an update.
+    max_pending : int, default 12
+        And also once this many steps are pending, since each costs a query an inner product with every candidate.
+    random_state : int, default 0
+        Seed of the Gaussian vectors.
+    dtype : {"float32", "float64"}, default "float32"
+        In which examples are held. Distances are sums in float64 either way.
+
+    Attributes
+    ----------
+    counters : Counters
+    components : (r, d) array
+    n_features, n_bits : int
+    ids : (n,) int64 array
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or an array is of the wrong shape or not finite.
+
+    Examples
+    --------
+    >>> index = HashIndex(np.eye(2), n_bits=16)
+    >>> index.add([[0.0, 1.0], [2.0, 0.5], [1.0, 1.0]], ids=[7, 8, 9]).query([1.0, 0.8], 2, share=1.0)[0]
+    array([9, 7])
+    """
+
+    def __init__(
+        self,
+        components: ArrayLike,
+        n_bits: int = 48,
+        *,
+        center: ArrayLike | None = None,
+        rehash_share: float = 0.1,
+        max_pending: int = 12,
+        random_state: int = 0,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        G = np.asarray(components, dtype=np.float64)
+        if G.ndim != 2 or 0 in G.shape or not np.isfinite(G).all():
+            raise ValueError(f"components must be a finite matrix of shape (r, d), got shape {G.shape}.")
+        self.n_bits = check_count("n_bits", n_bits, 1024)
+        self.max_pending = check_count("max_pending", max_pending)
+        self.rehash_share = validation.check_number("rehash_share", rehash_share, 0.0, 1.0)
+        held = cast("np.dtype[np.floating]", np.dtype(dtype))
+        if held not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {held}.")
+        d = G.shape[1]
+        self.random_state = random_state
+        self._center = np.zeros(d) if center is None else check_vector("center", center, d)
+        directions = np.random.default_rng(random_state).standard_normal((self.n_bits, len(G)))
+        self._upkeep = Upkeep(Planes(G, directions), held, self.rehash_share, self.max_pending)
+        self._next_id = 0
+
+    # -- examples -----------------------------------------------------------------------------------------------
+
+    def add(self, X: ArrayLike, ids: ArrayLike | None = None) -> Self:
+        """Add examples.
+
+        Parameters
+        ----------
+        X : (m, d) array
+        ids : (m,) integer array, optional
+            Must be new; default: the numbers that follow the largest id so far, from 0.
+
+        Returns
+        -------
+        self
+        """
+        data = validation.check_data(X)
+        if data.shape[1] != self.n_features:
+            raise ValueError(f"X has {data.shape[1]} features, but this index was made for {self.n_features}.")
+        names = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_names(ids)
+        if len(names) != len(data):
+            raise ValueError(f"there are {len(names)} ids for {len(data)} rows of X; pass one id per row.")
+        if len(known := [i for i in names.tolist() if i in self._upkeep.table.slots]):
+            raise ValueError(f"id {known[0]} is in the index already; remove it first, or choose another.")
+        rows = (data - self._center).astype(self._upkeep.table.X.dtype)
+        if not np.isfinite(rows).all():
+            raise ValueError(f"X has values that are infinite in {rows.dtype}; scale the features.")
+        self._upkeep.add(names, rows)
+        self._next_id = max(self._next_id, int(names.max()) + 1)
+        return self
+
+    def remove(self, ids: ArrayLike) -> Self:
+        """Remove examples.
+
+        Parameters
+        ----------
+        ids : integer or (m,) integer array
+            Must be in the index, each once.
+
+        Returns
+        -------
+        self
+        """
+        names = check_names(np.atleast_1d(np.asarray(ids)))
+        if unknown := [i for i in names.tolist() if i not in self._upkeep.table.slots]:
+            raise ValueError(f"id {unknown[0]} is not in the index; it was never added, or has been removed.")
+        self._upkeep.remove(names)
+        return self
+
+    def __len__(self) -> int:
+        return len(self._upkeep.table)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._upkeep.table.slots
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids of the examples in the order in which they came, (n,)."""
+        return self._upkeep.table.ids[self._upkeep.table.alive]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, d."""
+        return int(self._upkeep.planes.components.shape[1])
+
+    @property
+    def components(self) -> FloatArray:
+        """The factor G of the current metric, (r, d), a copy."""
+        return self._upkeep.planes.components.copy()
+
+    @property
+    def counters(self) -> Counters:
+        """What the index has done so far."""
+        return self._upkeep.counters
+
+    # -- the metric ---------------------------------------------------------------------------------------------
+
+    def update(self, *steps: MetricStep) -> Self:
+        """Follow the metric; costs nothing that grows with the number of examples.
+
+        Parameters
+        ----------
+        *steps : MetricStep
+            In their order, as a stream's update returns them.
+
+        Returns
+        -------
+        self
+        """
+        r, d = self._upkeep.planes.components.shape
+        for step in steps:
+            if np.shape(step.left) != (r,) or np.shape(step.right) != (d,):
+                raise ValueError(
+                    f"a step has vectors of shapes {np.shape(step.left)} and {np.shape(step.right)}, but the factor "
+                    f"of this index is ({r}, {d})."
+                )
+            if not (np.isfinite(step.left).all() and np.isfinite(step.right).all()):
+                raise ValueError("a step of the metric contains NaN or infinity; the index stays where it was.")
+            self._upkeep.planes.push(step)
+            self._upkeep.note_step()
+        return self
+
+    def rehash(self) -> Self:
+        """Make all keys and norms anew, from scratch, under the current metric; a search does so by itself when due."""
+        self._upkeep.rehash(keys=True, norms=True)
+        return self
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def query(
+        self, q: ArrayLike, k: int, *, share: float = 0.1, n_candidates: int | None = None
+    ) -> tuple[NDArray[np.int64], FloatArray]:
+        """The k nearest of the examples whose keys are nearest to that of q.
+
+        Parameters
+        ----------
+        q : (d,) array
+        k : int
+            At most the number of examples.
+        share : float, default 0.1
+            Of the examples that is searched; at least k are. With 1 the answer is exact.
+        n_candidates : int, optional
+            Number of examples that are searched, instead of a share.
+
+        Returns
+        -------
+        ids : (k,) int64 array
+            Nearest first.
+        distances : (k,) array
+            Squared, under the current metric.
+        """
+        n = len(self)
+        target = check_vector("a query", q, self.n_features) - self._center
+        if n == 0:
+            raise ValueError("the index is empty; add examples before you ask for neighbors.")
+        if check_count("k", k) > n:
+            raise ValueError(f"k is {k}, but the index has {n} examples; ask for at most as many.")
+        if n_candidates is None:
+            wanted = int(np.ceil(validation.check_number("share", share, 0.0, 1.0) * n))
+        else:
+            wanted = check_count("n_candidates", n_candidates)
+        wanted = min(n, max(wanted, k))
+        self._upkeep.catch_up()
+        table, planes = self._upkeep.table, self._upkeep.planes
+        slots = self._candidates(planes.now @ target, wanted)
+        image = planes.components @ target
+        values = kernels.rank(table.X, slots, image @ planes.components, table.norms, *planes.steps(table.X.dtype))
+        best = np.argpartition(values, k - 1)[:k] if k < wanted else np.arange(wanted)
+        best = best[np.lexsort((table.ids[slots[best]], values[best]))]
+        self.counters.queries += 1
+        self.counters.examples_searched += wanted
+        return table.ids[slots[best]], np.maximum(values[best] + image @ image, 0.0)
+
+    def _candidates(self, projections: FloatArray, wanted: int) -> NDArray[np.int32]:
+        """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""
+        table = self._upkeep.table
+        key = np.zeros((1, table.keys.shape[1]), np.uint64)
+        kernels.pack_signs(projections[None], np.ones(1, np.bool_), key)
+        sizes = np.abs(projections)
+        total = float(sizes.sum())
+        weights = np.rint(sizes * (WEIGHT / total if total > 0.0 else 0.0)).astype(np.int64)
+        words = kernels.disagreements(weights, key[0])
+        found: NDArray[np.int32] = kernels.nearest_keys(
+            table.keys.view(np.uint8), table.alive, words, int(weights.sum()), wanted
+        )
+        return found
+
+    def keys(self) -> NDArray[np.bool_]:
+        """The bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
+        self._upkeep.catch_up()
+        words = self._upkeep.table.keys[self._upkeep.table.alive]
+        places = np.arange(self.n_bits, dtype=np.uint64)
+        return (words[:, places // 64] >> places % 64 & np.uint64(1)).astype(np.bool_)
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Save the index as an NPZ file, without pickles: metric, settings, examples, ids and counters.
+
+        Parameters
+        ----------
+        path : str or Path
+        """
+        about = {name: getattr(self, name) for name in ("max_pending", "rehash_share", "random_state")}
+        about |= {"next_id": self._next_id, "counters": asdict(self.counters)}
+        alive = self._upkeep.table.alive
+        with Path(path).open("wb") as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                about=np.array(json.dumps(about)),
+                components=self._upkeep.planes.components,
+                directions=self._upkeep.planes.directions,
+                center=self._center,
+                rows=self._upkeep.table.X[alive],
+                ids=self._upkeep.table.ids[alive],
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Load what `save` wrote; keys and norms are made anew.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        ValueError
+            If the file was not written by `save`.
+        """
+        arrays = read_archive(path, "HashIndex", ("about", "components", "directions", "center", "rows", "ids"))
+        about = json.loads(str(arrays["about"]))
+        counters, next_id = Counters(**about.pop("counters")), about.pop("next_id")
+        rows = cast(NDArray[np.floating], arrays["rows"])
+        index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **about)
+        planes = Planes(index.components, cast(FloatArray, arrays["directions"]))
+        index._upkeep = Upkeep(planes, rows.dtype, index.rehash_share, index.max_pending)
+        if len(rows):
+            index.add(rows, arrays["ids"])
+        index._center, index._next_id, index._upkeep.counters = cast(FloatArray, arrays["center"]), next_id, counters
+        return index

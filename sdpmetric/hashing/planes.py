@@ -1,0 +1,108 @@
+"""The hyperplanes of hash bits, which move with a metric, and the steps that the keys have not been told of."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.streams.step import MetricStep
+
+FloatArray = NDArray[np.float64]
+Rows = NDArray[np.floating]
+
+# A step changes the metric by right mate^T, symmetrized. Where the mate is parallel to the right, up to this share of
+# its length, one inner product with an example does for both.
+PARALLEL = 1e-9
+
+
+class Planes:
+    """Normals ``R G`` of b hyperplanes under a factor G that moves by rank-one steps, at two moments: *base* and *now*.
+
+    Parameters
+    ----------
+    components : (r, d) array
+        The factor G.
+    directions : (b, r) array
+        The Gaussian vectors ``r_j``, in rows; bit j of an example u is the sign of ``r_j^T G u``.
+
+    Attributes
+    ----------
+    components : (r, d) array
+        G now.
+    base, now : (b, d) arrays
+        The normals when `settle` was last called, and now.
+    pending : int
+        Steps since then.
+    lost : bool
+        There were more of them than it pays to remember; what was derived from the base must be made from scratch.
+    """
+
+    def __init__(self, components: FloatArray, directions: FloatArray) -> None:
+        self.components = components.copy()
+        self.directions = directions
+        self.renew()
+        self.settle()
+
+    def push(self, step: MetricStep) -> None:
+        """Move the factor and the normals by one step."""
+        left, right = step.left, step.right
+        image = self.directions @ left
+        self.pending += 1
+        if self.lost:
+            self._forget()
+        else:
+            # |G u + left (right . u)|^2 - |G u|^2 = (right . u) (mate . u)
+            mate = 2.0 * (left @ self.components) + (left @ left) * right
+            size = float(right @ right)
+            scale = float(mate @ right) / size if size > 0.0 else 0.0
+            parallel = float(np.abs(mate - scale * right).max()) <= PARALLEL * float(np.abs(mate).max())
+            self._rights.append(right)
+            self._images.append(image)
+            self._scales.append(scale if parallel else np.nan)
+            if not parallel:
+                self._mates.append(mate)
+        self.components += np.outer(left, right)
+        self.now += np.outer(image, right)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the base can no longer be brought up to date step by step."""
+        return self.pending > int(self.components.shape[1])
+
+    @property
+    def moved(self) -> FloatArray:
+        """Change of the normals, (b, d): one inner product with an example tells how its projection has moved."""
+        change: FloatArray = self.now - self.base
+        return change
+
+    def steps(self, dtype: np.dtype[np.floating]) -> tuple[Rows, FloatArray, Rows]:
+        """Rights (K, d), scales (K,) and mates of the pending steps, as `kernels.hashing.rank` takes them."""
+        d = self.components.shape[1]
+        rights, mates = (np.array(given, dtype=dtype).reshape(-1, d) for given in (self._rights, self._mates))
+        return rights, np.array(self._scales, dtype=np.float64), mates
+
+    def images(self, dtype: np.dtype[np.floating]) -> Rows:
+        """What the pending steps add to the normals, ``images.T @ rights``; (K, b)."""
+        return np.array(self._images, dtype=dtype).reshape(-1, len(self.base))
+
+    def norms(self, X: Rows) -> FloatArray:
+        """Squared norms ``|G x|^2`` of the rows of X, in float64."""
+        Z = X @ self.components.T.astype(X.dtype)
+        squares: FloatArray = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
+        return squares
+
+    def renew(self) -> None:
+        """Multiply the normals out anew, so that rounding does not add up."""
+        self.now = self.directions @ self.components
+
+    def settle(self) -> None:
+        """Make now the base."""
+        self.base = self.now.copy()
+        self.pending = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rights: list[FloatArray] = []
+        self._mates: list[FloatArray] = []
+        self._images: list[FloatArray] = []
+        self._scales: list[float] = []

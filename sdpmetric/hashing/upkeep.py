@@ -1,0 +1,146 @@
+"""Keys that follow a moving metric: when they are searched for flipped bits, and when they are made anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.hashing.flips import NearPlanes
+from sdpmetric.hashing.planes import Planes
+from sdpmetric.hashing.table import Table
+from sdpmetric.kernels import hashing as kernels
+
+FloatArray = NDArray[np.float64]
+Rows = NDArray[np.floating]
+
+# Rows that are worked on together, so that their part of every array stays in the cache.
+BLOCK = 1024
+# Examples that came after the list was made have all their bits looked at; at this share a new list is made.
+UNLISTED_SHARE = 0.1
+# Everything is computed from scratch once in so many re-hashes, so that rounding cannot add up.
+FRESH_EVERY = 1024
+
+
+@dataclass
+class Counters:
+    """What an index has done.
+
+    Attributes
+    ----------
+    queries, updates : int
+        Calls of `HashIndex.query`, steps given to `HashIndex.update`.
+    examples_searched : int
+        Candidates ranked, over all queries.
+    bits_flipped : int
+        Bits turned over, by the search for flipped bits and by re-hashing.
+    bits_checked : int
+        Entries near their hyperplane that the search for flipped bits took an inner product for.
+    full_rehashes : int
+        How often all keys were made anew.
+    """
+
+    queries: int = 0
+    updates: int = 0
+    examples_searched: int = 0
+    bits_flipped: int = 0
+    bits_checked: int = 0
+    full_rehashes: int = 0
+
+
+class Upkeep:
+    """A table of examples and the planes of their keys, brought up to date when asked.
+
+    Parameters
+    ----------
+    planes : Planes
+    dtype : dtype
+        Of examples and projections.
+    rehash_share : float
+        Share of changed examples at which all keys are made anew; 0: from scratch, whenever the metric has moved.
+    max_pending : int
+        And also at this number of pending steps.
+    """
+
+    def __init__(self, planes: Planes, dtype: np.dtype[np.floating], rehash_share: float, max_pending: int) -> None:
+        self.planes, self.rehash_share, self.max_pending = planes, rehash_share, max_pending
+        self.table = Table(planes.components.shape[1], len(planes.base), dtype)
+        self.counters = Counters()
+        self._behind = False
+        self._forget_list()
+
+    def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
+        """Add rows; projections and norms are those of the base, so that the pending steps apply to them as to all."""
+        if self.planes.lost:
+            self.rehash(keys=True, norms=True)
+        alive = np.ones(len(rows), np.bool_)
+        keys = np.zeros((len(rows), self.table.keys.shape[1]), np.uint64)
+        kernels.pack_signs(rows @ self.planes.now.T.astype(rows.dtype), alive, keys)
+        rights, scales, mates = self.planes.steps(rows.dtype)
+        norms = np.zeros(len(rows))
+        nothing = np.empty((len(rows), 0), rows.dtype)
+        kernels.follow(rows, rights, scales, mates, nothing, alive, norms, nothing)
+        norms = self.planes.norms(rows) - norms
+        self.table.append(ids, rows, rows @ self.planes.base.T.astype(rows.dtype), keys, norms)
+
+    def remove(self, ids: NDArray[np.int64]) -> None:
+        """Remove rows by id."""
+        if self.table.remove(ids):
+            self._forget_list()
+
+    def note_step(self) -> None:
+        """The planes have moved."""
+        self.counters.updates += 1
+        self._behind = True
+
+    def catch_up(self) -> None:
+        """Tell the keys what has happened to the metric since the last call."""
+        table, planes, near = self.table, self.planes, self._near
+        if not self._behind or not len(table):
+            return
+        self._behind = False
+        if self.rehash_share == 0.0 or planes.lost:
+            self.rehash(keys=True, norms=planes.lost)
+        elif planes.pending >= self.max_pending or near.rows < (1.0 - UNLISTED_SHARE) * table.size:
+            self.rehash()
+        else:
+            share, reach = near.shares(planes)
+            if share < self.rehash_share:  # else the search is spared
+                flips, changed, checked = near.search(table, planes, reach)
+                self.counters.bits_flipped += flips
+                self.counters.bits_checked += checked
+                share = changed / len(table)
+            if share >= self.rehash_share:
+                self.rehash()
+
+    def rehash(self, *, keys: bool = False, norms: bool = False) -> None:
+        """Make all keys anew, and list the entries nearest to their hyperplanes.
+
+        Projections and norms are brought up to date by the pending steps, or computed from scratch where told so.
+        """
+        table, planes, dtype = self.table, self.planes, self.table.X.dtype
+        self.counters.full_rehashes += 1
+        if self.counters.full_rehashes % FRESH_EVERY == 0:
+            keys = norms = True
+        if keys:
+            planes.renew()
+        steps, images, normals = planes.steps(dtype), planes.images(dtype), planes.now.T.astype(dtype)
+        self._near = NearPlanes(table, normals, self.rehash_share)
+        for first in range(0, table.size, BLOCK):
+            rows = slice(first, min(first + BLOCK, table.size))
+            X, P, alive = table.X[rows], table.projections[rows], table.alive[rows]
+            if keys:
+                np.matmul(X, normals, out=P)
+            if norms:
+                table.norms[rows] = planes.norms(X)
+            if not (keys and norms):
+                followed = (np.zeros(len(X)) if norms else table.norms[rows]), (P[:, :0] if keys else P)
+                kernels.follow(X, *steps, images, alive, *followed)
+            self.counters.bits_flipped += kernels.pack_signs(P, alive, table.keys[rows])
+            self._near.take(P, alive, first)
+        planes.settle()
+        self._behind = False
+
+    def _forget_list(self) -> None:
+        self._near = NearPlanes(self.table, self.planes.now.T, 0.0)  # lists nothing
