@@ -1,6 +1,7 @@
-"""FRML: Algorithm 1 against its dense formula and pymanopt, the sampling, the expected loss, the relaxation, the stream."""
+"""FRML: Algorithm 1 against its dense formula and pymanopt, sampling and expected loss, the relaxation, the stream."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_the_step_is_second_order_along_the_geodesic_of_a_one_dimensional_cone()
 
 def test_steps_beyond_the_reach_of_the_retraction_are_shortened():
     L, V, c = random_step(1, size=50.0)
-    moved, gram, share = retracted(L, V, c)
+    moved, _, share = retracted(L, V, c)
     assert 0 < share < 1
     np.testing.assert_allclose(moved, retracted(L, V, share * c, np.inf)[0], atol=1e-10)
     H = np.linalg.solve(L @ L.T, L @ V.T)
@@ -154,7 +155,7 @@ def test_expected_weights_grow_with_the_violators_and_fall_with_gamma():
         assert one[0] == 0.0
         assert one[n] == pytest.approx(targets[n], rel=1e-12)
         assert (np.diff(one) > 0).all()
-    for wide, narrow in zip(weights, weights[1:], strict=False):
+    for wide, narrow in pairwise(weights):
         assert (narrow <= wide + 1e-12).all()
     assert weights[3][1] < 0.1 * weights[0][1]  # a low rank is hardly pushed further up
     np.testing.assert_array_equal(expected_weights("auc", n), np.arange(n + 1))
@@ -202,7 +203,7 @@ def test_stationarity_does_not_depend_on_units_and_a_large_rank_is_cut():
     assert one.stationarity == pytest.approx(other.stationarity, rel=1e-9)
     assert not one.proves_optimal(1e9)
     cut = sm.FRMLProblem(X, y, 1).certify(L)
-    u, s, vt = np.linalg.svd(L)
+    _, s, vt = np.linalg.svd(L)
     assert cut.primal_residual == pytest.approx((s[1] / s[0]) ** 2)
     assert cut.objective == pytest.approx(sm.FRMLProblem(X, y, 1).objective(s[:1, None] * vt[:1]))
 

@@ -33,7 +33,7 @@ def test_a_loreta_step_is_two_retractions_of_rank_one():
     u = near - far
     loss = stream.update(q, near, far)
     assert loss == pytest.approx(1.0 - q @ start.T @ start @ u)
-    assert 0 < loss
+    assert loss > 0
     W = dense_retraction(start.T @ start, 0.05 * np.outer(q + u, q + u))
     W = dense_retraction(W, -0.05 * np.outer(q - u, q - u))
     np.testing.assert_allclose(stream.metric, W, atol=1e-12)
@@ -81,9 +81,11 @@ def test_both_learn_to_rank_by_their_own_similarity():
     X, y = labelled(2)
     X -= X.mean(axis=0)  # a similarity by inner products has an origin
     start = ranking.evaluate(X, y, similarity=np.eye(6)).map
-    loreta = sm.LORETAStream(6, 2, step=0.02).partial_fit(X, y, n_steps=20_000)
+    loreta = sm.LORETAStream(6, 2, step=0.02)
+    unlearned = ranking.evaluate(X, y, similarity=loreta.metric).map
+    loreta.partial_fit(X, y, n_steps=20_000)
     oasis = sm.OASISStream(6, aggressiveness=0.003).partial_fit(X, y, n_steps=20_000)
-    assert ranking.evaluate(X, y, similarity=loreta.metric).map > start + 0.05
+    assert ranking.evaluate(X, y, similarity=loreta.metric).map > max(start, unlearned + 0.05)
     assert ranking.evaluate(X, y, similarity=oasis.similarity).map > start + 0.05
     assert np.linalg.matrix_rank(loreta.metric) == 2
 

@@ -268,5 +268,5 @@ class FRMLStream:
         return scaled
 
     def _lengths(self, count: int) -> FloatArray:
-        lengths: FloatArray = self.step / (1.0 + self.decay * (self.n_updates + np.arange(count)))
+        lengths: FloatArray = self.step / (1.0 + self.decay * np.arange(self.n_updates, self.n_updates + count, 1.0))
         return lengths
