@@ -241,7 +241,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the training data out of pickles and copies."""
-        state: dict[str, object] = super().__getstate__()
+        state: dict[str, object] = dict(super().__getstate__())
         if isinstance(solution := state.get("solution_"), Solution):
             state["solution_"] = replace(solution, problem=None)
         return state

@@ -1,0 +1,452 @@
+"""Estimators: scikit-learn's own checks, and what this package promises beyond them."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from conftest import assert_close, assert_same
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sdpmetric as sm
+from sdpmetric import estimators
+from sdpmetric.estimators import ITML, LMNN, MMC, POLA, RCA, KernelLMNN, MultiMetricLMNN
+
+ALL = [getattr(estimators, name)() for name in estimators.__all__]
+PROVEN = [e for e in ALL if type(e).__name__ in ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "KernelLMNN")]
+LABELS = np.array(["ape", "bee", "cow"])
+
+
+def name_of(estimator) -> str:
+    return type(estimator).__name__
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Three classes of unequal size in unequal units."""
+    rng = np.random.default_rng(11)
+    y = rng.choice(3, 60, p=[0.5, 0.3, 0.2])
+    X = (rng.normal(size=(60, 4)) + np.outer(y, [1.5, 0.0, 1.0, 0.0])) * [1.0, 10.0, 0.5, 2.0]
+    return X, LABELS[y]
+
+
+@parametrize_with_checks(ALL)
+def test_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+# -- every estimator --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", PROVEN, ids=name_of)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_fit_is_proven_and_says_so(estimator, dtype, data):
+    X, y = data[0].astype(dtype), data[1]
+    fitted = clone(estimator).fit(X, y)
+    problem = fitted.solution_.problem
+    assert fitted.solution_.status is sm.Status.OPTIMAL
+    assert fitted.dual_gap_ == fitted.solution_.relative_gap <= 1e-3
+    assert fitted.n_iter_ == fitted.solution_.n_iter >= 1
+    assert fitted.components_.dtype == problem.X.dtype
+    assert_close(fitted.metric_, fitted.components_.T @ fitted.components_, 1e3 * np.abs(fitted.metric_).max())
+    Z = fitted.transform(X)
+    assert Z.dtype == dtype
+    assert Z.shape == (60, len(fitted.components_))
+    assert next(iter(fitted.get_feature_names_out())) == name_of(estimator).lower() + "0"
+    assert len(fitted.get_feature_names_out()) == Z.shape[1]
+    distance = fitted.pair_distance(X, [[0, 1], [5, 9]])
+    np.testing.assert_allclose(distance, [np.linalg.norm(Z[0] - Z[1]), np.linalg.norm(Z[5] - Z[9])], rtol=1e-4)
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_a_pickle_transforms_alike_and_leaves_the_data_out(estimator, data):
+    fitted = clone(estimator).fit(*data)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
+    assert again.solution_.problem is None
+    assert fitted.solution_.problem is not None
+    assert again.dual_gap_ == fitted.dual_gap_
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_refuses_what_it_cannot_transform(estimator, data):
+    X, y = data
+    with pytest.raises(NotFittedError):
+        clone(estimator).transform(X)
+    fitted = clone(estimator).fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        fitted.transform(X[:, :3])
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.transform(X * np.nan)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_in_and_out(library, data):
+    frames = pytest.importorskip(library)
+    X = frames.DataFrame(dict(zip("abcd", data[0].T, strict=True)))
+    lmnn = LMNN(n_components=2).set_output(transform=library).fit(X, data[1])
+    out = lmnn.transform(X)
+    assert isinstance(out, frames.DataFrame)
+    assert list(out.columns) == ["lmnn0", "lmnn1"]
+    assert list(lmnn.feature_names_in_) == list("abcd")
+    np.testing.assert_allclose(out.to_numpy(), data[0] @ lmnn.components_.T)
+
+
+def test_the_package_itself_does_not_import_the_estimators():
+    code = "import sys, sdpmetric; print([m for m in sys.modules if m.startswith('sdpmetric.estimators')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("module", ["lmnn", "kernel_lmnn", "multi_metric", "pairs", "pola", "mcml", "rca"])
+def test_docstrings_show_what_happens(module):
+    found = doctest.testmod(importlib.import_module(f"sdpmetric.estimators.{module}"))
+    assert found.attempted
+    assert not found.failed
+
+
+# -- what was not proven ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_missing_proof_is_warned_of_with_advice(verbose, data):
+    with pytest.warns(ConvergenceWarning, match=r"LMNN ended with status user_limit .* raise max_time or max_iter"):
+        lmnn = LMNN(max_iter=2, tol=1e-9, verbose=verbose).fit(*data)
+    assert lmnn.dual_gap_ > 1e-9
+    with pytest.warns(ConvergenceWarning, match="MMC ended with status user_limit"):
+        MMC(max_iter=1, tol=1e-12).fit(*data)
+
+
+def test_a_proof_is_no_reason_to_warn(data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LMNN().fit(*data)
+
+
+# -- small classes ----------------------------------------------------------------------------------------------------
+
+
+def test_small_classes_get_fewer_target_neighbors_and_a_warning(data):
+    X, y = data[0], data[1].copy()
+    y[np.flatnonzero(y == "bee")[2:]] = "ape"  # two bees
+    y[np.flatnonzero(y == "cow")[1:]] = "ape"  # one cow
+    with pytest.warns(UserWarning, match=r"n_neighbors=3 or fewer members: bee \(2\), cow \(1\)"):
+        lmnn = LMNN(push_weight=0.3).fit(X, y)
+    anchors, targets = lmnn.solution_.problem.target_pairs
+    counts = np.bincount(anchors, minlength=60)
+    assert (counts[y == "ape"] == 3).all()
+    assert (counts[y == "bee"] == 1).all()
+    assert (counts[y == "cow"] == 0).all()
+    assert (y[anchors] == y[targets]).all()
+    D = cdist(X, X)
+    ape = np.flatnonzero(y == "ape")[0]
+    nearest = [j for j in np.argsort(D[ape]) if y[j] == "ape" and j != ape][:3]
+    assert set(targets[anchors == ape]) == set(nearest)
+
+
+def test_classes_of_one_member_each_are_refused():
+    with pytest.raises(ValueError, match="every class has one member only"):
+        LMNN().fit(np.eye(4), ["a", "b", "c", "d"])
+
+
+# -- passes -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_pass_takes_the_neighbors_under_the_metric_before_and_is_certified(data):
+    X, y = data
+    lmnn = LMNN(n_neighbors=2, push_weight=0.3, n_passes=3, tol=1e-4).fit(X, y)
+    assert len(lmnn.solutions_) == 3
+    assert lmnn.solution_ is lmnn.solutions_[-1]
+    metric = np.eye(4)
+    for solution in lmnn.solutions_:
+        L = np.linalg.cholesky(metric + 1e-14 * np.trace(metric) * np.eye(4)).T
+        D = cdist(X @ L.T, X @ L.T, "sqeuclidean") + np.where(y[:, None] == y, 0, np.inf) + np.diag([np.inf] * 60)
+        anchors, targets = solution.problem.target_pairs
+        of = [set(targets[anchors == i]) for i in range(60)]
+        assert of == [set(row) for row in np.argsort(D, axis=1, kind="stable")[:, :2]]
+        certificate = solution.problem.certify(solution.components, dual=solution.dual)
+        assert_same(solution.objective, certificate.objective)
+        assert solution.relative_gap <= 1e-4
+        metric = solution.metric
+    first = LMNN(n_neighbors=2, push_weight=0.3, tol=1e-4).fit(X, y)
+    assert_same(lmnn.solutions_[0].objective, first.solution_.objective)
+    assert lmnn.solution_.problem.fingerprint() != first.solution_.problem.fingerprint()
+
+
+@pytest.mark.parametrize("n_passes", [0, 1.5, True])
+def test_passes_are_counted(n_passes, data):
+    with pytest.raises(ValueError, match="n_passes must be a positive integer"):
+        LMNN(n_passes=n_passes).fit(*data)
+
+
+# -- early stopping ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["factored", "subgradient"])
+@pytest.mark.parametrize("estimator", [LMNN, MultiMetricLMNN])
+def test_early_stopping_keeps_the_best_metric_for_what_was_held_back(estimator, solver):
+    rng = np.random.default_rng(2)
+    y = np.repeat([0, 1, 2], [60, 40, 20])
+    X = rng.normal(size=(120, 12)) + 0.7 * np.outer(y, [1, -1, 1, *[0] * 9])  # nine features of noise
+    early = estimator(early_stopping=True, validation_fraction=0.4, solver=solver, tol=1e-6, random_state=3)
+    early.fit(X, y)
+    solution, scores = early.solution_, early.solution_.trace["score"]
+    assert early.validation_score_ == scores.max()
+    _, held = train_test_split(np.arange(120), test_size=0.4, random_state=3, stratify=y)
+    rows = np.setdiff1d(np.arange(120), held)
+    np.testing.assert_array_equal(solution.problem.X, X[rows])
+    regions = getattr(early, "regions_", None)
+    predicted = sm.classify.knn_predict(solution.components, X[rows], y[rows], X[held], 3, regions=regions)
+    assert np.mean(predicted == y[held]) == early.validation_score_
+    assert_same(solution.objective, solution.problem.objective(solution.components))
+    assert scores.min() < scores.max()
+    assert solution.status is sm.Status.STOPPED_EARLY
+    assert early.dual_gap_ > 1e-6  # not the optimum, and it says so; without a warning, since it was asked for
+
+
+# -- callbacks of scikit-learn -----------------------------------------------------------------------------------------
+
+
+class Recorder:
+    def __init__(self, stop: bool = False) -> None:
+        self.stop, self.began, self.ended, self.events = stop, [], [], []
+
+    def setup(self, estimator, context):
+        self.events.append("setup")
+
+    def teardown(self, estimator, context):
+        self.events.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.began.append(context.task_name)
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+        self.ended.append(context.task_name)
+        assert fitted_estimator.transform(X).shape[0] == len(y)
+        return self.stop
+
+
+@pytest.mark.parametrize("estimator", [LMNN(n_passes=2), MultiMetricLMNN(), KernelLMNN(), ITML()], ids=name_of)
+def test_each_step_is_told_to_callbacks(estimator, data):
+    recorder = Recorder()
+    fitted = clone(estimator).set_callbacks(recorder).fit(*data)
+    assert recorder.events == ["setup", "teardown"]
+    assert sorted(recorder.began) == sorted(recorder.ended)
+    assert recorder.began[0] == recorder.ended[-1] == "fit"
+    assert recorder.began.count("pass") == (0 if isinstance(estimator, ITML) else len(fitted.solutions_))
+    steps = sum(len(s.trace) - 1 for s in getattr(fitted, "solutions_", [fitted.solution_]))
+    assert recorder.ended.count("step") == steps > 0
+
+
+def test_a_callback_can_stop_the_fit(data):
+    recorder = Recorder(stop=True)
+    with pytest.warns(ConvergenceWarning, match="user_limit"):
+        lmnn = LMNN(tol=1e-9).set_callbacks(recorder).fit(*data)
+    assert len(lmnn.solution_.trace) == recorder.ended.count("step") == 1
+
+
+def test_progress_bar_and_scores_along_the_way(data, capsys):
+    y = data[1]
+
+    def spread(estimator, X, y=None):
+        return float(np.trace(estimator.metric_))
+
+    monitor = ScoringMonitor(scoring={"spread": spread})
+    lmnn = LMNN().set_callbacks(ProgressBar(), monitor).fit(data[0], y)
+    assert "LMNN - fit" in capsys.readouterr().out
+    logged = [row["spread"] for row in monitor.get_logs().data if row["task_name"] == "step"]
+    assert len(logged) == len(lmnn.solution_.trace) - 1
+    assert len(set(logged)) > 1
+    last = [row["spread"] for row in monitor.get_logs().data if row["task_name"] == "fit"]
+    assert last == [pytest.approx(float(np.trace(lmnn.metric_)))]
+
+
+def test_callbacks_reach_through_a_search(data, capsys):
+    search = GridSearchCV(make_pipeline(LMNN(), KNeighborsClassifier()), {"lmnn__push_weight": [0.3, 0.7]}, cv=2)
+    search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(*data)
+    assert "LMNN - fit" in capsys.readouterr().out
+
+
+# -- company ----------------------------------------------------------------------------------------------------------
+
+
+def test_pipeline_and_grid_search():
+    X, y = load_iris(return_X_y=True)
+    pipe = Pipeline([("scale", StandardScaler()), ("lmnn", LMNN()), ("knn", KNeighborsClassifier(3))])
+    grid = {"lmnn__push_weight": [0.3, 0.7], "lmnn__n_components": [None, 2]}
+    search = GridSearchCV(pipe, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.93
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    fitted = clone(pipe).set_params(lmnn__n_components=2).fit(X, y)
+    assert list(fitted[:-1].get_feature_names_out()) == ["lmnn0", "lmnn1"]
+
+
+def test_asked_components_are_given_whatever_the_rank():
+    X = np.array([[0.0, 0.0], [1.0, 0.01], [2.0, 0.0], [0.0, 9.0], [1.0, 9.0], [2.0, 9.01]])
+    lmnn = LMNN(2, n_neighbors=1, ridge=1.0).fit(X, [0, 0, 0, 1, 1, 1])
+    assert len(lmnn.solution_.components) == 1
+    assert lmnn.transform(X).shape == (6, 2)
+    assert LMNN(n_neighbors=1, ridge=1.0).fit(X, [0, 0, 0, 1, 1, 1]).transform(X).shape == (6, 1)
+
+
+def test_random_states_of_every_kind(data):
+    one = LMNN(early_stopping=True, random_state=np.random.RandomState(4), tol=0.5).fit(*data)
+    two = LMNN(early_stopping=True, random_state=np.random.RandomState(5), tol=0.5).fit(*data)
+    assert one.solution_.problem.fingerprint() != two.solution_.problem.fingerprint()
+    assert LMNN(random_state=None).fit(*data).dual_gap_ == LMNN(random_state=0).fit(*data).dual_gap_
+
+
+# -- weak supervision -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "state"),
+    [
+        (MMC(), sm.MMCProblem),
+        (ITML(gamma=0.3), lambda *given: sm.ITMLProblem(*given, gamma=0.3)),
+        (POLA(slack_weight=0.3), lambda *given: sm.POLAProblem(*given, slack_weight=0.3)),
+        (RCA(ridge=0.3), lambda *given: sm.RCAProblem.from_pairs(*given, ridge=0.3)),
+    ],
+    ids=["MMC", "ITML", "POLA", "RCA"],
+)
+def test_pairs_state_the_problem_that_they_are_for(estimator, state, data):
+    X, y = data
+    pairs = np.random.default_rng(0).permuted(np.stack(np.triu_indices(60, 1), axis=1))[:300]
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    fitted = clone(estimator).fit_pairs(X, pairs, similar)
+    assert fitted.solution_.problem.fingerprint() == state(X, pairs, similar).fingerprint()
+    assert fitted.dual_gap_ <= 1e-3
+    with pytest.raises(ValueError, match="pair"):
+        clone(estimator).fit_pairs(X, [[0, 60], [1, 2]], [True, False])
+
+
+@pytest.mark.parametrize("estimator", [LMNN(push_weight=0.3, ridge=0.1), KernelLMNN(push_weight=0.3)], ids=name_of)
+def test_triplets_state_the_problem_that_they_are_for(estimator, data):
+    X = data[0]
+    triplets, weights = [[0, 1, 2], [3, 4, 5], [6, 7, 8]], [1.0, 2.0, 0.5]
+    fitted = clone(estimator).fit_triplets(X, triplets, weights)
+    if isinstance(estimator, KernelLMNN):
+        problem = sm.KernelLMNNProblem.from_triplets(X, triplets, weights, 0.3, ridge=0.1)
+    else:
+        problem = sm.LMNNProblem.from_triplets(X, triplets, weights, 0.3, ridge=0.1)
+    assert fitted.solution_.problem.fingerprint() == problem.fingerprint()
+    assert fitted.solutions_ == [fitted.solution_]
+
+
+def test_few_pairs_are_drawn_from_many(data):
+    assert len(MMC(n_pairs=20).fit(*data).solution_.problem.pairs) == 40
+    one, two = (MMC(n_pairs=20, random_state=seed).fit(*data).solution_.problem for seed in (1, 2))
+    assert one.fingerprint() != two.fingerprint()
+
+
+# -- POLA, online -----------------------------------------------------------------------------------------------------
+
+
+def test_pola_takes_pairs_as_they_come(data):
+    X, y = data[0] / [1, 10, 1, 1], data[1]
+    pairs = np.random.default_rng(1).integers(0, 60, (200, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    stream = sm.POLAStream(4, gamma=0.3).partial_fit(X, pairs, similar)
+    pola = POLA(gamma=0.3).partial_fit_pairs(X, pairs[:70], similar[:70])
+    pola = pickle.loads(pickle.dumps(pola)).partial_fit_pairs(X, pairs[70:], similar[70:])
+    assert_close(pola.metric_, stream.metric)
+    assert_same(pola.threshold_, stream.threshold)
+    assert pola.n_iter_ == len(pairs)
+    np.testing.assert_array_equal(pola.predict_pairs(X, pairs), stream.predict(X, pairs))
+    assert not hasattr(pola, "solution_")
+    with pytest.raises(ValueError, match="features"):
+        pola.partial_fit_pairs(X[:, :3], pairs, similar)
+    pola.fit(X, y)
+    assert not hasattr(pola, "stream_")
+    assert pola.dual_gap_ <= 1e-3
+    assert_same(pola.threshold_, pola.solution_.threshold)
+
+
+def test_pola_takes_labelled_batches(data):
+    X, y = data
+    pola = POLA(n_pairs=50).partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
+    assert pola.stream_.n_pairs == 200
+    assert pola.partial_fit(X[:3], ["a", "a", "a"]).stream_.n_pairs == 203
+
+
+# -- several metrics, kernels -----------------------------------------------------------------------------------------
+
+
+def test_several_metrics_classify_by_their_own_distance(data):
+    X, y = data
+    several = MultiMetricLMNN(push_weight=0.3).fit(X[:40], y[:40])
+    problem = sm.MultiMetricLMNNProblem.from_labels(X[:40], y[:40], 3, 0.3)
+    assert several.solution_.problem.fingerprint() == problem.fingerprint()
+    distances, rows = several.kneighbors(X[40:], 2)
+    metrics = dict(zip(several.region_names_, several.metrics_, strict=True))
+    gap = X[40:, None] - X[None, :40]
+    D = np.stack([np.einsum("id,de,ie->i", gap[:, j], metrics[y[j]], gap[:, j]) for j in range(40)], axis=1)
+    np.testing.assert_allclose(distances, np.sqrt(np.sort(D, axis=1)[:, :2]), rtol=1e-6)
+    np.testing.assert_array_equal(rows[:, 0], D.argmin(axis=1))
+    assert several.score(X, y) > 0.8
+    c, r = several.components_.shape[:2]
+    Z = several.transform(X)
+    assert Z.shape == (60, c * r)
+    np.testing.assert_allclose(Z[:, r : 2 * r], X @ several.components_[1].T)
+    with pytest.raises(AttributeError, match="take one of metrics_"):
+        _ = several.metric_
+    with pytest.raises(ValueError, match="region of its second member"):
+        several.pair_distance(X, [[0, 1]])
+
+
+def test_regions_are_metadata_that_a_pipeline_passes_on(data):
+    X, y = data
+    regions = np.where(X[:, 0] > np.median(X[:, 0]), "high", "low")
+    with sklearn.config_context(enable_metadata_routing=True):
+        step = MultiMetricLMNN(n_neighbors=2).set_fit_request(regions=True)
+        pipe = make_pipeline(StandardScaler(), step).fit(X, y, regions=regions)
+        assert list(pipe[-1].region_names_) == ["high", "low"]
+        assert [pipe[-1].region_names_[r] for r in pipe[-1].regions_] == regions.tolist()
+        early = clone(step).set_params(early_stopping=True).fit(X, y, regions=regions)
+        rows = [np.flatnonzero((x == X).all(axis=1))[0] for x in early.X_fit_]
+        assert [early.region_names_[r] for r in early.regions_] == regions[rows].tolist()
+    with pytest.raises(ValueError, match="one region for each of 60 examples"):
+        MultiMetricLMNN().fit(X, y, regions=regions[:5])
+
+
+def test_feature_spaces_embed_new_examples(data):
+    X, y = data
+    kernel = KernelLMNN(gamma=0.05, ridge=0.3).fit(X[:40], y[:40])
+    np.testing.assert_allclose(
+        kernel.transform(X[40:]),
+        kernel.solution_.problem.transform(X[40:], kernel.solution_.components),
+        atol=1e-10,
+    )
+    K = np.exp(-0.05 * cdist(X, X, "sqeuclidean"))
+    given = KernelLMNN(kernel="precomputed", ridge=0.3).fit(K[:40, :40], y[:40])
+    D, same = (cdist(Z, Z) for Z in (kernel.transform(X[40:]), given.transform(K[40:, :40])))  # but for signs
+    np.testing.assert_allclose(same, D, atol=1e-3 * D.max())
+    grid = GridSearchCV(make_pipeline(clone(given), KNeighborsClassifier()), {"kernellmnn__ridge": [0.1, 1.0]}, cv=2)
+    assert np.isfinite(grid.fit(K, y).cv_results_["mean_test_score"]).all()  # columns are split along with rows
+
+
+def test_learned_distances_tell_pairs_apart(data):
+    X, y = data
+    pairs = np.stack(np.triu_indices(60, 1), axis=1)
+    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+    learned = MMC().fit(X, y).pair_distance(X, pairs)
+    euclidean = np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
+    assert roc_auc_score(similar, -learned) > roc_auc_score(similar, -euclidean) + 0.1
