@@ -30,7 +30,7 @@ def steps(
     start: FloatArray | None = None,
     iterations: int | None = None,
     accuracy: float | None = None,
-    on_iteration: Callable[[FloatArray], None] | None = None,
+    on_iteration: Callable[[FloatArray, float], None] | None = None,
 ) -> Iterator[Step]:
     """Minimise by L-BFGS-B.
 
@@ -49,7 +49,7 @@ def steps(
     accuracy : float, optional
         Relative decrease and largest entry of the gradient at which such a run ends too (SciPy's ``tol``).
     on_iteration : callable, optional
-        Called with the flat components after each iteration of L-BFGS-B.
+        Called with components, flat, and objective after each iteration of L-BFGS-B.
 
     Yields
     ------
@@ -71,7 +71,7 @@ def steps(
 
     def after(flat: FloatArray) -> None:
         if on_iteration is not None:
-            on_iteration(packed.factor(flat).ravel())
+            on_iteration(packed.factor(flat).ravel(), best)
         if iterations is None and stationarity <= tol:
             raise StopIteration
 

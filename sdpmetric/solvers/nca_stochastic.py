@@ -20,9 +20,12 @@ IndexArray = NDArray[np.int64]
 
 # Anchors of a phase, anchors of a step, examples held back at most, and the share of the nearest candidates that is
 # added from the anchor's own class.
-ANCHORS, BATCH, HELD_BACK, OWN = 2048, 128, 1000, 0.25
-# Step sizes relative to the root mean square of L: the first one, and the share of it that ends the solve.
-RATE, LAST_RATE = 0.05, 1 / 20
+ANCHORS, BATCH, HELD_BACK, OWN = 2048, 256, 1000, 0.25
+# Step sizes relative to the root mean square of L: the first one, and the share of it that ends the solve; and how many
+# phases may pass without a better score before the step is halved.
+RATE, LAST_RATE, PATIENCE = 0.02, 1 / 20, 2
+# A score is better if it is so by a thousandth of an example (of a unit of log p).
+RISE = 1e-3
 DECAYS = (0.9, 0.99)
 
 
@@ -39,7 +42,7 @@ def steps(
 
     A phase draws anchors, finds the candidates of each under the metric of the moment (nearest of all, and nearest of
     its own class), and passes over the anchors in small batches. Examples held back tell, by full sums, how good the
-    result is; where they got no better, the solver goes back to the best point and halves its step.
+    result is; where it got no better twice, the solver goes back to the best point and halves its step.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ def steps(
     held, pool = np.sort(shuffled[:n_held]), shuffled[n_held:]
     best, best_score = L, _score(problem, L, held)
     yield Step(best, score=best_score)
-    rate, place, adam = RATE, 0, _Adam.at(L)
+    rate, place, idle, adam = RATE, 0, 0, _Adam.at(L)
     while rate > LAST_RATE * RATE:
         anchors = np.take(pool, np.arange(place, place + ANCHORS), mode="wrap")
         place = (place + ANCHORS) % len(pool)
@@ -85,10 +88,11 @@ def steps(
             yield Step(best, score=score)
             raise
         score = _score(problem, L, held)
+        idle = 0 if score > best_score + RISE else idle + 1
         if score > best_score:
             best, best_score = L, score
-        else:
-            L, rate, adam = best, rate / 2, _Adam.at(best)
+        if idle == PATIENCE:
+            L, rate, idle, adam = best, rate / 2, 0, _Adam.at(best)
         yield Step(best, step=rate, score=score)
     yield Step(best, score=best_score, status=Status.STOPPED_EARLY)
 
@@ -99,24 +103,28 @@ def _score(problem: NCAProblem, L: FloatArray, held: IndexArray) -> float:
 
 @dataclass
 class _Adam:
-    """Moments of the gradient (Kingma and Ba 2015); steps are relative to the size of the factor."""
+    """Moments of the gradient (Kingma and Ba 2015), the second one for all entries together: no basis is special.
+
+    Steps are relative to the size of the factor.
+    """
 
     mean: FloatArray
-    square: FloatArray
+    square: float = 0.0
     taken: int = 0
 
     @classmethod
     def at(cls, L: FloatArray) -> _Adam:
-        return cls(np.zeros(L.shape), np.zeros(L.shape))
+        return cls(np.zeros(L.shape))
 
     def step(self, L: FloatArray, gradient: FloatArray, rate: float) -> FloatArray:
         self.taken += 1
         first, second = DECAYS
         self.mean = first * self.mean + (1 - first) * gradient
-        self.square = second * self.square + (1 - second) * gradient**2
+        self.square = second * self.square + (1 - second) * float(np.mean(gradient**2))
         mean, square = self.mean / (1 - first**self.taken), self.square / (1 - second**self.taken)
-        size = np.sqrt(np.mean(L**2))
-        return np.asarray(L - rate * size * mean / (np.sqrt(square) + np.finfo(np.float64).tiny))
+        length = rate * float(np.sqrt(np.mean(L**2)) / (np.sqrt(square) + np.finfo(np.float64).tiny))
+        moved: FloatArray = L - length * mean
+        return moved
 
 
 def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: IndexArray, count: int) -> IndexArray:
@@ -183,7 +191,7 @@ def _weights(D: FloatArray, match: FloatArray, logarithm: bool) -> FloatArray:
     p, q = _softmax(D), _softmax(matched)
     if logarithm:
         return np.where(np.isfinite(matched).any(axis=1, keepdims=True), q - p, 0.0)
-    return p * (match - (p * match).sum(axis=1, keepdims=True))
+    return np.asarray(p * (match - (p * match).sum(axis=1, keepdims=True)))
 
 
 def _softmax(D: FloatArray) -> FloatArray:

@@ -1,0 +1,123 @@
+"""NCA in place of scikit-learn's: the same arguments, checks, starts and paths."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sdpmetric.estimators import NCA
+
+X, Y = load_wine(return_X_y=True)
+X = (X - X.mean(axis=0)) / X.std(axis=0)
+X, Y = X[::2], Y[::2]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        NCA(),
+        NCA(max_iter=5, objective="log", random_state=0),
+        NCA(max_iter=20, solver="stochastic", random_state=0),
+    ]
+)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("init", ["auto", "pca", "lda", "identity", "random", "array"])
+@pytest.mark.parametrize("n_components", [None, 2, 5])
+def test_from_the_same_start_it_ends_where_scikit_learn_ends(init, n_components):
+    if init == "lda" and n_components != 2:  # where scikit-learn refuses too
+        for kind in (NCA, NeighborhoodComponentsAnalysis):
+            with pytest.raises(ValueError, match="n_components cannot be larger"):
+                kind(n_components, init=init).fit(X, Y)
+        return
+    given = np.random.default_rng(3).normal(size=(n_components or 13, 13)) if init == "array" else init
+    seen, expected = [], []
+    own = NCA(n_components, init=given, max_iter=7, random_state=4, callback=lambda x, i: seen.append((i, x)))
+    theirs = NeighborhoodComponentsAnalysis(
+        n_components, init=given, max_iter=7, random_state=4, callback=lambda x, i: expected.append((i, x))
+    )
+    own.fit(X, Y), theirs.fit(X, Y)
+    assert own.components_ == pytest.approx(theirs.components_, rel=1e-6, abs=1e-8)
+    assert own.n_iter_ == theirs.n_iter_
+    assert [i for i, _ in seen] == [i for i, _ in expected]
+    assert seen[0][1] == pytest.approx(expected[0][1], rel=1e-8, abs=1e-10)
+    assert own.transform(X) == pytest.approx(theirs.transform(X), rel=1e-6, abs=1e-6)
+
+
+def test_names_and_defaults_are_those_of_scikit_learn():
+    theirs = NeighborhoodComponentsAnalysis().get_params()
+    own = NCA().get_params()
+    assert own | theirs == own
+    assert set(own) - set(theirs) == {"objective", "diagonal", "solver"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n_components": 0},
+        {"n_components": 14},
+        {"init": "best"},
+        {"init": np.ones((2, 5))},
+        {"init": np.ones((14, 13))},
+        {"init": np.ones((2, 13)), "n_components": 3},
+        {"max_iter": 0},
+        {"tol": -1.0},
+        {"warm_start": "yes"},
+        {"callback": 3},
+        {"verbose": -1},
+    ],
+    ids=lambda wrong: "-".join(wrong),
+)
+def test_what_scikit_learn_refuses_is_refused(wrong):
+    for kind in (NeighborhoodComponentsAnalysis, NCA):
+        with pytest.raises(ValueError, match=r"\w"):
+            kind(**wrong).fit(X, Y)
+
+
+def test_warm_start_goes_on_and_checks_the_features():
+    with pytest.warns(ConvergenceWarning, match="max_iter=2 came first"):
+        model = NCA(2, init="identity", max_iter=2, warm_start=True).fit(X, Y)
+    first = model.solution_.objective
+    model.set_params(max_iter=200).fit(X, Y)
+    assert model.solution_.objective < first - 0.1
+    with pytest.raises(ValueError, match="13 features, and X has 4"):
+        model.fit(*load_iris(return_X_y=True))
+
+
+def test_one_class_and_one_member_are_accepted_as_there():
+    for y in (np.zeros(len(Y), dtype=int), np.r_[9, Y[1:]]):
+        own = NCA(2, init="identity", max_iter=200).fit(X, y)
+        theirs = NeighborhoodComponentsAnalysis(2, init="identity", max_iter=200).fit(X, y)
+        assert own.components_ == pytest.approx(theirs.components_, rel=1e-4, abs=1e-5)
+
+
+def test_diagonal_and_log(capsys):
+    model = NCA(diagonal=True, objective="log", verbose=1, max_iter=500).fit(X, Y)
+    assert np.array_equal(model.components_, np.diag(np.diag(model.components_)))
+    assert model.solution_.certificate.program == "NCA, log"
+    assert not model.solution_.certificate.proves_optimal(0.5)
+    assert "[NCA]          1" in capsys.readouterr().out
+    for wrong in ({"init": "pca"}, {"n_components": 2}):
+        with pytest.raises(ValueError, match="diagonal"):
+            NCA(diagonal=True, **wrong).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_solvers_seeds_and_pickles():
+    with pytest.raises(ValueError, match="unknown solver 'newton'"):
+        NCA(solver="newton").fit(X, Y)
+    model = NCA(2, init="pca", solver="stochastic", max_iter=20, random_state=np.random.RandomState(1))
+    model = clone(model).fit(X, Y)
+    again = clone(model).set_params(random_state=np.random.RandomState(1)).fit(X, Y)
+    assert np.array_equal(model.components_, again.components_)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).transform(X), model.transform(X))
