@@ -1,7 +1,7 @@
 """Labelled data by name, from files, and made up; and what is done to them before a metric is learned."""
 
 from sdpmetric.datasets.files import read_npz
-from sdpmetric.datasets.generators import concentric_circles, noisy_digits, zebra_stripes
+from sdpmetric.datasets.generators import concentric_circles, concentric_rings, noisy_digits, zebra_stripes
 from sdpmetric.datasets.named import NAMED, Split, load, load_split, names
 from sdpmetric.datasets.preparation import deskew, reduce, standardize
 
@@ -9,6 +9,7 @@ __all__ = [
     "NAMED",
     "Split",
     "concentric_circles",
+    "concentric_rings",
     "deskew",
     "load",
     "load_split",

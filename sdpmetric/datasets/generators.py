@@ -119,6 +119,46 @@ def noisy_digits(
     return X, y, noisy
 
 
+def concentric_rings(
+    n_rings: int = 5,
+    n_points: int = 100,
+    *,
+    width: float = 0.1,
+    noise: float = 8.0,
+    random_state: int | None = None,
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Rings around each other in two features, a class each, and a third feature of noise alone.
+
+    After Fig. 2 of Goldberger et al. (2005) [GRHS2005]; sizes are ours. The noise has the largest variance, so that a
+    principal component is spent on it, and all classes have the same mean, so that linear discriminant analysis has
+    nothing to go by.
+
+    Parameters
+    ----------
+    n_rings : int, default 5
+        At radii 1, 2, 3 and so on.
+    n_points : int, default 100
+        On each ring, at random angles.
+    width : float, default 0.1
+        Standard deviation of the radius within a ring.
+    noise : float, default 8
+        Standard deviation of the third feature.
+    random_state : int, optional
+
+    Returns
+    -------
+    X : (n_rings * n_points, 3) array
+    y : (n,) integer array
+        The ring, from 0.
+    """
+    _check_counts(n_rings=n_rings, n_points=n_points)
+    rng = np.random.default_rng(random_state)
+    ring = np.repeat(np.arange(n_rings), n_points)
+    angle, radius = 2 * np.pi * rng.random(len(ring)), 1 + ring + width * rng.normal(size=len(ring))
+    features = (radius * np.cos(angle), radius * np.sin(angle), noise * rng.normal(size=len(ring)))
+    return np.stack(features, axis=1), ring
+
+
 def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
