@@ -146,15 +146,23 @@ class _State:
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.floating], FloatArray]]:
         """Queries by blocks: distances to all examples, and how deep each label would invade the other classes."""
         rows = max(1, BLOCK // len(self.reach))
+        # |q|^2 - 2 <q, z> + |z|^2 as one product, so that distances are written once and not read again to be mended.
+        queries = [_beside_norms(Q, scale=-2.0) for Q in self.queries]
+        train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]].T) for Z in self.train]
+        # Fresh memory for every block would cost as much as the product itself.
+        shape = (min(rows, len(queries[0])), len(self.reach))
+        first_metric = np.empty(shape, dtype=queries[0].dtype)
+        further = np.empty(shape if len(train) > 1 else (0, 0), dtype=queries[0].dtype)
         for first in range(0, len(self.queries[0]), rows):
             block = slice(first, first + rows)
             own: NDArray[np.floating] | None = None
-            invaded = np.zeros((len(self.queries[0][block]), len(self.classes)))
-            for c, (Q, Z) in enumerate(zip(self.queries, self.train, strict=True)):
+            size = len(self.queries[0][block])
+            invaded = np.zeros((size, len(self.classes)))
+            for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
                 tried = np.flatnonzero(self.metric_of_class == c)
                 if not len(tried):
                     continue
-                D = _distances(Q[block], Z)
+                D = np.matmul(Q[block], Z, out=(first_metric if own is None else further)[:size])
                 sums = kernels.invasions(D, self.reach, self.starts)
                 invaded[:, tried] = sums.sum(axis=1, keepdims=True) - sums[:, tried]
                 if own is None:
@@ -167,14 +175,10 @@ class _State:
             yield block, own, invaded
 
 
-def _distances(Q: NDArray[np.floating], Z: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Squared distances, by one matrix product."""
-    D = Q @ Z.T
-    D *= -2.0
-    D += np.einsum("ij,ij->i", Z, Z)[None, :]
-    D += np.einsum("ij,ij->i", Q, Q)[:, None]
-    np.maximum(D, 0.0, out=D)
-    return D
+def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.floating]:
+    """Points times `scale`, with a column of their squared norms and one of ones."""
+    norms = np.einsum("ij,ij->i", P, P)[:, None]
+    return np.concatenate([P * P.dtype.type(scale), norms, np.ones_like(norms)], axis=1)
 
 
 def _reach(

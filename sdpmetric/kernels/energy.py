@@ -9,6 +9,27 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 
+# Most distances are too large to matter. Of so many at once it is counted, without a branch, how many do: mostly none.
+CHUNK = 128
+
+
+@nb.njit(cache=True)
+def _any_below(some: NDArray[np.floating], limit: float) -> bool:
+    count = 0
+    for i in range(len(some)):
+        if some[i] < limit:
+            count += 1
+    return count > 0
+
+
+@nb.njit(cache=True)
+def _any_within(some: NDArray[np.floating], limits: FloatArray) -> bool:
+    count = 0
+    for i in range(len(some)):
+        if some[i] < limits[i]:
+            count += 1
+    return count > 0
+
 
 @nb.njit(parallel=True, cache=True)
 def invasions(D: NDArray[np.floating], reach: FloatArray, starts: IndexArray) -> FloatArray:
@@ -30,15 +51,20 @@ def invasions(D: NDArray[np.floating], reach: FloatArray, starts: IndexArray) ->
     """
     classes = len(starts) - 1
     sums = np.zeros((len(D), classes))
+    furthest = reach[:, 0].copy()
     for t in nb.prange(len(D)):
         for c in range(classes):
             total = 0.0
-            for i in range(starts[c], starts[c + 1]):
-                distance = np.float64(D[t, i])
-                for j in range(reach.shape[1]):
-                    if reach[i, j] <= distance:
-                        break
-                    total += reach[i, j] - distance
+            for begin in range(starts[c], starts[c + 1], CHUNK):
+                end = min(begin + CHUNK, starts[c + 1])
+                if not _any_within(D[t, begin:end], furthest[begin:end]):
+                    continue
+                for i in range(begin, end):
+                    distance = np.float64(D[t, i])
+                    for j in range(reach.shape[1]):
+                        if reach[i, j] <= distance:
+                            break
+                        total += reach[i, j] - distance
             sums[t, c] = total
     return sums
 
@@ -48,14 +74,18 @@ def _nearest(row: NDArray[np.floating], first: int, last: int, nearest: FloatArr
     """The smallest entries of a part of a row, ascending; infinity where there are too few."""
     k = len(nearest)
     nearest[:] = np.inf
-    for i in range(first, last):
-        value = np.float64(row[i])
-        if value < nearest[k - 1]:
-            slot = k - 1
-            while slot > 0 and nearest[slot - 1] > value:
-                nearest[slot] = nearest[slot - 1]
-                slot -= 1
-            nearest[slot] = value
+    for begin in range(first, last, CHUNK):
+        end = min(begin + CHUNK, last)
+        if not _any_below(row[begin:end], nearest[k - 1]):
+            continue
+        for i in range(begin, end):
+            value = np.float64(row[i])
+            if value < nearest[k - 1]:
+                slot = k - 1
+                while slot > 0 and nearest[slot - 1] > value:
+                    nearest[slot] = nearest[slot - 1]
+                    slot -= 1
+                nearest[slot] = value
 
 
 @nb.njit(parallel=True, cache=True)
@@ -153,11 +183,15 @@ def cheapest_labels(D: NDArray[np.floating], k: int, starts: IndexArray, invaded
             for other in range(classes):
                 if other == c:
                     continue
-                for i in range(starts[other], starts[other + 1]):
-                    distance = np.float64(D[t, i])
-                    if distance < furthest:
-                        for j in range(used):
-                            push += max(0.0, 1.0 + near[c, j] - distance)
+                for begin in range(starts[other], starts[other + 1], CHUNK):
+                    end = min(begin + CHUNK, starts[other + 1])
+                    if not _any_below(D[t, begin:end], furthest):
+                        continue
+                    for i in range(begin, end):
+                        distance = np.float64(D[t, i])
+                        if distance < furthest:
+                            for j in range(used):
+                                push += max(0.0, 1.0 + near[c, j] - distance)
             energy = cost[c] + mu * push
             if energy < least or (energy == least and c < labels[t]):
                 least, labels[t] = energy, c
