@@ -1,0 +1,362 @@
+"""How a solve went: objective, bound and gap, and the triplets that were active."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.certificate import Kind, relative_gap
+from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
+from sdpmetric.solution import Solution, Trace, TraceRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+Against = Literal["seconds", "iteration"]
+
+# Values that span more than this are drawn on a logarithmic axis.
+WIDE = 50.0
+
+
+class ConvergenceDisplay:
+    """Objective and lower bound above, the gap between them below.
+
+    Make one with `from_estimator`, `from_solution` or `from_trace`. To compare solves, draw the second one on the axes
+    of the first: ``second.plot(ax=first.ax_, name="second")``.
+
+    Parameters
+    ----------
+    at : (t,) array
+        Seconds or iterations.
+    objective, lower_bound : (t,) arrays
+        Best so far; not finite where nothing is known yet. The objective of a stream is its cumulative loss.
+    against : {"seconds", "iteration"}
+    kind : str
+        Of the certificate; see `sdpmetric.Certificate`.
+
+    Attributes
+    ----------
+    gap : (t,) array
+        Relative gap, as `sdpmetric.Certificate.relative_gap` has it.
+    ax_ : list of two Axes
+    figure_ : Figure
+    """
+
+    ax_: list[Axes]
+    figure_: Figure
+
+    def __init__(
+        self,
+        at: FloatArray,
+        objective: FloatArray,
+        lower_bound: FloatArray,
+        *,
+        against: Against = "seconds",
+        kind: Kind = "duality",
+    ) -> None:
+        self.at = at
+        self.objective = objective
+        self.lower_bound = lower_bound
+        self.against = against
+        self.kind = kind
+
+    @property
+    def gap(self) -> FloatArray:
+        """Relative gap; not finite where there is no bound."""
+        pairs = zip(self.objective.tolist(), self.lower_bound.tolist(), strict=True)
+        return np.array([relative_gap(objective, bound) for objective, bound in pairs])
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: object,
+        *,
+        against: Against = "seconds",
+        ax: Sequence[Axes] | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw how a fitted estimator converged.
+
+        Parameters
+        ----------
+        estimator : estimator with ``solution_``
+        against : {"seconds", "iteration"}, default "seconds"
+        ax, name, colour
+            As in `plot`; `name` is the solver's by default.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no solution, or its trace is empty.
+        """
+        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        *,
+        against: Against = "seconds",
+        ax: Sequence[Axes] | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the trace of a solution, and its certificate where it ends; see `from_estimator`."""
+        judged = solution.certificate
+        display = cls._from_trace(_ended(solution), against, judged.kind)
+        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
+
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Trace,
+        *,
+        kind: Kind = "duality",
+        against: Against = "seconds",
+        ax: Sequence[Axes] | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw a trace alone.
+
+        Parameters
+        ----------
+        trace : Trace
+        kind : str, default "duality"
+            Of the certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
+        against, ax, name, colour
+            As in `from_estimator`.
+        """
+        return cls._from_trace(trace, against, kind).plot(ax, name=name, colour=colour)
+
+    @classmethod
+    def _from_trace(cls, trace: Trace, against: Against, kind: Kind) -> Self:
+        at, objective, bound = _column(trace, against), trace["objective"], trace["lower_bound"]
+        if kind != "regret":
+            objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
+        return cls(at, objective, bound, against=against, kind=kind)
+
+    def plot(self, ax: Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : two Axes, optional
+            For values and for the gap; default: new ones, one below the other.
+        name : str, optional
+            What the legend says before "objective" and "lower bound".
+        colour : str, optional
+            Default: the next colour of the axes.
+
+        Returns
+        -------
+        self
+        """
+        values, gaps = self.ax_ = axes_of(ax, 2, (6.4, 5.6), "x")
+        self.figure_ = figure_of(values)
+        named = f"{name}: " if name else ""
+        drawn = sum(line.get_linestyle() == "-" for line in values.lines)
+        colour = COLOURS[drawn % len(COLOURS)] if colour is None else colour
+        own = np.isfinite(self.objective)
+        known = own & np.isfinite(self.lower_bound) & (self.lower_bound <= self.objective)
+        what = "cumulative loss" if self.kind == "regret" else "objective"
+
+        def steps(axes: Axes, where: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
+            axes.step(
+                self.at[where],
+                heights[where],
+                style,
+                where="post",
+                color=colour,
+                linewidth=1.6,
+                markersize=3,
+                label=label,
+            )
+
+        steps(values, own, self.objective, f"{named}{what}", "o-")
+        if known.any():
+            steps(values, known, self.lower_bound, f"{named}lower bound", "o--")
+            values.fill_between(
+                self.at[known], self.lower_bound[known], self.objective[known], step="post", color=colour, alpha=0.15,
+                linewidth=0,
+            )  # fmt: skip
+            steps(gaps, known & (self.gap > 0), self.gap, name, "o-")
+            gaps.set_yscale("log")
+        elif not gaps.lines:
+            gaps.text(0.5, 0.5, "no lower bound", transform=gaps.transAxes, ha="center", va="center", color="0.4")
+        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in values.lines])
+        if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
+            values.set_yscale("log")
+        values.set_ylabel("cumulative loss" if self.kind == "regret" else "best so far")
+        gaps.set(ylabel="regret, relative" if self.kind == "regret" else "relative gap", xlabel=self.against)
+        for axes in self.ax_:
+            tidy(axes)
+        _start(values, self.against)
+        _legend_above(values)
+        return self
+
+
+class ActiveTripletsDisplay:
+    """How many triplets were active along the way, in the rows of the trace where a solver counted them.
+
+    Parameters
+    ----------
+    at : (t,) array
+        Seconds or iterations.
+    n_active : (t,) array
+        Triplets with a positive hinge; of a stream, its updates.
+    against : {"seconds", "iteration"}
+    total : int or None
+        Number of all triplets.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self, at: FloatArray, n_active: FloatArray, *, against: Against = "seconds", total: int | None = None
+    ) -> None:
+        self.at = at
+        self.n_active = n_active
+        self.against = against
+        self.total = total
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: object,
+        *,
+        against: Against = "seconds",
+        ax: Axes | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the active triplets of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator with ``solution_``
+        against : {"seconds", "iteration"}, default "seconds"
+        ax, name, colour
+            As in `plot`; `name` is the solver's by default.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no solution, or its trace is empty.
+        """
+        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        *,
+        against: Against = "seconds",
+        ax: Axes | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the active triplets of a solution; see `from_estimator`."""
+        source = getattr(solution.problem, "source", None)
+        display = cls._from_trace(_ended(solution), against, getattr(source, "size", None))
+        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
+
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Trace,
+        *,
+        against: Against = "seconds",
+        ax: Axes | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the active triplets of a trace alone; see `from_estimator`."""
+        return cls._from_trace(trace, against, None).plot(ax, name=name, colour=colour)
+
+    @classmethod
+    def _from_trace(cls, trace: Trace, against: Against, total: int | None) -> Self:
+        at, n_active = _column(trace, against), trace["n_active"]
+        counted = n_active > 0 if n_active.any() else np.ones(len(n_active), dtype=bool)
+        return cls(at[counted], n_active[counted], against=against, total=total)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, colour: str | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+        name : str, optional
+            For the legend.
+        colour : str, optional
+            Default: the next colour of the axes.
+
+        Returns
+        -------
+        self
+        """
+        (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
+        self.ax_, self.figure_ = axes, figure_of(axes)
+        colour = COLOURS[len(axes.lines) % len(COLOURS)] if colour is None else colour
+        axes.plot(
+            self.at, self.n_active, color=colour, label=name, linewidth=1.6, marker="o", markersize=3,
+            drawstyle="steps-post",
+        )  # fmt: skip
+        of = "" if self.total is None else f", of {self.total:,}"
+        axes.set(xlabel=self.against, ylabel=f"active triplets{of}")
+        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
+        if heights.min() > 0 and heights.max() > WIDE * heights.min():
+            axes.set_yscale("log")
+            axes.set_ylim(0.8 * heights.min(), 1.25 * heights.max())
+        else:
+            axes.set_ylim(0, 1.08 * max(heights.max(), 1.0))
+        _start(axes, self.against)
+        tidy(axes)
+        if name:
+            _legend_above(axes)
+        return self
+
+
+def _start(axes: Axes, against: Against) -> None:
+    """Begin at 0, unless the curves begin at times of different sizes: then take logarithms."""
+    times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
+    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
+        axes.set_xscale("log")
+        axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
+    else:
+        axes.set_xlim(0, 1.03 * max(times.max(), 1e-9))
+
+
+def _legend_above(axes: Axes) -> None:
+    """Where it hides no curve."""
+    axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
+
+
+def _ended(solution: Solution) -> Trace:
+    """The trace with the certificate as its last row: it has the last word."""
+    judged = solution.certificate
+    last = TraceRow(solution.n_iter, solution.seconds, judged.objective, judged.lower_bound, n_active=judged.n_active)
+    return Trace([*solution.trace, last])
+
+
+def _column(trace: Trace, against: Against) -> FloatArray:
+    """Seconds or iterations of a trace that has any."""
+    if against not in get_args(Against):
+        raise ValueError(f"against must be 'seconds' or 'iteration', got {against!r}.")
+    if not len(trace):
+        raise ValueError(
+            "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
+        )
+    return trace[against]

@@ -1,0 +1,262 @@
+"""Examples before and after a metric was learned, with the impostors among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import neighbors, validation
+from sdpmetric.neighbors import LabeledTriplets, furthest_target
+from sdpmetric.plotting.style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    Embedder,
+    axes_of,
+    embedded,
+    embedded_by,
+    figure_of,
+    tidy,
+)
+from sdpmetric.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Up to so many classes have a legend.
+LEGEND = 20
+# The second axis of what has one dimension only.
+CLASS = "class"
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Examples in the plane, and who is an impostor to whom.
+
+    Attributes
+    ----------
+    points : (n, 2) array
+    impostors : (p, 2) int32 array
+        Pairs of an example and one of another class that is as near to it as its furthest target neighbor, where
+        distances are taken in all dimensions, not in the plane.
+    labels : pair of str
+        Of the two axes.
+    """
+
+    points: FloatArray
+    impostors: IndexArray
+    labels: tuple[str, str]
+
+    @property
+    def invaders(self) -> IndexArray:
+        """The examples that are impostors to any other, each once."""
+        return np.unique(self.impostors[:, 1])
+
+
+class EmbeddingDisplay:
+    """Examples before and after, impostors ringed.
+
+    What has more than two dimensions is drawn in its two leading principal components; what was learned is turned, and
+    mirrored if need be, to lie as nearly as it can where it lay before. An impostor is an example of
+    another class that is no further away than the furthest of the `n_neighbors` target neighbors, which are the nearest
+    ones of the own class before anything was learned (Weinberger and Saul 2009, Fig. 1) [WS2009]; the margin is left
+    out, since it has no meaning before.
+
+    Parameters
+    ----------
+    before, after : View
+    y : (n,) array
+        Labels.
+    targets : (n, k) int32 array
+        Target neighbors.
+
+    Attributes
+    ----------
+    ax_ : list of two Axes
+    figure_ : Figure
+    """
+
+    ax_: list[Axes]
+    figure_: Figure
+
+    def __init__(self, before: View, after: View, y: NDArray[np.generic], targets: IndexArray) -> None:
+        self.before = before
+        self.after = after
+        self.y = y
+        self.targets = targets
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Embedder,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        n_neighbors: int = 3,
+        example: int | None = None,
+        ax: Sequence[Axes] | None = None,
+    ) -> Self:
+        """Draw labelled examples before and after a fitted estimator transforms them.
+
+        Parameters
+        ----------
+        estimator : estimator with ``transform``
+            Of this package or any other; a pipeline, too.
+        X : (n, d) array
+        y : (n,) array
+        n_neighbors : int, default 3
+            Target neighbors; every class needs more members than this.
+        example, ax
+            As in `plot`.
+
+        Raises
+        ------
+        ValueError
+            If the examples and labels do not fit each other or the estimator.
+        """
+        return cls._of(X, embedded_by(estimator, X), y, n_neighbors).plot(ax, example=example)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        n_neighbors: int = 3,
+        example: int | None = None,
+        ax: Sequence[Axes] | None = None,
+    ) -> Self:
+        """Draw labelled examples before and after under the metric of a solution; see `from_estimator`."""
+        return cls._of(X, embedded(solution, X), y, n_neighbors).plot(ax, example=example)
+
+    @classmethod
+    def _of(cls, X: ArrayLike, Z: FloatArray, y: ArrayLike, n_neighbors: int) -> Self:
+        data = np.asarray(validation.check_data(X), dtype=np.float64)
+        classes, index = validation.check_labels(y, len(data))
+        validation.check_class_sizes(classes, index, n_neighbors)
+        source = LabeledTriplets(neighbors.target_neighbors(data, index, n_neighbors), index)
+        before, after = _plane(data, index), _plane(Z, index)
+        if Z.shape[1] > 1:  # an embedding may be turned and mirrored as one likes
+            u, _, vt = np.linalg.svd((after - after.mean(axis=0)).T @ (before - before.mean(axis=0)))
+            after = after @ u @ vt
+        kind = "feature" if data.shape[1] <= 2 else "principal component"
+        views = (
+            View(before, _impostors(data, source), _named(kind, data)),
+            View(after, _impostors(Z, source), _named("learned direction", Z)),
+        )
+        return cls(*views, np.asarray(y).ravel(), source.targets)
+
+    def plot(self, ax: Sequence[Axes] | None = None, *, example: int | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : two Axes, optional
+            For before and after; default: new ones side by side.
+        example : int, optional
+            Join this example to its target neighbors by solid lines and to its impostors by broken ones.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there is no such example, or two axes were not given.
+        """
+        if example is not None and not 0 <= example < len(self.y):
+            raise ValueError(f"example must be a row from 0 to {len(self.y) - 1}, got {example!r}.")
+        self.ax_ = axes_of(ax, 2, (11.0, 5.2), "none")
+        from matplotlib.collections import PathCollection
+
+        self.figure_ = figure_of(self.ax_[0])
+        for axes, view, when in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
+            self._draw(axes, view)
+            axes.set_title(f"{when}: {len(view.invaders):,} of {len(self.y):,} examples are impostors")
+            if example is not None:
+                self._join(axes, view, example)
+        classes = np.unique(self.y)
+        if len(classes) <= LEGEND:
+            handles, names = self.ax_[0].get_legend_handles_labels()
+            extra, more = self.ax_[1].get_legend_handles_labels()
+            entries = dict(zip(names + more, handles + extra, strict=True))
+            legend = self.ax_[1].legend(
+                list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False,
+                fontsize="small",
+            )  # fmt: skip
+            for handle in legend.legend_handles:
+                if isinstance(handle, PathCollection):
+                    handle.set_sizes([36])
+        return self
+
+    def _draw(self, axes: Axes, view: View) -> None:
+        size = float(np.clip(12000 / len(self.y), 12, 30))
+        for c, label in enumerate(np.unique(self.y)):
+            own = view.points[self.y == label]
+            marker = MARKERS[c // len(COLOURS) % len(MARKERS)]
+            axes.scatter(
+                own[:, 0], own[:, 1], s=size, color=COLOURS[c % len(COLOURS)], marker=marker, linewidths=0, alpha=0.8,
+                label=str(label), zorder=2,
+            )  # fmt: skip
+        ringed = view.points[view.invaders]
+        if len(ringed):
+            axes.scatter(
+                ringed[:, 0], ringed[:, 1], s=2.6 * size, facecolors="none", edgecolors=INK, linewidths=0.6,
+                label="impostor", zorder=3,
+            )  # fmt: skip
+        axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
+        if view.labels[1] == CLASS:
+            classes = np.unique(self.y)
+            axes.set_yticks(np.arange(len(classes)), [str(label) for label in classes])
+            axes.set_ylim(-0.7, len(classes) - 0.3)
+        else:
+            axes.set_aspect("equal", adjustable="datalim")
+        tidy(axes)
+
+    def _join(self, axes: Axes, view: View, example: int) -> None:
+        P, near = view.points, self.targets[example]
+        far = view.impostors[view.impostors[:, 0] == example, 1]
+        for others, style, name in ((near, "-", "to target neighbors"), (far, ":", "to its impostors")):
+            for number, other in enumerate(others):
+                axes.plot(
+                    *P[[example, other]].T, style, color=INK, linewidth=1.3, zorder=4,
+                    label=name if number == 0 else None,
+                )  # fmt: skip
+        axes.plot(*P[example], "*", color=INK, markersize=13, markeredgecolor="white", zorder=5, label="the example")
+
+
+def _plane(P: FloatArray, index: IndexArray) -> FloatArray:
+    """Points in the plane, of any number of dimensions; of one, the classes are drawn above each other."""
+    if P.shape[1] == 1:
+        return np.column_stack([P[:, 0], index])
+    if P.shape[1] == 2:
+        return P
+    centered = P - P.mean(axis=0)
+    plane = np.linalg.eigh(centered.T @ centered)[1][:, [-1, -2]]
+    plane *= np.sign(plane[np.abs(plane).argmax(axis=0), [0, 1]])  # an eigenvector's sign is anybody's choice
+    points: FloatArray = centered @ plane
+    return points
+
+
+def _named(kind: str, P: FloatArray) -> tuple[str, str]:
+    return (kind, CLASS) if P.shape[1] == 1 else (f"first {kind}", f"second {kind}")
+
+
+def _impostors(P: FloatArray, source: LabeledTriplets) -> IndexArray:
+    anchors, together = source.anchors(), np.zeros(len(P), dtype=np.int32)
+    limits = furthest_target(P, anchors, source.targets[anchors])
+    pairs = [
+        np.stack([found.anchors[found.rows], found.impostors], axis=1)
+        for found in source.within(P, together, anchors, limits)
+    ]
+    return np.concatenate([np.zeros((0, 2), dtype=np.int32), *pairs])

@@ -1,0 +1,241 @@
+"""Metrics as ellipses: the points at one distance from a center."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sdpmetric import validation
+from sdpmetric.plotting.style import COLOURS, INK, MARKERS, axes_of, figure_of, tidy
+from sdpmetric.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+
+# Half an axis of an ellipse is at most this many times the extent of the data, also where the metric is 0.
+LONGEST = 1.5
+# Of the trace: what is smaller is rounding.
+ZERO = 1e-12
+# The ellipses have the area of a circle whose diameter is this share of the data's extent.
+SHARE = 0.3
+
+
+class MetricDisplay:
+    """Ellipses of the points at one distance from a center, in the plane of two features.
+
+    These are sections: the other features are those of the center. A long axis is a direction that the metric does not
+    mind. Beside each ellipse, the circle of the same area that the Euclidean distance has.
+
+    Parameters
+    ----------
+    metrics : (c, d, d) array
+        PSD matrices.
+    X : (n, d) array
+        Examples to draw.
+    y : (n,) array or None
+        Their labels.
+    features : pair of int
+        The plane.
+    centers : (c, d) array
+        Of the ellipses, one for each metric.
+    names : pair of str
+        Of the features.
+
+    Attributes
+    ----------
+    radii : (c,) array
+        The distances that the ellipses show: all have the same area, since the scale of a metric is not seen in one.
+    ax_ : Axes
+    figure_ : Figure
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self,
+        metrics: FloatArray,
+        X: FloatArray,
+        y: NDArray[np.generic] | None,
+        *,
+        features: tuple[int, int],
+        centers: FloatArray,
+        names: tuple[str, str],
+    ) -> None:
+        self.metrics = metrics
+        self.X = X
+        self.y = y
+        self.features = features
+        self.centers = centers
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: object,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        features: tuple[int, int] = (0, 1),
+        centers: ArrayLike | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the metric of a fitted estimator over data.
+
+        Parameters
+        ----------
+        estimator : estimator with ``components_``
+        X : (n, d) array
+        y : (n,) array, optional
+            Labels, for the colours.
+        features : pair of int, default (0, 1)
+        centers : (c, d) array, optional
+            One center for each metric; default: the mean of the data. Of several metrics all are drawn there, unless
+            they are as many as there are labels in `y`: then each is drawn at the mean of its class.
+        ax : Axes, optional
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or there are no such features.
+        """
+        if hasattr(estimator, "fit"):
+            check_is_fitted(estimator)
+        components = getattr(estimator, "components_", None)
+        if components is None:
+            raise ValueError(f"{type(estimator).__name__} has no components_; of a pipeline, pass the metric's step.")
+        seen = getattr(estimator, "feature_names_in_", None)
+        return cls._of(components, X, y, features, centers, seen).plot(ax)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        features: tuple[int, int] = (0, 1),
+        centers: ArrayLike | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the metric or the metrics of a solution over data; see `from_estimator`."""
+        return cls._of(solution.components, X, y, features, centers, None).plot(ax)
+
+    @classmethod
+    def _of(
+        cls,
+        components: ArrayLike,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        features: tuple[int, int],
+        centers: ArrayLike | None,
+        seen: NDArray[np.generic] | None,
+    ) -> Self:
+        names = getattr(X, "columns", seen)
+        data = np.asarray(validation.check_data(X), dtype=np.float64)
+        L = np.asarray(components, dtype=np.float64)
+        L = L if L.ndim == 3 else L[None]
+        d = data.shape[1]
+        if L.ndim != 3 or L.shape[2] != d:
+            raise ValueError(f"components have shape {np.shape(components)}, and X {d} features; they must fit.")
+        first, second = (int(feature) for feature in features)
+        if first == second or not (0 <= first < d and 0 <= second < d):
+            raise ValueError(f"features must be two different ones from 0 to {d - 1}, got {tuple(features)!r}.")
+        labels = None if y is None else np.asarray(y).ravel()
+        if labels is not None and len(labels) != len(data):
+            raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
+        if centers is not None:
+            places = np.asarray(centers, dtype=np.float64)
+            if places.shape != (len(L), d):
+                raise ValueError(f"centers must be one row of {d} for each of {len(L)} metrics, got {places.shape}.")
+        else:
+            classes = [] if labels is None else np.unique(labels).tolist()
+            own = len(L) == len(classes) > 1
+            members = [labels == label for label in classes] if own else [slice(None)] * len(L)
+            places = np.array([data[which].mean(axis=0) for which in members])
+        named = [str(names[f]) if names is not None else f"feature {f}" for f in (first, second)]
+        metrics = np.swapaxes(L, 1, 2) @ L
+        return cls(metrics, data, labels, features=(first, second), centers=places, names=(named[0], named[1]))
+
+    @property
+    def sections(self) -> FloatArray:
+        """The metrics of the plane, (c, 2, 2)."""
+        at = list(self.features)
+        sections: FloatArray = self.metrics[:, at][:, :, at]
+        return sections
+
+    @property
+    def extent(self) -> float:
+        """The larger of the two ranges of the data in the plane; 1 where all examples agree."""
+        return float(np.ptp(self.X[:, list(self.features)], axis=0).max()) or 1.0
+
+    @property
+    def axes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Half axes (c, 2), the shorter one first, their directions (c, 2, 2) as columns, and distances (c,)."""
+        values, vectors = np.linalg.eigh(self.sections)
+        values[values < ZERO * np.trace(self.metrics, axis1=1, axis2=2)[:, None]] = 0.0
+        values, vectors = values[:, ::-1], vectors[:, :, ::-1]
+        circle, longest = SHARE * self.extent / 2, LONGEST * self.extent
+        top = np.maximum(values[:, 0], np.finfo(float).tiny)
+        ratio = np.clip(values[:, 1] / top, (circle / longest) ** 4, 1.0)  # squared ratio of the half axes
+        short = circle * ratio**0.25
+        halves = np.stack([short, short / np.sqrt(ratio)], axis=1)
+        return halves, vectors, short * np.sqrt(values[:, 0])
+
+    @property
+    def radii(self) -> FloatArray:
+        """The distances that the ellipses show, (c,)."""
+        return self.axes[2]
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        (axes,) = axes_of(ax, 1, (6.4, 5.4), "none")
+        from matplotlib.patches import Circle, Ellipse
+
+        self.ax_, self.figure_ = axes, figure_of(axes)
+        points = self.X[:, list(self.features)]
+        labels = np.zeros(len(points)) if self.y is None else self.y
+        size = float(np.clip(12000 / len(points), 12, 30))
+        for c, label in enumerate(np.unique(labels)):
+            own = points[labels == label]
+            axes.scatter(
+                own[:, 0], own[:, 1], s=size, linewidths=0, alpha=0.6, color=COLOURS[c % len(COLOURS)],
+                marker=MARKERS[c // len(COLOURS) % len(MARKERS)], label=None if self.y is None else str(label),
+            )  # fmt: skip
+        several = len(self.metrics) > 1
+        places = self.centers[:, list(self.features)]
+        shape = {"fill": False, "zorder": 3}
+        for c, (half, vectors, radius) in enumerate(zip(*self.axes, strict=True)):
+            angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
+            colour = COLOURS[c % len(COLOURS)] if several and self.y is not None else INK
+            ellipse = Ellipse(places[c], *(2 * half), angle=angle, edgecolor=colour, linewidth=2.2, **shape)
+            ellipse.set_label(f"metric {c}: distance {radius:.3g}" if several else f"distance {radius:.3g}")
+            circle = Circle(places[c], SHARE * self.extent / 2, edgecolor="0.35", linestyle="--", linewidth=1, **shape)
+            circle.set_label("Euclidean, same area" if c == len(places) - 1 else None)
+            for patch in (ellipse, circle) if radius > 0 else (circle,):
+                axes.add_artist(patch)  # unlike add_patch, leaves the limits alone: a flat metric's ellipse is endless
+            reach = np.minimum(np.linalg.norm(vectors * half, axis=1), self.extent)
+            axes.update_datalim([places[c] - reach, places[c] + reach])
+            zero = None if radius > 0 else f"metric {c} is 0 here" if several else "the metric is 0 here"
+            axes.plot(*places[c], "+", color=colour, markersize=9, markeredgewidth=1.6, zorder=4, label=zero)
+        axes.set(xlabel=self.names[0], ylabel=self.names[1])
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.autoscale_view()
+        tidy(axes)
+        axes.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return self

@@ -1,0 +1,230 @@
+"""Nearest neighbors before and after a metric was learned, as images."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import classify, validation
+from sdpmetric.plotting.style import COLOURS, Embedder, axes_of, embedded, embedded_by, figure_of
+from sdpmetric.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int64]
+
+# Pixels between images, and between groups of images, as shares of an image.
+BETWEEN, GROUPS = 0.25, 0.6
+
+
+class NeighborsDisplay:
+    """Each row: an example, its nearest neighbors before, and its nearest neighbors after.
+
+    Neighbors of the example's class have a thin blue frame, others a thick broken orange one.
+
+    Parameters
+    ----------
+    images : (n, h, w) array
+    y : (n,) array
+        Labels.
+    examples : (m,) integer array
+        Rows to show.
+    before, after : (m, k) integer arrays
+        Their nearest neighbors, nearest first.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self,
+        images: FloatArray,
+        y: NDArray[np.generic],
+        examples: IndexArray,
+        before: IndexArray,
+        after: IndexArray,
+    ) -> None:
+        self.images = images
+        self.y = y
+        self.examples = examples
+        self.before = before
+        self.after = after
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Embedder,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        images: ArrayLike | None = None,
+        examples: ArrayLike | int = 5,
+        n_neighbors: int = 4,
+        random_state: int | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw neighbors among labelled examples before and after a fitted estimator transforms them.
+
+        Parameters
+        ----------
+        estimator : estimator with ``transform``
+        X : (n, d) array
+        y : (n,) array
+        images : (n, h, w) array, optional
+            What the examples look like; default: the rows of X as square images.
+        examples : (m,) integer array or int, default 5
+            Rows to show, or how many to draw at random.
+        n_neighbors : int, default 4
+            The example itself left out.
+        random_state : int, optional
+            Seed of the draw.
+        ax : Axes, optional
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or there are no such examples.
+        """
+        chosen = (images, examples, n_neighbors, random_state)
+        return cls._of(X, embedded_by(estimator, X), y, *chosen).plot(ax)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        images: ArrayLike | None = None,
+        examples: ArrayLike | int = 5,
+        n_neighbors: int = 4,
+        random_state: int | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw neighbors before and after under the metric of a solution; see `from_estimator`."""
+        chosen = (images, examples, n_neighbors, random_state)
+        return cls._of(X, embedded(solution, X), y, *chosen).plot(ax)
+
+    @classmethod
+    def _of(
+        cls,
+        X: ArrayLike,
+        Z: FloatArray,
+        y: ArrayLike,
+        images: ArrayLike | None,
+        examples: ArrayLike | int,
+        n_neighbors: int,
+        random_state: int | None,
+    ) -> Self:
+        data = np.asarray(validation.check_data(X), dtype=np.float64)
+        labels = np.asarray(y).ravel()
+        if len(labels) != len(data):
+            raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
+        side = math.isqrt(data.shape[1])
+        if images is None and side * side != data.shape[1]:
+            raise ValueError(f"rows of {data.shape[1]} features are no square images; pass images= of shape (n, h, w).")
+        pictures = data.reshape(-1, side, side) if images is None else np.asarray(images, dtype=np.float64)
+        if pictures.ndim != 3 or len(pictures) != len(data):
+            raise ValueError(f"images must have the shape ({len(data)}, h, w), got {pictures.shape}.")
+        if isinstance(examples, int | np.integer):
+            if not 1 <= examples <= len(data):
+                raise ValueError(f"examples must be between 1 and {len(data)}, or row numbers, got {examples!r}.")
+            rows = np.sort(np.random.default_rng(random_state).choice(len(data), int(examples), replace=False))
+        else:
+            rows = np.asarray(examples)
+            if (
+                rows.ndim != 1
+                or not rows.size
+                or rows.dtype.kind not in "iu"
+                or not 0 <= rows.min() <= rows.max() < len(data)
+            ):
+                raise ValueError(f"examples must be row numbers from 0 to {len(data) - 1}, got {examples!r}.")
+        nearest = [_nearest(P, rows, n_neighbors) for P in (data, Z)]
+        return cls(pictures, labels, rows, *nearest)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        k, m = self.before.shape[1], len(self.examples)
+        columns, rows = 1 + 2 * k + 2 * GROUPS + 2 * k * BETWEEN, m * (1 + BETWEEN)
+        (axes,) = axes_of(ax, 1, (0.8 * columns + 0.6, 0.8 * rows + 0.7), "none")
+        from matplotlib.patches import Rectangle
+
+        self.ax_, self.figure_ = axes, figure_of(axes)
+        height, width = self.images.shape[1:]
+        lefts = self._lefts()
+        for row, example in enumerate(self.examples):
+            shown = [int(example), *self.before[row].tolist(), *self.after[row].tolist()]
+            top = row * (1 + BETWEEN) * height
+            scale = {"cmap": "gray_r", "vmin": self.images.min(), "vmax": self.images.max()}
+            for column, which in enumerate(shown):
+                left = lefts[column] * width
+                axes.imshow(self.images[which], extent=(left, left + width, top + height, top), **scale)
+                if column:
+                    right = self.y[which] == self.y[example]
+                    frame = (COLOURS[0], 1.0, "-") if right else (COLOURS[1], 2.4, (0, (2, 1)))
+                    axes.add_patch(
+                        Rectangle(
+                            (left, top), width, height, fill=False, edgecolor=frame[0], linewidth=frame[1],
+                            linestyle=frame[2], zorder=3,
+                        )
+                    )  # fmt: skip
+        groups = (lefts[:1], lefts[1 : 1 + k], lefts[1 + k :])
+        axes.set(
+            xlim=(-0.1 * width, (lefts[-1] + 1.1) * width),
+            ylim=((rows - BETWEEN + 0.1) * height, -0.1 * height),
+            xticks=[(group[0] + group[-1] + 1) / 2 * width for group in groups],
+            xticklabels=[
+                "example",
+                f"nearest before: {self._right(self.before)}",
+                f"nearest after: {self._right(self.after)}",
+            ],
+            yticks=(np.arange(m) * (1 + BETWEEN) + 0.5) * height,
+            yticklabels=[str(label) for label in self.y[self.examples]],
+            aspect="equal",
+        )
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        return self
+
+    def _lefts(self) -> list[float]:
+        """Left edges of the images of a row, in widths of one."""
+        k = self.before.shape[1]
+        lefts = [0.0]
+        for column in range(1, 2 * k + 1):
+            lefts.append(lefts[-1] + 1 + (GROUPS if column in (1, k + 1) else BETWEEN))
+        return lefts
+
+    def _right(self, rows: IndexArray) -> str:
+        agree = self.y[rows] == self.y[self.examples][:, None]
+        return f"{int(agree.sum())} of {agree.size} of its class"
+
+
+def _nearest(P: FloatArray, rows: IndexArray, n_neighbors: int) -> IndexArray:
+    """The nearest other examples of some rows."""
+    if not 1 <= n_neighbors < len(P):
+        raise ValueError(f"n_neighbors must be between 1 and {len(P) - 1}, got {n_neighbors!r}.")
+    _, found = classify.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
+    # Of equal examples another one may come first, so that the example is left out wherever it stands.
+    others = [[other for other in near if other != row][:n_neighbors] for row, near in zip(rows, found, strict=True)]
+    return np.array(others, dtype=np.int64)

@@ -1,0 +1,118 @@
+"""What all pictures share: colours, axes, and what is asked of an estimator or a solution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sdpmetric import validation
+from sdpmetric.solution import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+
+# Colour-blind safe (Okabe and Ito 2008).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Further classes have the colours again with other markers.
+MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
+INK = "#000000"
+
+
+class Embedder(Protocol):
+    """What learned an embedding: an estimator of this package, of scikit-learn, or a pipeline."""
+
+    def transform(self, X: ArrayLike) -> ArrayLike:
+        """Embed examples."""
+
+
+def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:
+    """The axes to draw on: the given ones, or new ones side by side (`share` is "none") or one below another ("x").
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    ValueError
+        If as many axes were not given.
+    """
+    if given is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise ImportError("pictures need matplotlib: pip install 'sdpmetric[plot]'.") from error
+        rows, columns = (count, 1) if share == "x" else (1, count)
+        new = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=share == "x")[1]
+        return list(new.flat)
+    axes = list(np.ravel(np.asarray(given, dtype=object)))
+    if len(axes) != count:
+        raise ValueError(f"this picture has {count} parts; pass as many axes as ax, got {len(axes)}.")
+    return axes
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure that axes are in, be it in a part of it."""
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise ValueError("these axes were removed from their figure; pass others, or none.")
+    return figure
+
+
+def tidy(ax: Axes) -> None:
+    """No lines above and to the right, a faint grid below everything."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="0.92", linewidth=0.7)
+    ax.set_axisbelow(True)
+
+
+def solution_of(estimator: object) -> Solution:
+    """The solution of a fitted estimator of this package.
+
+    Raises
+    ------
+    ValueError
+        If it has none.
+    NotFittedError
+        If it is not fitted.
+    """
+    if hasattr(estimator, "fit"):
+        check_is_fitted(estimator)
+    solution = getattr(estimator, "solution_", None)
+    if not isinstance(solution, Solution):
+        raise ValueError(
+            f"{type(estimator).__name__} has no solution_; pass a fitted estimator of sdpmetric, of a pipeline its "
+            "last step, or use from_solution."
+        )
+    return solution
+
+
+def one_metric(solution: Solution) -> FloatArray:
+    """The components of a solution, which must have a single metric."""
+    if solution.components.ndim > 2:
+        raise ValueError(
+            f"this solution has {len(solution.components)} metrics, which embed no example in one way; MetricDisplay "
+            "shows several."
+        )
+    return np.asarray(solution.components, dtype=np.float64)
+
+
+def embedded_by(estimator: Embedder, X: ArrayLike) -> FloatArray:
+    """What a fitted estimator makes of examples."""
+    if not hasattr(estimator, "transform"):
+        raise ValueError(f"{type(estimator).__name__} does not transform; pass a fitted metric learner or a pipeline.")
+    Z: FloatArray = np.asarray(validation.check_data(estimator.transform(X)), dtype=np.float64)
+    return Z
+
+
+def embedded(solution: Solution, X: ArrayLike) -> FloatArray:
+    """What the metric of a solution makes of examples."""
+    L, data = one_metric(solution), np.asarray(validation.check_data(X), dtype=np.float64)
+    if data.shape[1] != L.shape[1]:
+        raise ValueError(f"X has {data.shape[1]} features and the metric {L.shape[1]}; pass the features it is for.")
+    return data @ L.T if len(L) else np.zeros((len(data), 1))
