@@ -3,7 +3,7 @@
 Run it with ``python examples/benchmarks/pair_accuracy.py``, SDPMETRIC_DATA being the folder of the data sets (or
 ``--data FOLDER``). The protocol of Jain et al. (2008): 10,000 random pairs of training examples; similar ones are to be
 at most the 5th percentile of their squared distances apart, dissimilar ones at least the 95th. Settings come from
-training data only: the learning rates of LEGO and of online ITML, POLA's threshold and gamma from 500 further pairs
+training data only: the learning rates of LEGO and of online ITML, POLA's threshold and gamma from 2,000 further pairs
 (the least cumulative loss; the fewest mistakes), gamma of the offline learner from the leave-one-out error on training
 data.
 """
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--splits", choices=SPLITS, default="folds")
     parser.add_argument("--neighbors", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=10_000)
-    parser.add_argument("--pretraining", type=int, default=500)
+    parser.add_argument("--pretraining", type=int, default=2000)
     args = parser.parse_args()
     if args.data:
         os.environ["SDPMETRIC_DATA"] = args.data
