@@ -34,6 +34,7 @@ from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.loreta import LORETAStream
 from sdpmetric.streams.oasis import OASISStream
 from sdpmetric.streams.pola import POLAStream
+from sdpmetric.streams.step import MetricStep
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ __all__ = [
     "LiftedDistances",
     "MCMLProblem",
     "MMCProblem",
+    "MetricStep",
     "MultiMetricLMNNProblem",
     "NCAProblem",
     "OASISStream",

@@ -44,8 +44,12 @@ class HashIndex:
     rehash_share : float, default 0.1
         All keys are made anew once this share of the examples has a bit that differs from when they were last made. 0:
         multiplied out anew before each query that follows an update.
+    search_share : float, default 0.02
+        Flipped bits are searched for once this share of the examples is seen to have changed since the last search; the
+        share is estimated on a sample. 0: before each query that follows an update.
     max_pending : int, default 12
-        And also once this many steps are pending, since each costs a query an inner product with every candidate.
+        All keys are also made anew once this many steps are pending, since each costs a query an inner product with
+        every candidate.
     random_state : int, default 0
         Seed of the Gaussian vectors.
     dtype : {"float32", "float64"}, default "float32"
@@ -77,6 +81,7 @@ class HashIndex:
         *,
         center: ArrayLike | None = None,
         rehash_share: float = 0.1,
+        search_share: float = 0.02,
         max_pending: int = 12,
         random_state: int = 0,
         dtype: DTypeLike = np.float32,
@@ -87,6 +92,7 @@ class HashIndex:
         self.n_bits = check_count("n_bits", n_bits, 1024)
         self.max_pending = check_count("max_pending", max_pending)
         self.rehash_share = validation.check_number("rehash_share", rehash_share, 0.0, 1.0)
+        self.search_share = validation.check_number("search_share", search_share, 0.0, 1.0)
         held = cast("np.dtype[np.floating]", np.dtype(dtype))
         if held not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {held}.")
@@ -94,7 +100,7 @@ class HashIndex:
         self.random_state = random_state
         self._center = np.zeros(d) if center is None else check_vector("center", center, d)
         directions = np.random.default_rng(random_state).standard_normal((self.n_bits, len(G)))
-        self._upkeep = Upkeep(Planes(G, directions), held, self.rehash_share, self.max_pending)
+        self._upkeep = self._started(Planes(G, directions), held)
         self._next_id = 0
 
     # -- examples -----------------------------------------------------------------------------------------------
@@ -279,7 +285,7 @@ class HashIndex:
         ----------
         path : str or Path
         """
-        about = {name: getattr(self, name) for name in ("max_pending", "rehash_share", "random_state")}
+        about = {name: getattr(self, name) for name in ("rehash_share", "search_share", "max_pending", "random_state")}
         about |= {"next_id": self._next_id, "counters": asdict(self.counters)}
         alive = self._upkeep.table.alive
         with Path(path).open("wb") as file:
@@ -313,8 +319,12 @@ class HashIndex:
         rows = cast(NDArray[np.floating], arrays["rows"])
         index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **about)
         planes = Planes(index.components, cast(FloatArray, arrays["directions"]))
-        index._upkeep = Upkeep(planes, rows.dtype, index.rehash_share, index.max_pending)
+        index._upkeep = index._started(planes, rows.dtype)
         if len(rows):
             index.add(rows, arrays["ids"])
         index._center, index._next_id, index._upkeep.counters = cast(FloatArray, arrays["center"]), next_id, counters
         return index
+
+    def _started(self, planes: Planes, dtype: np.dtype[np.floating]) -> Upkeep:
+        shares = {"rehash_share": self.rehash_share, "search_share": self.search_share}
+        return Upkeep(planes, dtype, max_pending=self.max_pending, **shares)

@@ -35,8 +35,10 @@ class Counters:
         Candidates ranked, over all queries.
     bits_flipped : int
         Bits turned over, by the search for flipped bits and by re-hashing.
+    searches : int
+        Searches for flipped bits.
     bits_checked : int
-        Entries near their hyperplane that the search for flipped bits took an inner product for.
+        Entries near their hyperplane that these took an inner product for.
     full_rehashes : int
         How often all keys were made anew.
     """
@@ -45,6 +47,7 @@ class Counters:
     updates: int = 0
     examples_searched: int = 0
     bits_flipped: int = 0
+    searches: int = 0
     bits_checked: int = 0
     full_rehashes: int = 0
 
@@ -59,15 +62,26 @@ class Upkeep:
         Of examples and projections.
     rehash_share : float
         Share of changed examples at which all keys are made anew; 0: from scratch, whenever the metric has moved.
+    search_share : float
+        Share of examples, changed since the last search for flipped bits, that makes the next one due.
     max_pending : int
-        And also at this number of pending steps.
+        All keys are also made anew at this number of pending steps.
     """
 
-    def __init__(self, planes: Planes, dtype: np.dtype[np.floating], rehash_share: float, max_pending: int) -> None:
-        self.planes, self.rehash_share, self.max_pending = planes, rehash_share, max_pending
+    def __init__(
+        self,
+        planes: Planes,
+        dtype: np.dtype[np.floating],
+        *,
+        rehash_share: float,
+        search_share: float,
+        max_pending: int,
+    ) -> None:
+        self.planes, self.max_pending = planes, max_pending
+        self.rehash_share, self.search_share = rehash_share, search_share
         self.table = Table(planes.components.shape[1], len(planes.base), dtype)
         self.counters = Counters()
-        self._behind = False
+        self._behind, self._searched = False, 0.0
         self._forget_list()
 
     def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
@@ -106,8 +120,10 @@ class Upkeep:
             self.rehash()
         else:
             share, reach = near.shares(planes)
-            if share < self.rehash_share:  # else the search is spared
+            if share < self.rehash_share and abs(share - self._searched) >= self.search_share:
+                self._searched = share
                 flips, changed, checked = near.search(table, planes, reach)
+                self.counters.searches += 1
                 self.counters.bits_flipped += flips
                 self.counters.bits_checked += checked
                 share = changed / len(table)
@@ -140,7 +156,7 @@ class Upkeep:
             self.counters.bits_flipped += kernels.pack_signs(P, alive, table.keys[rows])
             self._near.take(P, alive, first)
         planes.settle()
-        self._behind = False
+        self._behind, self._searched = False, 0.0
 
     def _forget_list(self) -> None:
         self._near = NearPlanes(self.table, self.planes.now.T, 0.0)  # lists nothing
