@@ -4,7 +4,8 @@ Each picture is a class after scikit-learn's convention: ``from_estimator`` or `
 seen and draws it, ``plot`` draws it again, ``ax_`` and ``figure_`` are matplotlib's.
 """
 
-from sdpmetric.plotting.convergence import ActiveTripletsDisplay, ConvergenceDisplay
+from sdpmetric.plotting.active import ActiveTripletsDisplay
+from sdpmetric.plotting.convergence import ConvergenceDisplay
 from sdpmetric.plotting.embedding import EmbeddingDisplay
 from sdpmetric.plotting.metric import MetricDisplay
 from sdpmetric.plotting.neighbors import NeighborsDisplay

@@ -1,26 +1,23 @@
-"""How a solve went: objective, bound and gap, and the triplets that were active."""
+"""How a solve went: objective, bound and gap."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.certificate import Kind, relative_gap
+from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
 from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
-from sdpmetric.solution import Solution, Trace, TraceRow
+from sdpmetric.solution import Solution, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
-Against = Literal["seconds", "iteration"]
-
-# Values that span more than this are drawn on a logarithmic axis.
-WIDE = 50.0
 
 
 class ConvergenceDisplay:
@@ -109,7 +106,7 @@ class ConvergenceDisplay:
     ) -> Self:
         """Draw the trace of a solution, and its certificate where it ends; see `from_estimator`."""
         judged = solution.certificate
-        display = cls._from_trace(_ended(solution), against, judged.kind)
+        display = cls._from_trace(ended(solution), against, judged.kind)
         return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
 
     @classmethod
@@ -137,7 +134,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def _from_trace(cls, trace: Trace, against: Against, kind: Kind) -> Self:
-        at, objective, bound = _column(trace, against), trace["objective"], trace["lower_bound"]
+        at, objective, bound = column(trace, against), trace["objective"], trace["lower_bound"]
         if kind != "regret":
             objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
         return cls(at, objective, bound, against=against, kind=kind)
@@ -197,166 +194,6 @@ class ConvergenceDisplay:
         gaps.set(ylabel="regret, relative" if self.kind == "regret" else "relative gap", xlabel=self.against)
         for axes in self.ax_:
             tidy(axes)
-        _start(values, self.against)
-        _legend_above(values)
+        start(values, self.against)
+        legend_above(values)
         return self
-
-
-class ActiveTripletsDisplay:
-    """How many triplets were active along the way, in the rows of the trace where a solver counted them.
-
-    Parameters
-    ----------
-    at : (t,) array
-        Seconds or iterations.
-    n_active : (t,) array
-        Triplets with a positive hinge; of a stream, its updates.
-    against : {"seconds", "iteration"}
-    total : int or None
-        Number of all triplets.
-
-    Attributes
-    ----------
-    ax_ : Axes
-    figure_ : Figure
-    """
-
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self, at: FloatArray, n_active: FloatArray, *, against: Against = "seconds", total: int | None = None
-    ) -> None:
-        self.at = at
-        self.n_active = n_active
-        self.against = against
-        self.total = total
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: object,
-        *,
-        against: Against = "seconds",
-        ax: Axes | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the active triplets of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator with ``solution_``
-        against : {"seconds", "iteration"}, default "seconds"
-        ax, name, colour
-            As in `plot`; `name` is the solver's by default.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no solution, or its trace is empty.
-        """
-        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        *,
-        against: Against = "seconds",
-        ax: Axes | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the active triplets of a solution; see `from_estimator`."""
-        source = getattr(solution.problem, "source", None)
-        display = cls._from_trace(_ended(solution), against, getattr(source, "size", None))
-        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
-
-    @classmethod
-    def from_trace(
-        cls,
-        trace: Trace,
-        *,
-        against: Against = "seconds",
-        ax: Axes | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the active triplets of a trace alone; see `from_estimator`."""
-        return cls._from_trace(trace, against, None).plot(ax, name=name, colour=colour)
-
-    @classmethod
-    def _from_trace(cls, trace: Trace, against: Against, total: int | None) -> Self:
-        at, n_active = _column(trace, against), trace["n_active"]
-        counted = n_active > 0 if n_active.any() else np.ones(len(n_active), dtype=bool)
-        return cls(at[counted], n_active[counted], against=against, total=total)
-
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, colour: str | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-        name : str, optional
-            For the legend.
-        colour : str, optional
-            Default: the next colour of the axes.
-
-        Returns
-        -------
-        self
-        """
-        (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
-        self.ax_, self.figure_ = axes, figure_of(axes)
-        colour = COLOURS[len(axes.lines) % len(COLOURS)] if colour is None else colour
-        axes.plot(
-            self.at, self.n_active, color=colour, label=name, linewidth=1.6, marker="o", markersize=3,
-            drawstyle="steps-post",
-        )  # fmt: skip
-        of = "" if self.total is None else f", of {self.total:,}"
-        axes.set(xlabel=self.against, ylabel=f"active triplets{of}")
-        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
-        if heights.min() > 0 and heights.max() > WIDE * heights.min():
-            axes.set_yscale("log")
-            axes.set_ylim(0.8 * heights.min(), 1.25 * heights.max())
-        else:
-            axes.set_ylim(0, 1.08 * max(heights.max(), 1.0))
-        _start(axes, self.against)
-        tidy(axes)
-        if name:
-            _legend_above(axes)
-        return self
-
-
-def _start(axes: Axes, against: Against) -> None:
-    """Begin at 0, unless the curves begin at times of different sizes: then take logarithms."""
-    times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
-    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
-        axes.set_xscale("log")
-        axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
-    else:
-        axes.set_xlim(0, 1.03 * max(times.max(), 1e-9))
-
-
-def _legend_above(axes: Axes) -> None:
-    """Where it hides no curve."""
-    axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
-
-
-def _ended(solution: Solution) -> Trace:
-    """The trace with the certificate as its last row: it has the last word."""
-    judged = solution.certificate
-    last = TraceRow(solution.n_iter, solution.seconds, judged.objective, judged.lower_bound, n_active=judged.n_active)
-    return Trace([*solution.trace, last])
-
-
-def _column(trace: Trace, against: Against) -> FloatArray:
-    """Seconds or iterations of a trace that has any."""
-    if against not in get_args(Against):
-        raise ValueError(f"against must be 'seconds' or 'iteration', got {against!r}.")
-    if not len(trace):
-        raise ValueError(
-            "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
-        )
-    return trace[against]

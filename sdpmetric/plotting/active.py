@@ -1,0 +1,145 @@
+"""The triplets that were active along the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
+from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
+from sdpmetric.solution import Solution, Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+
+
+class ActiveTripletsDisplay:
+    """How many triplets were active along the way, in the rows of the trace where a solver counted them.
+
+    Parameters
+    ----------
+    at : (t,) array
+        Seconds or iterations.
+    n_active : (t,) array
+        Triplets with a positive hinge; of a stream, its updates.
+    against : {"seconds", "iteration"}
+    total : int or None
+        Number of all triplets.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self, at: FloatArray, n_active: FloatArray, *, against: Against = "seconds", total: int | None = None
+    ) -> None:
+        self.at = at
+        self.n_active = n_active
+        self.against = against
+        self.total = total
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: object,
+        *,
+        against: Against = "seconds",
+        ax: Axes | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the active triplets of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator with ``solution_``
+        against : {"seconds", "iteration"}, default "seconds"
+        ax, name, colour
+            As in `plot`; `name` is the solver's by default.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no solution, or its trace is empty.
+        """
+        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        *,
+        against: Against = "seconds",
+        ax: Axes | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the active triplets of a solution; see `from_estimator`."""
+        source = getattr(solution.problem, "source", None)
+        display = cls._from_trace(ended(solution), against, getattr(source, "size", None))
+        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
+
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Trace,
+        *,
+        against: Against = "seconds",
+        ax: Axes | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the active triplets of a trace alone; see `from_estimator`."""
+        return cls._from_trace(trace, against, None).plot(ax, name=name, colour=colour)
+
+    @classmethod
+    def _from_trace(cls, trace: Trace, against: Against, total: int | None) -> Self:
+        at, n_active = column(trace, against), trace["n_active"]
+        counted = n_active > 0 if n_active.any() else np.ones(len(n_active), dtype=bool)
+        return cls(at[counted], n_active[counted], against=against, total=total)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, colour: str | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+        name : str, optional
+            For the legend.
+        colour : str, optional
+            Default: the next colour of the axes.
+
+        Returns
+        -------
+        self
+        """
+        (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
+        self.ax_, self.figure_ = axes, figure_of(axes)
+        colour = COLOURS[len(axes.lines) % len(COLOURS)] if colour is None else colour
+        axes.plot(
+            self.at, self.n_active, color=colour, label=name, linewidth=1.6, marker="o", markersize=3,
+            drawstyle="steps-post",
+        )  # fmt: skip
+        of = "" if self.total is None else f", of {self.total:,}"
+        axes.set(xlabel=self.against, ylabel=f"active triplets{of}")
+        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
+        if heights.min() > 0 and heights.max() > WIDE * heights.min():
+            axes.set_yscale("log")
+            axes.set_ylim(0.8 * heights.min(), 1.25 * heights.max())
+        else:
+            axes.set_ylim(0, 1.08 * max(heights.max(), 1.0))
+        start(axes, self.against)
+        tidy(axes)
+        if name:
+            legend_above(axes)
+        return self

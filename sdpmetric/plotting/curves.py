@@ -1,0 +1,52 @@
+"""What curves along a trace share: their abscissa, their limits, their legend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.solution import Solution, Trace, TraceRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FloatArray = NDArray[np.float64]
+Against = Literal["seconds", "iteration"]
+
+# Values that span more than this are drawn on a logarithmic axis.
+WIDE = 50.0
+
+
+def start(axes: Axes, against: Against) -> None:
+    """Begin at 0, unless the curves begin at times of different sizes: then take logarithms."""
+    times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
+    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
+        axes.set_xscale("log")
+        axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
+    else:
+        axes.set_xlim(0, 1.03 * max(times.max(), 1e-9))
+
+
+def legend_above(axes: Axes) -> None:
+    """Where it hides no curve."""
+    axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
+
+
+def ended(solution: Solution) -> Trace:
+    """The trace with the certificate as its last row: it has the last word."""
+    judged = solution.certificate
+    last = TraceRow(solution.n_iter, solution.seconds, judged.objective, judged.lower_bound, n_active=judged.n_active)
+    return Trace([*solution.trace, last])
+
+
+def column(trace: Trace, against: Against) -> FloatArray:
+    """Seconds or iterations of a trace that has any."""
+    if against not in get_args(Against):
+        raise ValueError(f"against must be 'seconds' or 'iteration', got {against!r}.")
+    if not len(trace):
+        raise ValueError(
+            "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
+        )
+    return trace[against]
