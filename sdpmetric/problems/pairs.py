@@ -11,6 +11,9 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
 
+# Up to so many examples all pairs are listed before some are drawn.
+LISTED = 2000
+
 
 def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
     """Pairs of two different rows below n, none of them both similar and dissimilar.
@@ -117,17 +120,44 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
     random_state : int or None
         Seed of the sample; None: 0.
     """
+    if n_pairs is not None and (isinstance(n_pairs, bool) or not isinstance(n_pairs, int | np.integer) or n_pairs < 1):
+        raise ValueError(f"n_pairs must be a positive integer or None (all pairs), got {n_pairs!r}.")
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    if n_pairs is not None and len(index) > LISTED:
+        return _drawn_pairs(index, n_pairs, rng)
     first, second = np.triu_indices(len(index), 1)
     similar = index[first] == index[second]
     kept = np.arange(len(first))
     if n_pairs is not None:
-        if isinstance(n_pairs, bool) or not isinstance(n_pairs, int | np.integer) or n_pairs < 1:
-            raise ValueError(f"n_pairs must be a positive integer or None (all pairs), got {n_pairs!r}.")
-        rng = np.random.default_rng(0 if random_state is None else random_state)
         kinds = (np.flatnonzero(similar), np.flatnonzero(~similar))
         kept = np.sort(np.concatenate([rng.permutation(kind)[:n_pairs] for kind in kinds]))
     pairs = np.stack([first[kept], second[kept]], axis=1).astype(np.int32)
     return pairs, similar[kept]
+
+
+def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> tuple[IndexArray, BoolArray]:
+    """A sample of each kind, without a list of all pairs: anchors by how many partners they have, then a partner."""
+    n = len(index)
+    order = np.argsort(index, kind="stable")  # a class is a run of places
+    _, starts, sizes = np.unique(index[order], return_index=True, return_counts=True)
+    start, size = np.repeat(starts, sizes), np.repeat(sizes, sizes)
+    keys = []
+    for similar, partners in ((True, size - 1), (False, n - size)):
+        wanted, kind = min(n_pairs, int(partners.sum()) // 2), np.zeros(0, dtype=np.int64)
+        while len(kind) < wanted:
+            one = rng.choice(n, 2 * (wanted - len(kind)), p=partners / partners.sum())
+            other = rng.integers(0, partners[one])
+            # Partners are the own class without oneself, or all places without the own class.
+            if similar:
+                other += start[one] + (other >= one - start[one])
+            else:
+                other += np.where(other >= start[one], size[one], 0)
+            ends = np.sort(order[np.stack([one, other])], axis=0)
+            kind = np.unique(np.concatenate([kind, ends[0] * n + ends[1]]))
+        keys.append(rng.permutation(kind)[:wanted])
+    chosen = np.sort(np.concatenate(keys))
+    pairs = np.stack([chosen // n, chosen % n], axis=1).astype(np.int32)
+    return pairs, index[pairs[:, 0]] == index[pairs[:, 1]]
 
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
