@@ -139,7 +139,7 @@ COLUMNS = {
             "isolet",
             lambda: _with_customary_split("isolet_1_5"),
             1,
-            "two of the five speaker groups only: isolet1 for training (1,560; the official training part has four groups, "
+            "two of the five speaker groups only: isolet1 for training (1,560; officially four groups train, "
             "6,238), isolet5 for testing (1,559, the official test part), 172 principal components",
             172,
         ),
