@@ -60,7 +60,11 @@ def initial(
 
 
 def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
-    """`initial` components, scaled: where all distances are large or small, the softmax has hardly any gradient."""
+    """`initial` components at the scale where the relative gradient is largest.
+
+    Where distances are small, every neighbor is as likely as any other, and where they are large only the nearest one
+    is: either way there is hardly any gradient to follow.
+    """
     L = np.eye(problem.X.shape[1])
     if not problem.diagonal:
         index = None if len(problem.targets) else problem.index
@@ -71,6 +75,6 @@ def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
     n = len(problem.X)
     deciding = np.random.default_rng(random_state).permutation(n)[:DECIDING]
     scaled = [np.sqrt(wanted / size) * L for wanted in SIZES]
-    values = [problem.value_and_gradient(candidate, deciding)[0] for candidate in scaled]
-    best: FloatArray = scaled[int(np.argmin(values))]
+    slopes = [problem.stationarity(L, problem.value_and_gradient(L, deciding)[1]) for L in scaled]
+    best: FloatArray = scaled[int(np.argmax(slopes))]
     return best
