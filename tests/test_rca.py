@@ -1,0 +1,118 @@
+"""RCA: its statement against the formulas, the closed form against the conic solver, chunklets of every kind."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from conftest import assert_close, assert_same, rounding
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sdpmetric as sm
+from sdpmetric.formulations import named
+
+
+def example(seed: int = 0, ridge: float = 0.0) -> sm.RCAProblem:
+    """Five chunklets of unequal size, and loose examples, in different units."""
+    rng = np.random.default_rng(seed)
+    chunks = rng.choice([-1, 0, 1, 2, 3, 7], 40, p=[0.2, 0.3, 0.2, 0.15, 0.1, 0.05])
+    return sm.RCAProblem(rng.normal(size=(40, 3)) @ rng.normal(size=(3, 3)) * [1, 100, 0.1], chunks, ridge)
+
+
+def covariance(problem: sm.RCAProblem) -> np.ndarray:
+    """The paper's C, in loops."""
+    total, count = np.zeros((3, 3)), 0
+    for chunk in set(problem.chunks.tolist()) - {-1}:
+        members = [x for x, c in zip(problem.X, problem.chunks, strict=True) if c == chunk]
+        if len(members) > 1:
+            mean = sum(members) / len(members)
+            total += sum(np.outer(x - mean, x - mean) for x in members)
+            count += len(members)
+    return total / count + problem.ridge * np.eye(3)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(5))
+def test_closed_form_and_conic_solver_agree_with_the_formulas(seed, ridge):
+    problem = example(seed, ridge)
+    C = covariance(problem)
+    closed, conic = sm.solve(problem), sm.solve(problem, "conic")
+    np.testing.assert_allclose(closed.metric, np.linalg.inv(C), rtol=1e-7)
+    for solution in (closed, conic):
+        assert solution.status is sm.Status.OPTIMAL
+        assert solution.relative_gap <= 1e-6
+        assert solution.lower_bound == 3.0
+    assert closed.solver == "closed"
+    assert closed.objective <= conic.objective + rounding(conic.objective)
+    M = np.random.default_rng(seed).normal(size=(3, 3)) / [1, 100, 0.1]
+    expected = np.trace(C @ M.T @ M) - np.linalg.slogdet(C @ M.T @ M)[1]
+    assert_same(problem.objective(M), expected)
+    assert problem.certify(M).relative_gap > 1e-3  # another metric is told apart
+
+
+@given(seed=st.integers(0, 10_000))
+def test_the_dimension_is_below_every_objective(seed):
+    problem = example(seed % 7)
+    L = np.random.default_rng(seed).normal(size=(4, 3)) * 10 ** np.random.default_rng(seed).uniform(-3, 3)
+    certificate = problem.certify(L)
+    assert certificate.lower_bound == 3.0 <= certificate.objective
+    assert_same(certificate.objective, problem.objective(L))
+
+
+def test_the_program_is_the_one_of_the_paper():
+    problem = example(1)
+    program, metric = sm.to_cvxpy(problem), np.diag([1.0, 1e-4, 30.0])
+    named(program)["M"].value = metric
+    assert_same(float(program.objective.value), problem.objective(metric=metric))
+
+
+def test_singular_metrics_cost_infinitely_much():
+    problem = example()
+    assert problem.objective(np.eye(3)[:2]) == math.inf
+    assert problem.certify(np.eye(3)[:2]).relative_gap == math.inf
+
+
+def test_features_without_variation_are_left_out():
+    problem = example()
+    wider = sm.RCAProblem(np.insert(problem.X, 1, 5.0, axis=1), problem.chunks)
+    assert wider.certify(wider.solve()).lower_bound == 3.0
+    assert_close(np.delete(wider.solve(), 1, axis=1).T @ np.delete(wider.solve(), 1, axis=1), sm.solve(problem).metric)
+
+
+def test_pairs_connect_chunklets():
+    problem = example(3)
+    members = [np.flatnonzero(problem.chunks == c) for c in range(4)]
+    pairs = [pair for rows in members for pair in pairwise(rows.tolist())]
+    similar = [True] * len(pairs) + [False]
+    found = sm.RCAProblem.from_pairs(problem.X, [*pairs, [int(members[0][0]), int(members[1][0])]], similar)
+    expected = sm.RCAProblem(problem.X, np.where(problem.chunks == 7, -1, problem.chunks))
+    assert_close(sm.solve(found).metric, sm.solve(expected).metric)
+
+
+def test_labels_are_chunklets_and_the_statement_says_what_it_is():
+    problem = example()
+    labelled = sm.RCAProblem.from_labels(problem.X, np.where(problem.chunks < 1, "a", "b"))
+    assert labelled.describe() == "RCA (Bar-Hillel et al. 2005): 40 examples, 3 features, 2 chunklets with 40 members"
+    assert labelled.fingerprint() != sm.RCAProblem.from_labels(problem.X, problem.chunks < 1, ridge=0.1).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "options", "sentence"),
+    [
+        ([0, 0, 1], {}, "chunks must be 4 integers"),
+        ([0.0, 0.0, 1.0, 1.0], {}, "chunks must be 4 integers"),
+        ([0, 0, -2, 1], {}, "of at least -1"),
+        ([0, 1, 2, -1], {}, "no chunklet has two different members"),
+        ([0, 0, -1, -1], {}, "vary in 1 directions in which no chunklet does"),
+        ([0, 0, 1, 1], {"ridge": -1.0}, "ridge must be a finite number"),
+    ],
+)
+def test_errors_are_sentences(chunks, options, sentence):
+    X = [[0.0, 0.0], [1.0, 1.0], [2.0, 0.0], [3.0, 1.5]]
+    with pytest.raises(ValueError, match=sentence):
+        sm.RCAProblem(X, chunks, **options)
+    if "directions" in sentence:
+        assert sm.solve(sm.RCAProblem(X, chunks, ridge=0.1)).status is sm.Status.OPTIMAL
