@@ -2,8 +2,8 @@
 
 Run it with ``python examples/benchmarks/pola_updates.py``; it prints Markdown. The streams are 1,000 pairs of Gaussian
 points whose squared distances are 1 on average, similar where a planted metric of rank d / 4 says so, once with
-features of equal size and once with features that fade like 1 / sqrt(j). All ways take the same pairs and share their code but
-for the projection. BLAS and LAPACK run on one thread; the least of three runs counts.
+features of equal size and once with features that fade like 1 / sqrt(j). All ways take the same pairs and share their
+code but for the projection. BLAS and LAPACK run on one thread; the least of three runs counts.
 """
 
 import time

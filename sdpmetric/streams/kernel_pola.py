@@ -43,7 +43,6 @@ class KernelPOLAStream(PairStream):
     components, metric : arrays
         In the coordinates of the basis; `transform` applies them.
     support : (r, 2, d) array
-        The pairs of examples whose differences are the basis.
     threshold, cumulative_loss, radius, n_pairs, n_updates, mistakes
         As in `POLAStream`.
 
@@ -67,7 +66,7 @@ class KernelPOLAStream(PairStream):
             raise ValueError(f"kernel must be a function of two examples or one of {known}, got {kernel!r}.")
         self.kernel = kernel
         self.kernel_params = dict(kernel_params or {})
-        self.support = np.zeros((0, 2, self.n_features))
+        self._support = np.zeros((0, 2, self.n_features))
         self._R = np.zeros((0, 0))
 
     def partial_fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> KernelPOLAStream:
@@ -80,6 +79,11 @@ class KernelPOLAStream(PairStream):
         """
         self._fit(X, pairs, similar)
         return self
+
+    @property
+    def support(self) -> FloatArray:
+        """The pairs of examples whose differences are the basis, (r, 2, d)."""
+        return self._support[: self._rank]
 
     def expansion(self) -> FloatArray:
         """The matrix C of ``A = sum_st C_st v_s v_t^T`` over the differences of the support, (r, r)."""
@@ -119,7 +123,7 @@ class KernelPOLAStream(PairStream):
                 losses[block],
                 support,
             )
-            self.support = np.concatenate([self.support, Z[ordered[support[: self._rank - first]]]])
+            self._support[first : self._rank] = Z[ordered[support[: self._rank - first]]]
             if taken < p:
                 raise ValueError(
                     f"the kernel is not positive semidefinite: the difference of pair {begin + taken} would have a "
@@ -136,6 +140,9 @@ class KernelPOLAStream(PairStream):
                 new = np.zeros((capacity, capacity))
                 new[: len(old), : len(old)] = old
                 setattr(self, name, new)
+            grown = np.zeros((capacity, 2, self.n_features))
+            grown[: len(self._support)] = self._support
+            self._support = grown
 
     def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         K = np.asarray(pairwise_kernels(X, Y, metric=self.kernel, **self.kernel_params), dtype=np.float64)
