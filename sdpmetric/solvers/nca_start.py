@@ -14,8 +14,9 @@ from sdpmetric.problems.nca import NCAProblem
 FloatArray = NDArray[np.float64]
 Init = Literal["auto", "pca", "lda", "identity", "random"]
 
-# Mean squared norms of the embedding among which a start is scaled, and the examples that decide.
-SIZES, DECIDING = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0), 500
+# Mean squared norms of the embedding among which a start is scaled, the examples that decide, and the share of the
+# largest gain over a factor of zeros that is enough.
+SIZES, DECIDING, MOST = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0), 500, 0.75
 
 
 def initial(
@@ -60,10 +61,10 @@ def initial(
 
 
 def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
-    """`initial` components at the scale where the relative gradient is largest.
+    """`initial` components at a scale from which descent gets far.
 
-    Where distances are small, every neighbor is as likely as any other, and where they are large only the nearest one
-    is: either way there is hardly any gradient to follow.
+    Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
+    and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
     """
     L = np.eye(problem.X.shape[1])
     if not problem.diagonal:
@@ -75,6 +76,7 @@ def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
     n = len(problem.X)
     deciding = np.random.default_rng(random_state).permutation(n)[:DECIDING]
     scaled = [np.sqrt(wanted / size) * L for wanted in SIZES]
-    slopes = [problem.stationarity(L, problem.value_and_gradient(L, deciding)[1]) for L in scaled]
-    best: FloatArray = scaled[int(np.argmax(slopes))]
+    values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * L, *scaled]])
+    enough = values[0] - MOST * max(values[0] - values.min(), 0.0)
+    best: FloatArray = scaled[int(np.argmax(values[1:] <= enough))]
     return best

@@ -1,0 +1,51 @@
+"""Concentric rings beside a feature of noise: Fig. 2 of Goldberger et al. (2005), first row.
+
+Five classes are rings around each other in two features; the third is noise of a larger variance. Two dimensions are to
+be kept. The principal components spend one of them on the noise. Linear discriminant analysis has nothing to go by,
+since all classes have the same mean. NCA keeps the plane of the rings. Its problem is not convex: what is shown is a
+stationary point, as the certificate says.
+
+Run it with ``python examples/08_nca_rings.py [picture.png]``.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import sdpmetric as sm
+from sdpmetric import classify
+from sdpmetric.datasets import concentric_rings
+
+COLORS = np.array(["#1f5f99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910"])
+
+
+def main(path: Path) -> None:
+    X, y = concentric_rings(random_state=1)
+    solution = sm.solve(sm.NCAProblem(X, y, n_components=2))
+    print(solution)
+    components = {
+        "PCA": PCA(2).fit(X).components_,
+        "LDA": LinearDiscriminantAnalysis(n_components=2).fit(X, y).scalings_.T[:2],
+        "NCA": solution.components,
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
+    for axis, (name, L) in zip(axes, components.items(), strict=True):
+        error = np.mean(classify.knn_predict(L, X, y, n_neighbors=1) != y)
+        print(f"{name}: leave-one-out error of the nearest neighbor {error:.1%}")
+        Z = X @ L.T
+        axis.scatter(*Z.T, s=9, color=COLORS[y])
+        axis.set(title=f"{name}: error {error:.0%}", xticks=[], yticks=[])
+        axis.set_aspect("equal" if name == "NCA" else "auto", adjustable="datalim")
+    figure.supxlabel("two dimensions of three; a color for each ring; error of the nearest neighbor, leaving one out")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    print(f"picture: {path}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir()) / "nca_rings.png")
