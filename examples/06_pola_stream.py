@@ -120,7 +120,7 @@ def main(path: Path) -> None:
     panels[4].imshow(noisy.reshape(8, 8), cmap="gray_r")
     panels[4].set_title("noisy pixels")
     panels[5].imshow(leading.reshape(8, 8), cmap="coolwarm", vmin=-0.5, vmax=0.5)
-    panels[5].set_title("the metric's first direction")
+    panels[5].set_title("first direction")
     for axis in panels:
         axis.set(xticks=[], yticks=[])
 
