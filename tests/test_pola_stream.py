@@ -89,7 +89,7 @@ def check_inseparable(problem: POLAProblem, order: np.ndarray, gamma: float) -> 
     assert np.abs(stream.metric - point.metric).max() <= 1e-9 * max(1.0, np.abs(point.metric).max())
     assert abs(stream.threshold - point.threshold) <= rounding(point.threshold)
     objective, lower = comparator(in_order(problem, order), gamma, 1e-6)
-    assert lower <= objective <= lower + 1e-6 * objective
+    assert lower - rounding(lower) <= objective <= lower + 1e-6 * objective
     assert stream.cumulative_loss <= stream.bound(objective) * (1 + 1e-9)
     return stream.cumulative_loss / stream.bound(objective)
 
