@@ -253,6 +253,10 @@ def test_neighbors_of_examples_drawn_at_random_never_hold_the_example():
 # -- what cannot be drawn ---------------------------------------------------------------------------------------------
 
 
+class Several:
+    components_ = np.ones((2, 1, 13))
+
+
 @pytest.mark.parametrize(
     ("draw", "sentence"),
     [
@@ -263,6 +267,7 @@ def test_neighbors_of_examples_drawn_at_random_never_hold_the_example():
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, ax=[pyplot.gca()]), "2 parts; .* got 1"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(with_components(s, np.ones((2, 1, 13))), X, y), "2 metrics"),
         (lambda s, X, y: EmbeddingDisplay.from_estimator(s, X, y), "Solution does not transform"),
+        (lambda s, X, y: EmbeddingDisplay.from_estimator(Several(), X, y), "Several has several metrics"),
         (lambda s, X, y: MetricDisplay.from_solution(s, X[:, 1:], y), "they must fit"),
         (lambda s, X, y: MetricDisplay.from_solution(s, X, y, features=(2, 2)), "two different ones from 0 to 12"),
         (lambda s, X, y: MetricDisplay.from_solution(s, X, y, features=(0, 13)), "two different ones from 0 to 12"),

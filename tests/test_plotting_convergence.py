@@ -69,6 +69,12 @@ def test_convergence_without_bounds_and_of_streams():
     none = ConvergenceDisplay.from_trace(trace((1.0, 5.0, -np.inf), (2.0, 4.0, np.nan)), kind="stationarity")
     assert [text.get_text() for text in none.ax_[1].texts] == ["no lower bound"]
     assert len(none.ax_[0].lines) == 1
+    ConvergenceDisplay.from_trace(trace((1.0, 4.0, 4.0)), ax=none.ax_)
+    assert [text.get_text() for text in none.ax_[1].texts] == ["the gap is 0"]
+    ConvergenceDisplay.from_trace(trace((1.0, 4.0, 3.0), (2.0, 4.0, 4.0 + 1e-12)), ax=none.ax_)
+    assert not none.ax_[1].texts
+    np.testing.assert_allclose(none.ax_[1].lines[0].get_xydata(), [[1.0, 0.25]])
+    assert none.ax_[0].lines[-1].get_ydata()[-1] == 4.0 + 1e-12
     stream = ConvergenceDisplay.from_trace(trace((1.0, 5.0, 0.0), (2.0, 8.0, 2.0)), kind="regret")
     assert stream.ax_[0].lines[0].get_ydata().tolist() == [5, 8]
     assert stream.ax_[0].get_ylabel() == "cumulative loss"

@@ -19,14 +19,14 @@ FloatArray = NDArray[np.float64]
 
 
 class ActiveTripletsDisplay:
-    """How many triplets were active along the way, in the rows of the trace where a solver counted them.
+    """How many triplets, or other constraints, were active along the way, where a solver counted them.
 
     Parameters
     ----------
     at : (t,) array
         Seconds or iterations.
     n_active : (t,) array
-        Triplets with a positive hinge; of a stream, its updates.
+        Triplets with a positive hinge; of a stream, its updates; of other statements, what their certificates count.
     against : {"seconds", "iteration"}
     total : int or None
         Number of all triplets.
@@ -130,8 +130,8 @@ class ActiveTripletsDisplay:
             self.at, self.n_active, color=colour, label=name, linewidth=1.6, marker="o", markersize=3,
             drawstyle="steps-post",
         )  # fmt: skip
-        of = "" if self.total is None else f", of {self.total:,}"
-        axes.set(xlabel=self.against, ylabel=f"active triplets{of}")
+        what = "active constraints" if self.total is None else f"active triplets, of {self.total:,}"
+        axes.set(xlabel=self.against, ylabel=what)
         heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
         if heights.min() > 0 and heights.max() > WIDE * heights.min():
             axes.set_yscale("log")

@@ -161,7 +161,7 @@ class ConvergenceDisplay:
         drawn = sum(line.get_linestyle() == "-" for line in values.lines)
         colour = COLOURS[drawn % len(COLOURS)] if colour is None else colour
         own = np.isfinite(self.objective)
-        known = own & np.isfinite(self.lower_bound) & (self.lower_bound <= self.objective)
+        known = own & np.isfinite(self.gap)
         what = "cumulative loss" if self.kind == "regret" else "objective"
 
         def steps(axes: Axes, where: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
@@ -183,13 +183,21 @@ class ConvergenceDisplay:
                 self.at[known], self.lower_bound[known], self.objective[known], step="post", color=colour, alpha=0.15,
                 linewidth=0,
             )  # fmt: skip
-            steps(gaps, known & (self.gap > 0), self.gap, name, "o-")
-            gaps.set_yscale("log")
-        elif not gaps.lines:
-            gaps.text(0.5, 0.5, "no lower bound", transform=gaps.transAxes, ha="center", va="center", color="0.4")
+            if (shown := known & (self.gap > 0)).any():  # a gap of 0 has no place on a logarithmic axis
+                steps(gaps, shown, self.gap, name, "o-")
+                gaps.set_yscale("log")
+        for note in list(gaps.texts):  # of an earlier solve on these axes
+            note.remove()
+        if not gaps.lines:
+            gaps.text(
+                0.5, 0.5, "the gap is 0" if known.any() else "no lower bound", transform=gaps.transAxes, ha="center",
+                va="center", color="0.4",
+            )  # fmt: skip
         heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in values.lines])
         if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
             values.set_yscale("log")
+        elif values.get_yscale() == "linear":
+            values.ticklabel_format(axis="y", useOffset=False)  # it would stand where the legend does
         values.set_ylabel("cumulative loss" if self.kind == "regret" else "best so far")
         gaps.set(ylabel="regret, relative" if self.kind == "regret" else "relative gap", xlabel=self.against)
         for axes in self.ax_:

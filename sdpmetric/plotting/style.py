@@ -104,6 +104,11 @@ def one_metric(solution: Solution) -> FloatArray:
 
 def embedded_by(estimator: Embedder, X: ArrayLike) -> FloatArray:
     """What a fitted estimator makes of examples."""
+    if getattr(getattr(estimator, "components_", None), "ndim", 2) > 2:
+        raise ValueError(
+            f"{type(estimator).__name__} has several metrics, which embed no example in one way; MetricDisplay shows "
+            "several."
+        )
     if not hasattr(estimator, "transform"):
         raise ValueError(f"{type(estimator).__name__} does not transform; pass a fitted metric learner or a pipeline.")
     Z: FloatArray = np.asarray(validation.check_data(estimator.transform(X)), dtype=np.float64)
