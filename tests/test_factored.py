@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from conftest import rounding
 from sklearn.datasets import load_iris, load_wine
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import psd
+from sdpmetric import neighbors, psd
 from sdpmetric.kernels import triplets as kernels
 from sdpmetric.neighbors import LabeledTriplets
 from sdpmetric.solvers.refinement import prove, refined_dual
@@ -257,3 +258,17 @@ def test_mixed_units() -> None:
     X = rng.normal(size=(24, 3)) * [1e-6, 1.0, 1e6]
     solution = sm.solve(sm.LMNNProblem.from_labels(X, np.arange(24) % 2))
     assert solution.status is sm.Status.OPTIMAL
+
+
+def test_a_warm_start_that_loses_sight_of_all_impostors_does_not_end_at_zero():
+    # The third pass over these rows once descended to the zero metric, where no candidate was left to hold it off.
+    X, y = load_iris(return_X_y=True)
+    X, _, y, _ = train_test_split(X, y, test_size=0.3, random_state=52)
+    fit, _ = train_test_split(np.arange(len(y)), test_size=0.3, random_state=52, stratify=y)
+    X, y = X[np.sort(fit)], y[np.sort(fit)]
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y, 3))
+    for _ in range(2):
+        targets = neighbors.target_neighbors(X @ solution.components.T, y, 3)
+        problem = sm.LMNNProblem.from_labels(X, y, 3, target_neighbors=targets)
+        solution = sm.solve(problem, start=solution.components)
+        assert solution.status is sm.Status.OPTIMAL

@@ -151,7 +151,12 @@ def refine_until_proven(
     yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
         watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
+        began = state.L.copy()
         descend(state, working, gamma, budget, watch)
+        if working.value(state.L, gamma).objective <= 0:  # all hinges out of sight, and nothing else holds it off 0
+            state.L = 0.5 * began
+            working.search(state.L, 1.0)
+            continue
         bound = watch.best or prove(working, state.L, gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
@@ -197,6 +202,8 @@ class _Settled:
     best: Bound | None = None
 
     def __call__(self, L: FloatArray, value: float) -> bool:
+        if value <= 0:  # no loss is below 0
+            return True
         decrease, self.before = (self.before - value) / value, value
         if decrease > 1e-2:  # far from anything that could be proven
             return False
