@@ -14,9 +14,9 @@ Rows = NDArray[np.floating]
 # Examples that stand for all where only a share or a quantile is asked for.
 SAMPLE = 512
 # An entry is looked at if it is nearer to its hyperplane than so many root mean squares of what such entries move by.
-REACH = 2.5
+REACH = 2.0
 # Share of all entries that is listed, in units of rehash_share / n_bits. Were one bit of each changed example turned,
-# that many entries would flip; about six times as many are within reach of an average bit then (2 * REACH / 0.8 of
+# that many entries would flip; about five times as many are within reach of an average bit then (2 * REACH / 0.8 of
 # those that flip), and planes that move more than others need longer lists.
 LISTED = 16.0
 

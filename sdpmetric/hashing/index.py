@@ -44,7 +44,7 @@ class HashIndex:
     rehash_share : float, default 0.1
         All keys are made anew once this share of the examples has a bit that differs from when they were last made. 0:
         multiplied out anew before each query that follows an update.
-    search_share : float, default 0.02
+    search_share : float, default 0.04
         Flipped bits are searched for once this share of the examples is seen to have changed since the last search; the
         share is estimated on a sample. 0: before each query that follows an update.
     max_pending : int, default 12
@@ -81,7 +81,7 @@ class HashIndex:
         *,
         center: ArrayLike | None = None,
         rehash_share: float = 0.1,
-        search_share: float = 0.02,
+        search_share: float = 0.04,
         max_pending: int = 12,
         random_state: int = 0,
         dtype: DTypeLike = np.float32,

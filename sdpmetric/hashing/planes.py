@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dger
 
 from sdpmetric.streams.step import MetricStep
 
@@ -38,7 +39,7 @@ class Planes:
     """
 
     def __init__(self, components: FloatArray, directions: FloatArray) -> None:
-        self.components = components.copy()
+        self.components = np.array(components, dtype=np.float64, order="C")
         self.directions = directions
         self.renew()
         self.settle()
@@ -61,8 +62,8 @@ class Planes:
             self._scales.append(scale if parallel else np.nan)
             if not parallel:
                 self._mates.append(mate)
-        self.components += np.outer(left, right)
-        self.now += np.outer(image, right)
+        for matrix, vector in ((self.components, left), (self.now, image)):
+            dger(1.0, right, vector, a=matrix.T, overwrite_a=1)  # in place: the transpose has Fortran's order
 
     @property
     def lost(self) -> bool:
@@ -93,7 +94,7 @@ class Planes:
 
     def renew(self) -> None:
         """Multiply the normals out anew, so that rounding does not add up."""
-        self.now = self.directions @ self.components
+        self.now = np.ascontiguousarray(self.directions @ self.components)
 
     def settle(self) -> None:
         """Make now the base."""
