@@ -11,14 +11,12 @@ import warnings
 
 import numpy as np
 import pytest
-import sklearn
 from conftest import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -27,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sdpmetric as sm
 from sdpmetric import estimators
-from sdpmetric.estimators import ITML, LMNN, MMC, POLA, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import ITML, LMNN, MMC, KernelLMNN, MultiMetricLMNN
 
 ALL = [getattr(estimators, name)() for name in estimators.__all__]
 PROVEN = [e for e in ALL if type(e).__name__ in ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "KernelLMNN")]
@@ -310,143 +308,3 @@ def test_random_states_of_every_kind(data):
     two = LMNN(early_stopping=True, random_state=np.random.RandomState(5), tol=0.5).fit(*data)
     assert one.solution_.problem.fingerprint() != two.solution_.problem.fingerprint()
     assert LMNN(random_state=None).fit(*data).dual_gap_ == LMNN(random_state=0).fit(*data).dual_gap_
-
-
-# -- weak supervision -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("estimator", "state"),
-    [
-        (MMC(), sm.MMCProblem),
-        (ITML(gamma=0.3), lambda *given: sm.ITMLProblem(*given, gamma=0.3)),
-        (POLA(slack_weight=0.3), lambda *given: sm.POLAProblem(*given, slack_weight=0.3)),
-        (RCA(ridge=0.3), lambda *given: sm.RCAProblem.from_pairs(*given, ridge=0.3)),
-    ],
-    ids=["MMC", "ITML", "POLA", "RCA"],
-)
-def test_pairs_state_the_problem_that_they_are_for(estimator, state, data):
-    X, y = data
-    pairs = np.random.default_rng(0).permuted(np.stack(np.triu_indices(60, 1), axis=1))[:300]
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
-    fitted = clone(estimator).fit_pairs(X, pairs, similar)
-    assert fitted.solution_.problem.fingerprint() == state(X, pairs, similar).fingerprint()
-    assert fitted.dual_gap_ <= 1e-3
-    with pytest.raises(ValueError, match="pair"):
-        clone(estimator).fit_pairs(X, [[0, 60], [1, 2]], [True, False])
-
-
-@pytest.mark.parametrize("estimator", [LMNN(push_weight=0.3, ridge=0.1), KernelLMNN(push_weight=0.3)], ids=name_of)
-def test_triplets_state_the_problem_that_they_are_for(estimator, data):
-    X = data[0]
-    triplets, weights = [[0, 1, 2], [3, 4, 5], [6, 7, 8]], [1.0, 2.0, 0.5]
-    fitted = clone(estimator).fit_triplets(X, triplets, weights)
-    if isinstance(estimator, KernelLMNN):
-        problem = sm.KernelLMNNProblem.from_triplets(X, triplets, weights, 0.3, ridge=0.1)
-    else:
-        problem = sm.LMNNProblem.from_triplets(X, triplets, weights, 0.3, ridge=0.1)
-    assert fitted.solution_.problem.fingerprint() == problem.fingerprint()
-    assert fitted.solutions_ == [fitted.solution_]
-
-
-def test_few_pairs_are_drawn_from_many(data):
-    assert len(MMC(n_pairs=20).fit(*data).solution_.problem.pairs) == 40
-    one, two = (MMC(n_pairs=20, random_state=seed).fit(*data).solution_.problem for seed in (1, 2))
-    assert one.fingerprint() != two.fingerprint()
-
-
-# -- POLA, online -----------------------------------------------------------------------------------------------------
-
-
-def test_pola_takes_pairs_as_they_come(data):
-    X, y = data[0] / [1, 10, 1, 1], data[1]
-    pairs = np.random.default_rng(1).integers(0, 60, (200, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
-    stream = sm.POLAStream(4, gamma=0.3).partial_fit(X, pairs, similar)
-    pola = POLA(gamma=0.3).partial_fit_pairs(X, pairs[:70], similar[:70])
-    pola = pickle.loads(pickle.dumps(pola)).partial_fit_pairs(X, pairs[70:], similar[70:])
-    assert_close(pola.metric_, stream.metric)
-    assert_same(pola.threshold_, stream.threshold)
-    assert pola.n_iter_ == len(pairs)
-    np.testing.assert_array_equal(pola.predict_pairs(X, pairs), stream.predict(X, pairs))
-    assert not hasattr(pola, "solution_")
-    with pytest.raises(ValueError, match="features"):
-        pola.partial_fit_pairs(X[:, :3], pairs, similar)
-    pola.fit(X, y)
-    assert not hasattr(pola, "stream_")
-    assert pola.dual_gap_ <= 1e-3
-    assert_same(pola.threshold_, pola.solution_.threshold)
-
-
-def test_pola_takes_labelled_batches(data):
-    X, y = data
-    pola = POLA(n_pairs=50).partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
-    assert pola.stream_.n_pairs == 200
-    assert pola.partial_fit(X[:3], ["a", "a", "a"]).stream_.n_pairs == 203
-
-
-# -- several metrics, kernels -----------------------------------------------------------------------------------------
-
-
-def test_several_metrics_classify_by_their_own_distance(data):
-    X, y = data
-    several = MultiMetricLMNN(push_weight=0.3).fit(X[:40], y[:40])
-    problem = sm.MultiMetricLMNNProblem.from_labels(X[:40], y[:40], 3, 0.3)
-    assert several.solution_.problem.fingerprint() == problem.fingerprint()
-    distances, rows = several.kneighbors(X[40:], 2)
-    metrics = dict(zip(several.region_names_, several.metrics_, strict=True))
-    gap = X[40:, None] - X[None, :40]
-    D = np.stack([np.einsum("id,de,ie->i", gap[:, j], metrics[y[j]], gap[:, j]) for j in range(40)], axis=1)
-    np.testing.assert_allclose(distances, np.sqrt(np.sort(D, axis=1)[:, :2]), rtol=1e-6)
-    np.testing.assert_array_equal(rows[:, 0], D.argmin(axis=1))
-    assert several.score(X, y) > 0.8
-    c, r = several.components_.shape[:2]
-    Z = several.transform(X)
-    assert Z.shape == (60, c * r)
-    np.testing.assert_allclose(Z[:, r : 2 * r], X @ several.components_[1].T)
-    with pytest.raises(AttributeError, match="take one of metrics_"):
-        _ = several.metric_
-    with pytest.raises(ValueError, match="region of its second member"):
-        several.pair_distance(X, [[0, 1]])
-
-
-def test_regions_are_metadata_that_a_pipeline_passes_on(data):
-    X, y = data
-    regions = np.where(X[:, 0] > np.median(X[:, 0]), "high", "low")
-    with sklearn.config_context(enable_metadata_routing=True):
-        step = MultiMetricLMNN(n_neighbors=2).set_fit_request(regions=True)
-        pipe = make_pipeline(StandardScaler(), step).fit(X, y, regions=regions)
-        assert list(pipe[-1].region_names_) == ["high", "low"]
-        assert [pipe[-1].region_names_[r] for r in pipe[-1].regions_] == regions.tolist()
-        early = clone(step).set_params(early_stopping=True).fit(X, y, regions=regions)
-        rows = [np.flatnonzero((x == X).all(axis=1))[0] for x in early.X_fit_]
-        assert [early.region_names_[r] for r in early.regions_] == regions[rows].tolist()
-    with pytest.raises(ValueError, match="one region for each of 60 examples"):
-        MultiMetricLMNN().fit(X, y, regions=regions[:5])
-
-
-def test_feature_spaces_embed_new_examples(data):
-    X, y = data
-    kernel = KernelLMNN(gamma=0.05, ridge=0.3).fit(X[:40], y[:40])
-    np.testing.assert_allclose(
-        kernel.transform(X[40:]),
-        kernel.solution_.problem.transform(X[40:], kernel.solution_.components),
-        atol=1e-10,
-    )
-    K = np.exp(-0.05 * cdist(X, X, "sqeuclidean"))
-    given = KernelLMNN(kernel="precomputed", ridge=0.3).fit(K[:40, :40], y[:40])
-    D, same = (cdist(Z, Z) for Z in (kernel.transform(X[40:]), given.transform(K[40:, :40])))  # but for signs
-    np.testing.assert_allclose(same, D, atol=1e-3 * D.max())
-    grid = GridSearchCV(make_pipeline(clone(given), KNeighborsClassifier()), {"kernellmnn__ridge": [0.1, 1.0]}, cv=2)
-    assert np.isfinite(grid.fit(K, y).cv_results_["mean_test_score"]).all()  # columns are split along with rows
-
-
-def test_learned_distances_tell_pairs_apart(data):
-    X, y = data
-    pairs = np.stack(np.triu_indices(60, 1), axis=1)
-    similar = y[pairs[:, 0]] == y[pairs[:, 1]]
-    learned = MMC().fit(X, y).pair_distance(X, pairs)
-    euclidean = np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
-    assert roc_auc_score(similar, -learned) > roc_auc_score(similar, -euclidean) + 0.1
