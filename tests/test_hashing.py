@@ -1,0 +1,236 @@
+"""The index that follows a metric: exact where it must be, and the same whatever the order of what was done to it."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import sdpmetric as sm
+
+D, R, BITS = 7, 5, 70  # two words in a key, and a rectangular factor
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(4)
+
+
+def points(rng, n=300):
+    return rng.normal(size=(n, D)) * [3, 2, 1, 1, 0.5, 0.3, 0.1]
+
+
+def step(rng, size=0.05, parallel=None):
+    if parallel is not None:  # as LEGO moves: right = A z, left = alpha G z
+        z = rng.normal(size=D)
+        return sm.MetricStep(size * parallel @ z / 10, parallel.T @ (parallel @ z))
+    return sm.MetricStep(size * rng.normal(size=R), rng.normal(size=D))
+
+
+def brute_force(X, components, q, k):
+    distances = (((X - q) @ components.T) ** 2).sum(axis=1)
+    order = np.argsort(distances, kind="stable")[:k]
+    return order, distances[order]
+
+
+def bits(index, X, center, seed=0):
+    planes = np.random.default_rng(seed).standard_normal((index.n_bits, len(index.components))) @ index.components
+    return (X - center) @ planes.T > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rehash_share", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("like_lego", [False, True])
+def test_a_search_of_all_is_brute_force_under_the_metric_of_the_moment(rng, dtype, rehash_share, like_lego):
+    X, G = points(rng), rng.normal(size=(R, D))
+    settings = {"center": X.mean(axis=0), "dtype": dtype, "rehash_share": rehash_share, "max_pending": 6}
+    index = sm.HashIndex(G, BITS, **settings).add(X)
+    for t in range(30):
+        moved = step(rng, parallel=G if like_lego else None)
+        G = moved.apply(G)
+        index.update(moved)
+        if t % 3 == 0:
+            q = rng.normal(size=D)
+            found, distances = index.query(q, 9, share=1.0)
+            order, wanted = brute_force(X, G, q, 9)
+            assert distances == pytest.approx(wanted, rel=1e-9 if dtype is np.float64 else 2e-4, abs=1e-4)
+            if dtype is np.float64:
+                assert (found == order).all()
+    assert np.allclose(index.components, G, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_bits", [9, 64, 70])
+def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_bits):
+    X = points(rng, 2000)
+    center = X.mean(axis=0)
+    index = sm.HashIndex(
+        rng.normal(size=(R, D)), n_bits, center=center, rehash_share=0.3, search_share=0.0, dtype=np.float64
+    )
+    index.add(X)
+    wrong = []
+    for _ in range(12):
+        index.update(step(rng, 0.0003))
+        wrong.append(np.mean(index.keys() != bits(index, X, center)))
+    # The search looks at what is within two root mean squares, so that few flips escape it.
+    assert index.counters.searches > 0
+    start = sm.HashIndex(index.components, n_bits, center=center).add(X).keys()
+    assert max(wrong) < 2e-4
+    assert (index.rehash().keys() == bits(index, X, center)).all()
+    assert (start == index.keys()).mean() > 0.9999
+
+
+def test_the_search_finds_most_of_the_bits_that_flip(rng):
+    X = points(rng, 4000)
+    made = {"rehash_share": 0.9, "dtype": np.float64, "max_pending": 99}
+    tracked = sm.HashIndex(np.eye(R, D), 16, search_share=0.0, **made).add(X).rehash()
+    stale = sm.HashIndex(np.eye(R, D), 16, search_share=1.0, **made).add(X).rehash()
+    for _ in range(5):
+        moved = step(rng, 0.003)
+        tracked.update(moved)
+        stale.update(moved)
+        truth = bits(tracked, X, 0)
+        assert (tracked.keys() != truth).sum() < 0.1 * (stale.keys() != truth).sum()
+    assert tracked.counters.searches == 5
+    assert stale.counters.searches == 0
+
+
+def test_all_keys_are_made_anew_when_a_share_of_the_examples_has_changed(rng):
+    X = points(rng, 2000)
+    index = sm.HashIndex(np.eye(R, D), 16, rehash_share=0.1, dtype=np.float64, max_pending=1000).add(X).rehash()
+    index.update(step(rng, 1e-6)).query(X[0], 1)
+    assert index.counters.full_rehashes == 1
+    index.update(step(rng, 0.5)).query(X[0], 1)
+    assert index.counters.full_rehashes == 2
+    lazy = sm.HashIndex(np.eye(R, D), 16, rehash_share=0.0).add(X)
+    for _ in range(3):
+        lazy.update(step(rng, 1e-6), step(rng, 1e-6)).query(X[0], 1)
+        lazy.query(X[1], 1)
+    assert lazy.counters.full_rehashes == 3
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.sampled_from(["add", "remove", "update", "query", "rehash", "save"]), max_size=25), st.integers(0, 99)
+)
+def test_any_interleaving_answers_as_an_index_built_anew(tmp_path_factory, todo, seed):
+    rng = np.random.default_rng(seed)
+    G, held = rng.normal(size=(R, D)), {}
+    index = sm.HashIndex(G, 20, dtype=np.float64, rehash_share=0.3, max_pending=4)
+    for what in ["add", *todo, "query"]:
+        if what == "add":
+            X = points(rng, 15)
+            names = rng.choice(10_000, 15, replace=False) + 10_000 * index.counters.updates
+            fresh = np.array([i not in held for i in names.tolist()])
+            if fresh.any():
+                index.add(X[fresh], names[fresh])
+                held |= dict(zip(names[fresh].tolist(), X[fresh], strict=True))
+        elif what == "remove" and len(held) > 3:
+            gone = rng.choice(list(held), len(held) // 3, replace=False)
+            index.remove(gone)
+            held = {i: x for i, x in held.items() if i not in gone}
+        elif what == "update":
+            moved = step(rng)
+            G = moved.apply(G)
+            index.update(moved)
+        elif what == "rehash":
+            index.rehash()
+        elif what == "save":
+            path = tmp_path_factory.mktemp("index") / "index.npz"
+            index.save(path)
+            index = sm.HashIndex.load(path)
+        q = rng.normal(size=D)
+        names, X = np.array(list(held)), np.array(list(held.values()))
+        assert len(index) == len(held)
+        assert (index.ids == names).all()
+        order, distances = brute_force(X, G, q, 3)
+        found = index.query(q, 3, share=1.0)
+        assert (found[0] == names[order]).all()
+        assert found[1] == pytest.approx(distances, rel=1e-8, abs=1e-9)
+    anew = sm.HashIndex(G, 20, dtype=np.float64).add(X, names)
+    some = index.rehash().query(q, 3, n_candidates=6), anew.query(q, 3, n_candidates=6)
+    assert (some[0][0] == some[1][0]).all()
+
+
+def test_many_updates_without_a_query_are_caught_up_with(rng):
+    X = points(rng, 50)
+    index, G = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64, max_pending=500).add(X[:40]), np.eye(R, D)
+    for _ in range(40):  # more than D, past which steps are not remembered
+        moved = step(rng)
+        G = moved.apply(G)
+        index.update(moved)
+    index.add(X[40:])
+    assert index.query(X[3], 50, share=1.0)[1] == pytest.approx(brute_force(X, G, X[3], 50)[1], rel=1e-9, abs=1e-9)
+
+
+def test_a_tenth_searched_finds_nearly_all_neighbors(rng):
+    centers = rng.normal(size=(30, D)) * 5
+    X = centers[rng.integers(30, size=6000)] + rng.normal(size=(6000, D))
+    index = sm.HashIndex(np.eye(D), 48, center=X.mean(axis=0)).add(X)
+    shares = []
+    for q in X[:40]:
+        found = index.query(q, 20)[0]
+        shares.append(np.isin(brute_force(X, np.eye(D), q, 20)[0], found).mean())
+    assert np.mean(shares) > 0.95
+    assert index.counters.examples_searched == 40 * 600
+
+
+def test_follows_a_stream(rng):
+    X = points(rng)
+    stream = sm.LEGOStream(D, 0.01)
+    index = sm.HashIndex(stream.components, 32, dtype=np.float64).add(X)
+    for _ in range(20):
+        i, j = rng.choice(300, 2, replace=False)
+        index.update(*stream.update(X[i], X[j], 3.0).steps)
+    wanted = brute_force(X, stream.components, X[5], 4)
+    assert index.query(X[5], 4, share=1.0)[1] == pytest.approx(wanted[1], rel=1e-9, abs=1e-9)
+
+
+def test_saved_and_loaded_answers_alike(rng, tmp_path):
+    X = points(rng)
+    index = sm.HashIndex(np.eye(R, D), BITS, center=X[0], random_state=3).add(X, np.arange(300) * 7)
+    index.update(step(rng)).remove([14])
+    index.save(tmp_path / "index.npz")
+    loaded = sm.HashIndex.load(tmp_path / "index.npz")
+    q = rng.normal(size=D)
+    assert (loaded.query(q, 5)[0] == index.rehash().query(q, 5)[0]).all()
+    assert loaded.query(q, 5, share=1)[1] == pytest.approx(index.query(q, 5, share=1)[1], rel=1e-4)
+    assert loaded.add(X[:1]).ids[-1] == 299 * 7 + 1
+
+
+@pytest.mark.parametrize(
+    ("do", "words"),
+    [
+        (lambda i: sm.HashIndex([[np.nan]]), "components must be a finite matrix"),
+        (lambda i: sm.HashIndex(np.eye(2), 0), "n_bits must be a positive integer"),
+        (lambda i: sm.HashIndex(np.eye(2), dtype=np.int32), "dtype must be float32 or float64"),
+        (lambda i: sm.HashIndex(np.eye(2), rehash_share=1.5), "rehash_share must be"),
+        (lambda i: i.add(np.zeros((2, 3))), "3 features, but this index was made for 2"),
+        (lambda i: i.add([[0.0, np.nan]]), "NaN"),
+        (lambda i: i.add([[0.0, 1e300]]), "infinite in float32"),
+        (lambda i: i.add([[0.0, 1.0]], [1]), "id 1 is in the index already"),
+        (lambda i: i.add([[0.0, 1.0], [0.0, 2.0]], [8, 8]), "id 8 is named twice"),
+        (lambda i: i.add([[0.0, 1.0]], [8, 9]), "2 ids for 1 rows"),
+        (lambda i: i.add([[0.0, 1.0]], ["a"]), "list of integers"),
+        (lambda i: i.remove([0, 77]), "id 77 is not in the index"),
+        (lambda i: i.query([0.0], 1), "a vector with 2 features"),
+        (lambda i: i.query([0.0, np.inf], 1), "NaN or infinity"),
+        (lambda i: i.query([0.0, 1.0], 4), "k is 4, but the index has 3 examples"),
+        (lambda i: i.query([0.0, 1.0], 0), "k must be a positive integer"),
+        (lambda i: i.query([0.0, 1.0], 1, share=2.0), "share must be"),
+        (lambda i: i.remove([0, 1, 2]).query([0.0, 1.0], 1), "the index is empty"),
+        (lambda i: i.update(sm.MetricStep(np.zeros(2), np.zeros(3))), r"the factor of this index is \(2, 2\)"),
+        (lambda i: i.update(sm.MetricStep(np.zeros(2), np.array([0, np.nan]))), "step of the metric contains NaN"),
+    ],
+)
+def test_bad_input_gives_sentences(do, words):
+    index = sm.HashIndex(np.eye(2), 8).add([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
+    with pytest.raises(ValueError, match=words):
+        do(index)
+
+
+def test_other_files_are_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", X=np.eye(2))
+    with pytest.raises(ValueError, match="it lacks about"):
+        sm.HashIndex.load(tmp_path / "other.npz")
+    (tmp_path / "text.npz").write_text("no archive")
+    with pytest.raises(ValueError, match="is not a saved index"):
+        sm.HashIndex.load(tmp_path / "text.npz")
