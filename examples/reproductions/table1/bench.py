@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -45,7 +45,16 @@ class Bench:
 
     @cached_property
     def split(self) -> Split:
-        return self.column.split(self.seed)
+        """The data, reduced; kept in `folder` where reducing them takes long."""
+        file = self.folder / f"{self.column.name}-{self.seed}-data.npz"
+        if file.is_file():
+            with np.load(file) as saved:
+                return Split(**saved)
+        split = self.column.split(self.seed)
+        if len(split.y) > MANY:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(file, **vars(split))
+        return split
 
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -82,6 +91,20 @@ class Bench:
             return _model(problem, np.zeros(len(y), dtype=np.int64), solution, spent, passes)
 
         return self.model(name, learn)
+
+    def lmnn_of_map(self, name: str, before: Model) -> Model:
+        """LMNN on what a linear map makes of the data; the components are those of both."""
+
+        def learn() -> Model:
+            X, y = self.part(False)
+            began = time.process_time()
+            problem = sm.LMNNProblem.from_labels(X @ before.components.T, y, K)
+            solution = sm.solve(problem)
+            spent = time.process_time() - began + before.cpu_seconds
+            learned = _model(problem, np.zeros(len(y), dtype=np.int64), solution, spent, 1)
+            return replace(learned, components=solution.components @ before.components)
+
+        return self.model(f"lmnn-of-{name}", learn)
 
     def several(self, push_weight: float = 0.5, fit: bool = False, passes: int = 1) -> Model:
         """A metric for each class; with `passes`, its target neighbors are those of that pass of LMNN."""
