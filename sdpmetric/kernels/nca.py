@@ -76,33 +76,39 @@ def _exp(x: float) -> float:
     return p * power if x > LOWEST else 0.0
 
 
+# The loops below run over whole rows, of which callers pass parts: a loop from a variable on is not vectorized, as an
+# index might be negative, which means "from the end".
+
+
 @nb.njit(cache=True, fastmath=STRICT)
-def _exponentials(row: FloatArray, low: int, high: int, shift: float) -> None:
-    """``row[low:high] = exp(shift - row[low:high])``."""
-    for j in range(low, high):
+def _exponentials(row: FloatArray, shift: float) -> None:
+    """``row = exp(shift - row)``."""
+    for j in range(len(row)):
         row[j] = _exp(shift - row[j])
 
 
 @nb.njit(cache=True, fastmath=FAST)
-def _sum(row: FloatArray, low: int, high: int) -> float:
+def _sum(row: FloatArray) -> float:
     total = 0.0
-    for j in range(low, high):
+    for j in range(len(row)):
         total += row[j]
     return total
 
 
 @nb.njit(cache=True, fastmath=FAST)
-def _smallest(row: FloatArray, low: int, high: int) -> float:
+def _smallest(row: FloatArray) -> float:
     lanes = np.full(LANES, np.inf)
-    whole = low + (high - low) // LANES * LANES
-    for start in range(low, whole, LANES):
+    whole = len(row) // LANES
+    for start in range(whole):
+        part = row[start * LANES : (start + 1) * LANES]
         for c in range(LANES):
-            lanes[c] = min(lanes[c], row[start + c])
+            lanes[c] = min(lanes[c], part[c])
     least = np.inf
     for c in range(LANES):
         least = min(least, lanes[c])
-    for j in range(whole, high):
-        least = min(least, row[j])
+    rest = row[whole * LANES :]
+    for j in range(len(rest)):
+        least = min(least, rest[j])
     return least
 
 
@@ -114,8 +120,8 @@ def _squares(row: FloatArray, own: float, norms: FloatArray) -> None:
 
 
 @nb.njit(cache=True, fastmath=FAST)
-def _weigh(row: FloatArray, low: int, high: int, factor: float, columns: FloatArray) -> None:
-    for j in range(low, high):
+def _weigh(row: FloatArray, factor: float, columns: FloatArray) -> None:
+    for j in range(len(row)):
         weight = row[j] * factor
         row[j] = weight
         columns[j] += weight
@@ -124,36 +130,35 @@ def _weigh(row: FloatArray, low: int, high: int, factor: float, columns: FloatAr
 @nb.njit(cache=True)
 def _class_row(row: FloatArray, i: int, begin: int, end: int, logarithm: bool, columns: FloatArray) -> float:
     """Value of one example, whose matches are rows `begin` to `end`; `row`, its distances, becomes the weights."""
-    n = len(row)
     row[i] = np.inf
-    own = _smallest(row, begin, end)
-    nearest = min(own, _smallest(row, 0, begin), _smallest(row, end, n))
+    own = _smallest(row[begin:end])
+    nearest = min(own, _smallest(row[:begin]), _smallest(row[end:]))
     if nearest == np.inf or (logarithm and own == np.inf):  # nobody to choose, or no match: a constant
         row[:] = 0.0
         return 0.0
-    _exponentials(row, 0, begin, nearest)
-    _exponentials(row, end, n, nearest)
-    others = _sum(row, 0, begin) + _sum(row, end, n)
+    _exponentials(row[:begin], nearest)
+    _exponentials(row[end:], nearest)
+    others = _sum(row[:begin]) + _sum(row[end:])
     matches = share = 0.0
     if own < np.inf:
-        _exponentials(row, begin, end, own)
-        matches, share = _sum(row, begin, end), np.exp(nearest - own)
+        _exponentials(row[begin:end], own)
+        matches, share = _sum(row[begin:end]), np.exp(nearest - own)
     else:
         row[begin:end] = 0.0
     total = others + share * matches
     p = share * matches / total
     if logarithm:
         # q - p, where q is the softmax among the matches; 1 - p without cancellation.
-        _weigh(row, 0, begin, -1.0 / total, columns)
-        _weigh(row, end, n, -1.0 / total, columns)
-        _weigh(row, begin, end, others / (matches * total), columns)
+        _weigh(row[:begin], -1.0 / total, columns[:begin])
+        _weigh(row[end:], -1.0 / total, columns[end:])
+        _weigh(row[begin:end], others / (matches * total), columns[begin:end])
         # log1p of what is beside the matches keeps the digits of values near 0.
         if share * matches > others:
             return float(np.log1p(others / (share * matches)))
         return float(own - nearest + np.log(total) - np.log(matches))
-    _weigh(row, 0, begin, -p / total, columns)
-    _weigh(row, end, n, -p / total, columns)
-    _weigh(row, begin, end, share * others / total**2, columns)
+    _weigh(row[:begin], -p / total, columns[:begin])
+    _weigh(row[end:], -p / total, columns[end:])
+    _weigh(row[begin:end], share * others / total**2, columns[begin:end])
     return float(-p)
 
 
@@ -164,7 +169,7 @@ def _soft_row(
     """Value of one example with soft matches ``exp(-(t_i - t_j)^2)``; `row`, its distances, becomes the weights."""
     n = len(row)
     row[i] = np.inf
-    nearest = _smallest(row, 0, n)
+    nearest = _smallest(row)
     if nearest == np.inf:  # nobody to choose
         row[:] = 0.0
         return 0.0
@@ -174,17 +179,17 @@ def _soft_row(
     if logarithm:
         for j in range(n):
             match[j] += row[j]
-        own = _smallest(match, 0, n)
-        _exponentials(match, 0, n, own)
-        _exponentials(row, 0, n, nearest)
-        total, matches = _sum(row, 0, n), _sum(match, 0, n)
+        own = _smallest(match)
+        _exponentials(match, own)
+        _exponentials(row, nearest)
+        total, matches = _sum(row), _sum(match)
         for j in range(n):
             row[j] = match[j] / matches - row[j] / total
             columns[j] += row[j]
         return float(own - nearest + np.log(total) - np.log(matches))
-    _exponentials(match, 0, n, 0.0)
-    _exponentials(row, 0, n, nearest)
-    total, matches = _sum(row, 0, n), 0.0
+    _exponentials(match, 0.0)
+    _exponentials(row, nearest)
+    total, matches = _sum(row), 0.0
     for j in range(n):
         matches += row[j] * match[j]
     p = matches / total

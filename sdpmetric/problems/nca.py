@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -126,16 +126,10 @@ class NCAProblem:
 
     @classmethod
     def from_labels(
-        cls,
-        X: ArrayLike,
-        y: ArrayLike,
-        n_components: int | None = None,
-        objective: Objective = "probability",
-        *,
-        diagonal: bool = False,
+        cls, X: ArrayLike, y: ArrayLike, n_components: int | None = None, objective: Objective = "probability"
     ) -> NCAProblem:
         """State NCA for classes; parameters as in the constructor."""
-        return cls(X, y, n_components, objective, diagonal=diagonal)
+        return cls(X, y, n_components, objective)
 
     @classmethod
     def from_targets(
@@ -189,8 +183,6 @@ class NCAProblem:
         labels = self.index[self.order]
         return np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
 
-    # -- objective and gradient ---------------------------------------------------------------------------------------
-
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Minus the sum of ``p_i``, or of ``log p_i``.
 
@@ -224,11 +216,21 @@ class NCAProblem:
     def _evaluate(
         self, L: FloatArray, anchors: NDArray[np.integer] | None, differentiate: bool
     ) -> tuple[float, FloatArray]:
+        if anchors is None and np.array_equal(L, self._last[0]):
+            return self._last[1], self._last[2].copy()
         which = None if anchors is None else self._places[np.asarray(anchors)]
         value, gradient = kernels.evaluate(
             self.rows, L, *self.spans, self.targets, self.logarithm, which, differentiate=differentiate
         )
-        return value, np.diag(np.diag(gradient)) if self.diagonal and differentiate else gradient
+        gradient = np.diag(np.diag(gradient)) if self.diagonal and differentiate else gradient
+        if anchors is None and differentiate:  # a solver's last point is what is certified next
+            self._last[:] = L.copy(), value, gradient.copy()
+        return value, gradient
+
+    @cached_property
+    def _last(self) -> list[Any]:
+        """The latest full evaluation: factor, value and gradient."""
+        return [None, 0.0, self.rows[:0]]
 
     @cached_property
     def _places(self) -> IndexArray:
@@ -259,8 +261,6 @@ class NCAProblem:
         D[np.arange(len(which)), which] = np.inf
         E = np.exp(D.min(axis=1, keepdims=True) - D)
         return np.asarray(E / E.sum(axis=1, keepdims=True))
-
-    # -- the judge ----------------------------------------------------------------------------------------------------
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
