@@ -152,7 +152,7 @@ COLUMNS = {
             "mnist-centered",
             _centered,
             1,
-            "as mnist-deskewed, and every image moved by parts of a pixel until its center of mass is in the middle, "
+            "As mnist-deskewed, and every image moved by parts of a pixel until its center of mass is in the middle, "
             "which also smooths it",
             164,
         ),
@@ -174,7 +174,7 @@ COLUMNS = {
             "isolet",
             lambda: _with_customary_split("isolet_1_5"),
             1,
-            "two of the five speaker groups only: isolet1 for training (1,560; officially four groups train, "
+            "Two of the five speaker groups only: isolet1 for training (1,560; officially four groups train, "
             "6,238), isolet5 for testing (1,559, the official test part), 172 principal components",
             172,
         ),

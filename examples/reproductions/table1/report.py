@@ -125,7 +125,7 @@ def _draw(found: Found, path: Path) -> None:
         ax.set_xlabel("error, %")
         middle = sorted(np.mean(t) for t in tests)[len(tests) // 2]
         ax.set_xlim(0, min(max(np.mean(t) for t in tests) * 1.1, 4 * middle) or 1)
-        ax.legend(fontsize=7, loc="lower right")
+        ax.legend(fontsize=7, loc="lower right", framealpha=0.6)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
