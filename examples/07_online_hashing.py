@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 import sdpmetric as sm
 
-ROUNDS, QUERIES, DEPTH, SHARE = 40, 10, 150, 0.1
+ROUNDS, QUERIES, DEPTH, SHARE = 40, 10, 60, 0.1
 
 
 def nearest(X: np.ndarray, components: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -21,8 +21,8 @@ def points(rng, n=300):
 
 def step(rng, size=0.05, parallel=None):
     if parallel is not None:  # as LEGO moves: right = A z, left = alpha G z
-        z = rng.normal(size=D)
-        return sm.MetricStep(size * parallel @ z / 10, parallel.T @ (parallel @ z))
+        image = parallel @ rng.normal(size=D)
+        return sm.MetricStep(rng.uniform(-0.5, 0.5) * image / (image @ image), parallel.T @ image)
     return sm.MetricStep(size * rng.normal(size=R), rng.normal(size=D))
 
 

@@ -126,7 +126,8 @@ class HashIndex:
             raise ValueError(f"there are {len(names)} ids for {len(data)} rows of X; pass one id per row.")
         if len(known := [i for i in names.tolist() if i in self._upkeep.table.slots]):
             raise ValueError(f"id {known[0]} is in the index already; remove it first, or choose another.")
-        rows = (data - self._center).astype(self._upkeep.table.X.dtype)
+        with np.errstate(over="ignore"):  # said in a sentence below
+            rows = (data - self._center).astype(self._upkeep.table.X.dtype)
         if not np.isfinite(rows).all():
             raise ValueError(f"X has values that are infinite in {rows.dtype}; scale the features.")
         self._upkeep.add(names, rows)
