@@ -109,7 +109,8 @@ def check_kernel(problem: POLAProblem, order: np.ndarray) -> None:
         assert np.abs(q - expected).max() <= accuracy * max(1.0, expected.max())
         assert abs(stream.cumulative_loss - plain.cumulative_loss) <= accuracy * max(1.0, plain.cumulative_loss)
         assert stream.mistakes == plain.mistakes
-        assert len(stream.support) <= Z.shape[1]
+        # Differences of n points span n - 1 dimensions at most.
+        assert len(stream.support) <= (d if kernel == "linear" else len(problem.X) - 1)
         optimum = sm.solve(POLAProblem(Z, problem.pairs, problem.similar, None, start))
         if np.isfinite(optimum.objective):
             assert stream.cumulative_loss <= stream.bound(optimum.objective) * (1 + 1e-9)
