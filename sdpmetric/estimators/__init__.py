@@ -1,6 +1,8 @@
 """Estimators of scikit-learn's kind, thin over the statements and solvers; import them from here."""
 
+from sdpmetric.estimators.frml import FRML
 from sdpmetric.estimators.kernel_lmnn import KernelLMNN
+from sdpmetric.estimators.lego import LEGO
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.mcml import MCML
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
@@ -9,4 +11,4 @@ from sdpmetric.estimators.pairs import ITML, MMC
 from sdpmetric.estimators.pola import POLA
 from sdpmetric.estimators.rca import RCA
 
-__all__ = ["ITML", "LMNN", "MCML", "MMC", "NCA", "POLA", "RCA", "KernelLMNN", "MultiMetricLMNN"]
+__all__ = ["FRML", "ITML", "LEGO", "LMNN", "MCML", "MMC", "NCA", "POLA", "RCA", "KernelLMNN", "MultiMetricLMNN"]

@@ -161,9 +161,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def _warn_unless_proven(self, solution: Solution) -> None:
         """Warn with the status' advice, whatever ``verbose`` says."""
         if solution.status not in EXPECTED:
+            proven = solution.certificate.kind in ("duality", "relaxation")
+            gap = f" at a relative gap of {solution.relative_gap:.2e}" if proven else ""
             warnings.warn(
-                f"{type(self).__name__} ended with status {solution.status} at a relative gap of "
-                f"{solution.relative_gap:.2e}. {solution.status.advice}",
+                f"{type(self).__name__} ended with status {solution.status}{gap}. {solution.status.advice}",
                 ConvergenceWarning,
                 stacklevel=4,
             )

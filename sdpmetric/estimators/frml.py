@@ -1,0 +1,155 @@
+"""FRML as an estimator: a metric of fixed rank that learns rankings from labels or from lists of relevant items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import validate_data
+
+from sdpmetric import validation
+from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
+from sdpmetric.problems.frml import FRMLProblem
+from sdpmetric.relevance import Relevance
+from sdpmetric.solution import Solution
+from sdpmetric.truncation import RankLoss
+
+# The rank where none is named, if there are so many features: that of the paper's Table 2.
+RANK = 30
+# Arguments of the solver.
+OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start")
+
+
+class FRML(LabelledEstimator):
+    """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
+
+    Stochastic steps on matrices of fixed rank, stopped where the mean average precision of queries that are held back
+    stops rising. Nothing proves an optimum: the certificate is of kind "stationarity".
+
+    Parameters
+    ----------
+    n_components : int, optional
+        The rank; default 30, or the number of features where that is less.
+    loss : {"warp", "auc"}, default "warp"
+    gamma : float, default 1
+        At least 1: ranks above it are not pushed further up, and fewer items are drawn.
+    regularization : float, default 0.01
+        Weight of the distances to relevant items.
+    step, decay, batch_size, passes, validation_share, stop_after
+        Length of the first step in units of the data, its decay, queries to a step, passes at most, share of queries
+        held back, and passes without a better ranking before the end; see `sdpmetric.solve`.
+    start : (n_components, d) array, optional
+        Default: the leading principal components.
+    max_iter, max_time : optional
+        Limits on evaluated distances and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState or None, default None
+        Of the share held back and of all draws; None is 0.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
+        As in `sdpmetric.estimators.base.MetricEstimator`; `n_iter_` counts evaluated distances.
+    dual_gap_ : float
+        To the trivial lower bound of 0.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `passes` or another limit came before the ranking of the held back queries stopped getting better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from sdpmetric.estimators import FRML
+    >>> X, y = load_wine(return_X_y=True)
+    >>> FRML(n_components=3).fit(scale(X), y).transform(scale(X)).shape
+    (178, 3)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        loss: RankLoss = "warp",
+        gamma: float = 1.0,
+        regularization: float = 0.01,
+        step: float = 10.0,
+        decay: float = 0.1,
+        batch_size: int = 5,
+        passes: int = 50,
+        validation_share: float = 0.1,
+        stop_after: int = 5,
+        start: FloatArray | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.loss = loss
+        self.gamma = gamma
+        self.regularization = regularization
+        self.step = step
+        self.decay = decay
+        self.batch_size = batch_size
+        self.passes = passes
+        self.validation_share = validation_share
+        self.stop_after = stop_after
+        self.start = start
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _problem(self, X: Data, y: Labels) -> FRMLProblem:
+        _, index = validation.check_labels(y, len(X))
+        return self._stated(X, Relevance.from_labels(index, unanswerable="exclude"))
+
+    @with_callbacks
+    def fit_relevance(
+        self,
+        X: ArrayLike,
+        relevance: Relevance | Sequence[ArrayLike] | sp.sparray | sp.spmatrix,
+        queries: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from items that are relevant to queries.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            The items.
+        relevance : Relevance, lists of row numbers of X, or sparse (m, n) matrix
+            One list or row for each query.
+        queries : (m, d) array, optional
+            Default: the items, each left out of its own ranking.
+
+        Returns
+        -------
+        self
+        """
+        data = self._checked(X)
+        asked = None if queries is None else validate_data(self, queries, dtype=[np.float64, np.float32], reset=False)
+        if isinstance(relevance, Relevance):
+            related = relevance
+        elif sp.issparse(relevance):
+            related = Relevance.from_matrix(relevance, leave_one_out=asked is None)
+        else:
+            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=asked is None)
+        return self._learn(self._stated(data, related, asked), data)
+
+    def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> FRMLProblem:
+        rank = min(RANK, X.shape[1]) if self.n_components is None else self.n_components
+        return FRMLProblem(X, related, rank, self.loss, self.gamma, self.regularization, queries)
+
+    def _solve(self, watcher: Watcher, **options: object) -> Solution:
+        chosen = {name: getattr(self, name) for name in OPTIONS}
+        return super()._solve(watcher, n_components=None, **chosen, **options)
+
+    def _rows(self, components: Data) -> Data:
+        return components  # of the rank asked for, whatever the metric

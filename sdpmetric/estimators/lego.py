@@ -1,0 +1,258 @@
+"""LEGO as an estimator: one pass over pairs with target distances, or a stream of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from sdpmetric import validation
+from sdpmetric.estimators.base import N_PAIRS, Data, FloatArray, Labels, PairsEstimator
+from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.pairs import check_labelled_pairs, check_targets, pairs_of_labels
+from sdpmetric.solution import Solution
+from sdpmetric.solvers.base import CertifiableProblem
+from sdpmetric.streams.lego import LEGOStream
+
+# Pairs at the head of the stream that choose the learning rate, where none is named.
+PRETRAINED = 2000
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Pairs with target distances, in the order of the stream."""
+
+    pairs: NDArray[np.int32]
+    targets: FloatArray
+    sides: FloatArray
+
+
+class LEGO(PairsEstimator):
+    """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
+
+    Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
+    `fit_pairs` take every pair once; `fit_targets` takes targets of any kind. `partial_fit`, `partial_fit_pairs` and
+    `partial_fit_targets` go on where the call before them ended, and begin anew after a fit.
+
+    Parameters
+    ----------
+    learning_rate : float, optional
+        ``eta``; default: the rate of `LEGOStream.pretrained` that loses least on the first 2000 pairs.
+    upper, lower : float, optional
+        Default: the 5th and 95th percentile of the pairs' squared distances under the initial metric.
+    initial_metric : (d, d) array, optional
+        Positive definite; default: the identity.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+    max_iter, max_time : optional
+        Limits on pairs and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState or None, default None
+        Of the draw of pairs and of their order; None is 0.
+
+    Attributes
+    ----------
+    learning_rate_, upper_, lower_ : float
+        What was given or chosen; the last two where pairs were similar or dissimilar.
+    stream_ : LEGOStream
+        Online only: the learner, with its counts and its cumulative loss.
+    components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
+        As in `sdpmetric.estimators.base.MetricEstimator`. There is no ``solution_`` online.
+    dual_gap_ : float
+        The regret relative to the cumulative loss: nothing is proven about the last metric.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import LEGO
+    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
+    >>> lego = LEGO().fit_targets(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], targets=[0.1, 0.1, 9.0, 9.0])
+    >>> lego.solution_.certificate.kind
+    'regret'
+    """
+
+    learning_rate_: float
+    upper_: float
+    lower_: float
+    stream_: LEGOStream
+
+    def __init__(
+        self,
+        *,
+        learning_rate: float | None = None,
+        upper: float | None = None,
+        lower: float | None = None,
+        initial_metric: ArrayLike | None = None,
+        n_pairs: int | None = N_PAIRS,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.upper = upper
+        self.lower = lower
+        self.initial_metric = initial_metric
+        self.n_pairs = n_pairs
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # -- in one pass --------------------------------------------------------------------------------------------------
+
+    def _problem(self, X: Data, y: Labels) -> LEGOProblem:
+        _, index = validation.check_labels(y, len(X))
+        self.__dict__.pop("stream_", None)
+        return self._stated(X, self._bounded(X, *self._drawn(X, index)))
+
+    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> LEGOProblem:
+        self.__dict__.pop("stream_", None)
+        return self._stated(X, self._bounded(X, *check_labelled_pairs(pairs, similar, len(X))))
+
+    @with_callbacks
+    def fit_targets(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
+        """Learn from pairs with target distances, in their order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        targets : (p,) array or float
+            Squared distances, at least 0.
+        sides : (p,) array or int, optional
+            0: the distance is to be the target (default); 1: at most; -1: at least.
+
+        Returns
+        -------
+        self
+        """
+        data = self._checked(X)
+        given = Targets(*check_targets(data, pairs, targets, sides))
+        return self._learn(self._stated(data, given), data)
+
+    def _stated(self, X: Data, given: Targets) -> LEGOProblem:
+        self._choose_rate(X, given)
+        return LEGOProblem(X, given.pairs, given.targets, given.sides, self.learning_rate_, self.initial_metric)
+
+    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+        super()._keep(problem, solution)
+        self.__dict__.pop("stream_", None)
+
+    # -- online -------------------------------------------------------------------------------------------------------
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Go on with the pairs of a batch of labelled examples, in random order.
+
+        The first batch chooses what was not named: the learning rate and the bounds.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind, of one class only if need be.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X has other features than the batches before, or numbers that are not finite.
+        """
+        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=not self._streaming())
+        check_classification_targets(labels)
+        index = np.unique(labels, return_inverse=True)[1].astype(np.int32)
+        return self._take(data, self._bounded(data, *self._drawn(data, index)))
+
+    def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Go on with similar and dissimilar pairs, in their order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 for similar and -1 for dissimilar.
+
+        Returns
+        -------
+        self
+        """
+        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
+        return self._take(data, self._bounded(data, *check_labelled_pairs(pairs, similar, len(data))))
+
+    def partial_fit_targets(
+        self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None
+    ) -> Self:
+        """Go on with pairs with target distances, in their order; arguments as in `fit_targets`.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+        targets : (p,) array or float
+        sides : (p,) array or int, optional
+
+        Returns
+        -------
+        self
+        """
+        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
+        return self._take(data, Targets(*check_targets(data, pairs, targets, sides)))
+
+    def _streaming(self) -> bool:
+        return hasattr(self, "stream_")
+
+    def _take(self, X: Data, given: Targets) -> Self:
+        if self._streaming():
+            stream = self.stream_
+        else:
+            self._choose_rate(X, given)
+            stream = LEGOStream(X.shape[1], self.learning_rate_, self.initial_metric)
+        if len(given.pairs):
+            stream.partial_fit(X, given.pairs, given.targets, given.sides)
+        for name in ("solution_", "dual_gap_"):
+            self.__dict__.pop(name, None)
+        self.stream_ = stream
+        self.components_ = stream.components.astype(X.dtype)
+        self.n_iter_ = stream.n_items
+        return self
+
+    # -- what was not named -------------------------------------------------------------------------------------------
+
+    def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Pairs of the labels in random order, without those of equal examples."""
+        seed, taken = self._seed(), self.stream_.n_items if self._streaming() else 0
+        pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
+        order = np.random.default_rng([seed, taken]).permutation(len(pairs))
+        order = order[(X[pairs[order, 0]] != X[pairs[order, 1]]).any(axis=1)]
+        return pairs[order], similar[order]
+
+    def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
+        """Similar pairs at most `upper_` apart, dissimilar ones at least `lower_`."""
+        if not self._streaming():
+            if self.initial_metric is None:
+                G = np.eye(X.shape[1])
+            else:
+                G, _ = validation.check_point(None, self.initial_metric, X.shape[1])
+            Z = (X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]]) @ G.T
+            near, far = np.percentile(np.sum(Z**2, axis=1), [5, 95]) if len(pairs) else (0.0, 0.0)
+            self.upper_ = float(near) if self.upper is None else validation.check_number("upper", self.upper, 0.0)
+            self.lower_ = float(far) if self.lower is None else validation.check_number("lower", self.lower, 0.0)
+        targets = np.where(similar, self.upper_, self.lower_)
+        return Targets(*check_targets(X, pairs, targets, np.where(similar, 1, -1)))
+
+    def _choose_rate(self, X: Data, given: Targets) -> None:
+        if self.learning_rate is not None:
+            self.learning_rate_ = self.learning_rate
+            return
+        head = (given.pairs[:PRETRAINED], given.targets[:PRETRAINED], given.sides[:PRETRAINED])
+        self.learning_rate_ = LEGOStream.pretrained(X, *head, initial_metric=self.initial_metric).learning_rate
