@@ -150,6 +150,19 @@ def test_any_interleaving_answers_as_an_index_built_anew(tmp_path_factory, todo,
     assert (some[0][0] == some[1][0]).all()
 
 
+def test_examples_that_come_while_steps_are_pending_follow_later_ones(rng):
+    X = points(rng, 400)
+    index = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64, rehash_share=1.0, max_pending=9).add(X[:390]).rehash()
+    for t in range(9):
+        if t == 4:
+            index.add(X[390:])
+        index.update(step(rng, 0.001))
+        distances = index.query(X[3], len(index), share=1.0)[1]
+        assert distances == pytest.approx(brute_force(X[: len(index)], index.components, X[3], 400)[1], abs=1e-9)
+    assert index.counters.full_rehashes == 2  # the second by pending steps
+    assert (index.keys() == bits(index, X, 0)).all()
+
+
 def test_many_updates_without_a_query_are_caught_up_with(rng):
     X = points(rng, 50)
     index, G = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64, max_pending=500).add(X[:40]), np.eye(R, D)
