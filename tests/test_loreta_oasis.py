@@ -84,7 +84,7 @@ def test_both_learn_to_rank_by_their_own_similarity():
     loreta = sm.LORETAStream(6, 2, step=0.02)
     unlearned = ranking.evaluate(X, y, similarity=loreta.metric).map
     loreta.partial_fit(X, y, n_steps=20_000)
-    oasis = sm.OASISStream(6, aggressiveness=0.003).partial_fit(X, y, n_steps=20_000)
+    oasis = sm.OASISStream(6, aggressiveness=0.001).partial_fit(X, y, n_steps=20_000)
     assert ranking.evaluate(X, y, similarity=loreta.metric).map > max(start, unlearned + 0.03)
     assert ranking.evaluate(X, y, similarity=oasis.similarity).map > start + 0.05
     assert np.linalg.matrix_rank(loreta.metric) == 2

@@ -22,7 +22,9 @@ START = 20.0
 # Queries that are held back at most: ranking them takes time, and their mean is known well enough.
 HELD_BACK = 500
 # What `steps` takes besides problem, budget and tolerance.
-OPTIONS = frozenset({"step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start", "random_state"})
+OPTIONS = frozenset(
+    {"step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start", "random_state"},
+)
 
 
 def steps(
