@@ -152,11 +152,11 @@ def test_any_interleaving_answers_as_an_index_built_anew(tmp_path_factory, todo,
 
 def test_examples_that_come_while_steps_are_pending_follow_later_ones(rng):
     X = points(rng, 400)
-    index = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64, rehash_share=1.0, max_pending=D).add(X[:390]).rehash()
+    index = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64, rehash_share=1.0, max_pending=D).add(X[:365]).rehash()
     for t in range(D):
         if t == 3:
-            index.add(X[390:])
-        index.update(step(rng, 0.001))
+            index.add(X[365:])
+        index.update(step(rng, 0.005))
         distances = index.query(X[3], len(index), share=1.0)[1]
         assert distances == pytest.approx(brute_force(X[: len(index)], index.components, X[3], 400)[1], abs=1e-9)
     assert index.counters.full_rehashes == 2  # the second by pending steps
