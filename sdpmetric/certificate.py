@@ -147,11 +147,14 @@ class Certificate:
         if self.kind == "regret":
             allowed = "" if self.regret_bound is None else f", theorem's bound {self.regret_bound:.8g}"
             return (
-                f"{self.program}: cumulative loss {self.objective:.8g}, no fixed metric is below {self.lower_bound:.8g} "
-                f"(regret){allowed}"
+                f"{self.program}: cumulative loss {self.objective:.8g}, that of every fixed metric is at least "
+                f"{self.lower_bound:.8g} (regret){allowed}"
             )
         if self.kind == "stationarity":
-            return f"{self.program}: objective {self.objective:.8g}, norm of the gradient {self.stationarity:.2e} (stationarity)"
+            return (
+                f"{self.program}: objective {self.objective:.8g}, norm of the gradient {self.stationarity:.2e} "
+                "(stationarity)"
+            )
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
         beside = (
             f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.kernels import triplets as kernels
 from sdpmetric.distances import Blocks, hinge_slopes, laplacian_form, slope_pairs, target_distances
+from sdpmetric.kernels import triplets as kernels
 from sdpmetric.neighbors import Candidates
 from sdpmetric.solution import Dual
 
