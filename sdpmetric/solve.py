@@ -124,7 +124,10 @@ SOLVERS: dict[type, dict[str, Solver]] = {
         "bregman": Solver(bregman.steps, 1e-3, frozenset()),
         "conic": Solver(exact.steps_of(partial(itml.state, balanced=True)), 1e-6, BACKEND),
     },
-    LEGOProblem: {"online": Solver(lego.steps, 1e-6, frozenset(), kind="regret")},
+    LEGOProblem: {
+        "online": Solver(lego.steps, 1e-6, frozenset(), kind="regret"),
+        "itml": Solver(lego.itml_steps, 1e-6, frozenset(), kind="regret"),
+    },
     LEGOBatchProblem: {
         "factored": Solver(smooth.steps, 1e-6, frozenset()),
         "conic": Solver(exact.steps_of(lego_program.state), 1e-6, BACKEND),

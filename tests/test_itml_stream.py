@@ -77,3 +77,20 @@ def test_bad_input_gets_a_sentence():
         sm.ITMLStream(3, 0.1).update(U, U, 1.0)
     with pytest.raises(ValueError, match="targets must be finite"):
         sm.ITMLStream(3, 0.1).partial_fit([U, V], [[0, 1]], -1.0)
+
+
+def test_a_stream_as_a_problem_is_taken_by_itml_too():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(20, 3))
+    pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(50)])
+    targets, sides = rng.uniform(0.5, 9.0, size=50), rng.choice([-1, 0, 1], size=50)
+    problem = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=0.03)
+    solution = sm.solve(problem, solver="itml")
+    stream = sm.ITMLStream(3, 0.03).partial_fit(X, pairs, targets, sides)
+    np.testing.assert_allclose(solution.components, stream.components, rtol=1e-12)
+    assert solution.objective == pytest.approx(stream.cumulative_loss, rel=1e-12)
+    assert solution.lower_bound <= min(problem.objective(L) for L in (solution.components, np.eye(3), 0.5 * np.eye(3)))
+    assert solution.certificate.kind == "regret"
+    assert solution.certificate.regret_bound is None
+    assert not solution.certificate.proves_optimal(1.0)
+    assert not np.allclose(solution.components, sm.solve(problem).components)
