@@ -1,0 +1,71 @@
+"""Fig. 13: error against dimensionality, when the metric is cut to few dimensions or learned in few."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import sdpmetric as sm
+from lmnn_figs.digits import Digits, K
+
+# Test error in per cent at a dimensionality, of Weinberger and Saul (2009), from 350 dimensions of MNIST.
+PAPER = {15: 2.38, 25: 1.76}
+
+
+def figure13(digits: Digits, ranks: list[int], output: Path) -> str:
+    """Write lmnn_figure13.md and .png; return the Markdown."""
+    full = digits.full
+    every = digits.error(np.eye(digits.n_components))
+    best = digits.error(full.components)
+    rows, errors = [], []
+    for rank in ranks:
+        cut, learned = full.leading(rank), digits.rectangular(rank)
+        shown = [digits.error(L) for L in (np.eye(digits.n_components)[:rank], cut, learned.components)]
+        costs = [sm.certify(digits.problem, L).objective for L in (cut, learned.components)]
+        over = [100 * (cost / full.lower_bound - 1) for cost in costs]
+        paper = f"{PAPER[rank]:.2f}" if rank in PAPER else "not at hand"
+        rows.append(
+            f"| {rank} | {paper} | {shown[0]:.2f} | {shown[1]:.2f} | {shown[2]:.2f} | {over[0]:,.1f} | {over[1]:,.1f} "
+            f"| {learned.seconds:.0f} |"
+        )
+        errors.append(shown)
+    lines = [
+        f"{digits.protocol}. kNN with k = {K}. In all {digits.n_components} dimensions the test error is {every:.2f} % "
+        f"before and {best:.2f} % after LMNN, whose metric has rank {len(full.components)}, objective "
+        f"{full.objective:,.0f}, proven lower bound {full.lower_bound:,.0f}, {full.seconds:.0f} s.",
+        "",
+        "| dimensions | paper, test % | PCA, test % | LMNN-S, test % | LMNN-R, test % "
+        "| LMNN-S, objective above the bound, % | LMNN-R, objective above the bound, % "
+        "| LMNN-R after the full solve, s |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        *rows,
+    ]
+    text = "\n".join(lines)
+    (output / "lmnn_figure13.md").write_text(text + "\n")
+    _draw(ranks, np.array(errors), every, best, output / "lmnn_figure13.png")
+    return text
+
+
+def _draw(ranks: list[int], errors: np.ndarray, every: float, best: float, path: Path) -> None:
+    figure, ax = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
+    styles = (("PCA", "#888888", "s:"), ("LMNN-S", "#D55E00", "^--"), ("LMNN-R", "#0072B2", "o-"))
+    for (name, colour, style), curve in zip(styles, errors.T, strict=True):
+        ax.plot(ranks, curve, style, color=colour, label=name, markersize=5)
+    at = [rank for rank in PAPER if min(ranks) <= rank <= max(ranks)]
+    if at:
+        ax.plot(at, [PAPER[rank] for rank in at], "x", color="#000000", ms=9, mew=2, label="paper, 60,000 rows")
+    for value, name, colour in ((every, "Euclidean", "#888888"), (best, "LMNN", "#0072B2")):
+        ax.axhline(value, color=colour, linewidth=0.8, linestyle=(0, (1, 2)))
+        place = {"xytext": (-2, 2), "textcoords": "offset points", "ha": "right", "fontsize": 8, "color": colour}
+        ax.annotate(f"{name}, all dimensions", (1.0, value), xycoords=("axes fraction", "data"), **place)
+    ax.set(xlabel="dimensions", ylabel="test error, %", xscale="log", yscale="log")
+    ax.set_xticks(ranks, [str(rank) for rank in ranks])
+    ax.minorticks_off()
+    low, high = min(errors.min(), best, *PAPER.values()), errors.max()
+    ticks = [t for t in (0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100) if 0.8 * low <= t <= 1.2 * high]
+    ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="0.92", linewidth=0.7)
+    ax.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

@@ -1,0 +1,59 @@
+"""Figures of Weinberger and Saul (2009), drawn again: 2, 3, 10, 12 and 13.
+
+Run it with ``python examples/reproductions/lmnn_figures.py --figures 2,3,10,12,13 --data DIR``; DIR holds mnist.npz
+and olivetti.npz, and the environment variable SDPMETRIC_DATA may name it instead. Each figure is a Markdown table and
+a picture in ``--output``, where the metrics of MNIST are kept, too. Fig. 7 is ``examples/05_several_metrics.py``.
+"""
+
+import argparse
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from lmnn_figs.digits import Digits
+from lmnn_figs.dimensions import figure13
+from lmnn_figs.faces import figure3
+from lmnn_figs.stripes import figure2
+from lmnn_figs.trees import figure10, figure12
+
+RANKS = (2, 3, 5, 10, 15, 25, 40)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--figures", default="2,3,10,12,13", help="some of %(default)s")
+    parser.add_argument("--data", help="folder of .npz files; default: SDPMETRIC_DATA")
+    parser.add_argument("--output", type=Path, default=Path("reproduction_results") / "lmnn_figures")
+    parser.add_argument(
+        "--digits", default="mnist", choices=["mnist", "digits"], help="for Figs. 10, 12, 13: %(default)s"
+    )
+    parser.add_argument("--rows", type=int, default=10_000, help="training rows of them, %(default)s")
+    parser.add_argument("--test-rows", type=int, default=10_000, help="test rows of them, %(default)s")
+    parser.add_argument("--components", type=int, default=350, help="their principal components, %(default)s")
+    parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS), help="dimensions, %(default)s")
+    given = parser.parse_args(arguments)
+    if given.data:
+        os.environ["SDPMETRIC_DATA"] = given.data
+    given.output.mkdir(parents=True, exist_ok=True)
+
+    @cache
+    def digits() -> Digits:
+        return Digits(given.digits, given.rows, given.test_rows, given.components, given.output / "models")
+
+    figures: dict[str, Callable[[], str]] = {
+        "2": lambda: figure2(given.output),
+        "3": lambda: figure3(given.output),
+        "10": lambda: figure10(digits(), given.ranks, given.output),
+        "12": lambda: figure12(digits(), given.ranks, given.output),
+        "13": lambda: figure13(digits(), given.ranks, given.output),
+    }
+    chosen = given.figures.split(",")
+    if foreign := [name for name in chosen if name not in figures]:
+        raise SystemExit(f"there is no figure {', '.join(foreign)} here; choose among {', '.join(figures)}.")
+    for name in chosen:
+        print(f"\n## Fig. {name}\n\n{figures[name]()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
