@@ -62,3 +62,75 @@ def test_training_and_test_part_are_reduced_by_the_training_part_alone(table1):
     np.testing.assert_allclose(np.linalg.norm(split.X, axis=1).mean(), 4.0)
     assert split.reduced
     assert not np.allclose(moved.X_test, split.X_test)
+
+
+@pytest.fixture(scope="module")
+def figures():
+    """The command of LMNN's figures as a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.syspath_prepend(REPRODUCTIONS)
+        import lmnn_figures
+
+        yield lmnn_figures
+    for name in [name for name in sys.modules if name == "lmnn_figures" or name.split(".")[0] == "lmnn_figs"]:
+        sys.modules.pop(name)
+
+
+def cells(text: str, first: str) -> list[str]:
+    """The cells of the table's row that begins so."""
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {first} |")]
+    return line.strip("| ").split(" | ")
+
+
+def test_stripes_are_told_apart_after_lmnn_and_not_before(figures, tmp_path):
+    figures.main(["--figures", "2", "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure2.md").read_text()
+    assert float(cells(text, "Euclidean")[-1]) > 20
+    assert float(cells(text, "PCA, one dimension")[-1]) > 40
+    assert float(cells(text, "LMNN")[-1]) < 2
+    assert (tmp_path / "lmnn_figure2.png").stat().st_size > 10_000
+
+
+def test_neighbors_of_faces_are_counted_and_drawn(figures, tmp_path, monkeypatch):
+    rng = np.random.default_rng(5)
+    persons = rng.uniform(0, 255, (5, 4096))
+    y = np.repeat(np.arange(5), 10)
+    # What tells persons apart is small beside what every image has of a few common directions.
+    common = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 4096))
+    np.savez(tmp_path / "olivetti.npz", X=persons[y] + 90 * common + 20 * rng.normal(size=common.shape), y=y)
+    import lmnn_figs.faces
+
+    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path))
+    monkeypatch.setattr(lmnn_figs.faces, "EIGENFACES", 20)
+    figures.main(["--figures", "3", "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure3.md").read_text()
+    counts = [int(cells(text, f"nearest neighbor {said}")[-1]) for said in lmnn_figs.faces.SAID.values()]
+    assert sum(counts) == 15
+    assert float(cells(text, "kNN error (k = 3) after, %")[-1]) < float(cells(text, "kNN error (k = 3) before, %")[-1])
+    assert (tmp_path / "lmnn_figure3.png").stat().st_size > 10_000
+
+
+def test_metrics_of_few_dimensions_and_trees_are_measured_and_kept(figures, tmp_path):
+    arguments = ["--digits", "digits", "--rows", "300", "--test-rows", "200", "--components", "20", "--ranks", "4"]
+    figures.main(["--figures", "10,12,13", *arguments, "--output", str(tmp_path)])
+    table = (tmp_path / "lmnn_figure13.md").read_text()
+    _, paper, _, cut, learned, cut_above, learned_above, _ = cells(table, "4")
+    assert paper == "not at hand"
+    assert float(learned) < float(cut)
+    assert 0 < float(learned_above) < float(cut_above.replace(",", ""))
+    assert "300 training rows" in table  # the difference of the protocols is said
+    computed = cells((tmp_path / "lmnn_figure10.md").read_text(), "4")
+    assert 0 < float(computed[5]) < 100
+    assert int(cells((tmp_path / "lmnn_figure12.md").read_text(), "4")[2].replace(",", "")) > 0
+    for number in (10, 12, 13):
+        assert (tmp_path / f"lmnn_figure{number}.png").stat().st_size > 5_000
+    kept = tmp_path / "models" / "digits-300-20-rank4.npz"
+    before = kept.stat().st_mtime_ns
+    figures.main(["--figures", "13", *arguments, "--output", str(tmp_path)])
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_figures_refuse_numbers_that_they_do_not_know(figures, tmp_path):
+    with pytest.raises(SystemExit, match="there is no figure 8 here; choose among"):
+        figures.main(["--figures", "2,8", "--output", str(tmp_path)])

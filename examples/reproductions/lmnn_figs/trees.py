@@ -51,8 +51,8 @@ def figure10(digits: Digits, ranks: list[int], output: Path) -> str:
         rows.append(f"| {rank} | not at hand | " + " | ".join(cells) + " |")
     lines = [
         f"The {K} nearest of {len(every):,} training rows for {len(queries):,} test rows, by scikit-learn's `BallTree` "
-        f"and by its brute force. Metrics: {digits.protocol}. Brute force in all {digits.n_components} dimensions takes "
-        f"{whole:.3f} s, which speed-ups refer to; building trees and embedding rows are not counted.",
+        f"and by its brute force. Metrics: {digits.protocol}. Brute force in all {digits.n_components} dimensions "
+        f"takes {whole:.3f} s, which speed-ups refer to; building trees and embedding rows are not counted.",
         "",
         "| dimensions | paper | brute force, s | LMNN-R, tree, s | speed-up | distances computed, % | PCA, tree, s "
         "| speed-up | distances computed, % |",
@@ -92,9 +92,9 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
         kernels.thread_count = before
     lines = [
         f"One exhaustive search for impostors at the optimum, {len(digits.y):,} training rows: a ball tree for each "
-        f"class (`sdpmetric.search.search_trees`, trees built anew in each search, as training must) beside tiles of the "
-        f"distance matrix (`search_tiles`, single precision with an allowance for rounding, each pair once). Metrics: "
-        f"{digits.protocol}. Brute force under the metric of full rank ({len(digits.full.components)}) takes "
+        f"class (`sdpmetric.search.search_trees`, trees built anew in each search, as training must) beside tiles of "
+        f"the distance matrix (`search_tiles`, single precision with an allowance for rounding, each pair once). "
+        f"Metrics: {digits.protocol}. Brute force under the metric of full rank ({len(digits.full.components)}) takes "
         f"{whole:.3f} s, which speed-ups refer to.",
         "",
         "| dimensions | paper | pairs found | brute force, s | ball trees, s | speed-up, brute force "
