@@ -27,15 +27,14 @@ def main(arguments: list[str] | None = None) -> None:
     def draw(path: Path) -> None:
         figure, axes = plt.subplots(3, 1, figsize=(2.5 + 1.6 * len(sets), 8), sharex=True, layout="constrained")
         for axis, name in zip(axes, MEASURES, strict=True):
-            low = 1.0
             for place, (method, color) in enumerate(zip(methods, COLORS, strict=True)):
                 found = {row["data"]: number(row[name])[0] for row in rows if row["method"] == method}
-                low = min(low, *found.values())
                 where = [sets.index(data) + (place - 1.5) * 0.2 for data in found]
-                axis.bar(where, list(found.values()), 0.2, color=color, label=method)
-            axis.set(ylabel=name, ylim=(max(0.0, 1.5 * low - 0.5), 1))
+                axis.plot(where, list(found.values()), "o", color=color, label=method)
+            axis.set(ylabel=name)
+            axis.grid(axis="y", alpha=0.3)
         axes[-1].set_xticks(np.arange(len(sets)), [name.replace(", ", ",\n") for name in sets])
-        axes[0].legend(frameon=False, ncols=2, fontsize=8)
+        axes[0].legend(frameon=False, ncols=4, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         figure.savefig(path, dpi=100)
         plt.close(figure)
 
