@@ -3,7 +3,8 @@
 Run it with ``python examples/reproductions/lego_fig1.py --data DIR``; DIR (or SDPMETRIC_DATA) holds balance.npz,
 ionosphere.npz and mnist.npz. It runs ``examples/benchmarks/pair_accuracy.py`` (small data sets; options that it does
 not know itself, such as ``--sets iris --splits holdouts``, are passed on) and ``examples/benchmarks/mnist_pairs.py``
-(three minutes; leave it out by ``--no-digits``), and writes lego_fig1.md and lego_fig1.png into ``--output``.
+(three minutes; ``--digits-scaling standard`` standardises the pixels, ``--no-digits`` leaves it out), and writes
+lego_fig1.md and lego_fig1.png into ``--output``.
 """
 
 from pathlib import Path
@@ -27,6 +28,7 @@ PAPER = 33
 def main(arguments: list[str] | None = None) -> None:
     parser = command(__doc__)
     parser.add_argument("--no-digits", action="store_true", help="leave out the pairs of MNIST's digits")
+    parser.add_argument("--digits-scaling", choices=["pixels", "standard"], default="pixels")
     given, others = parser.parse_known_args(arguments)
     use_data(given.data)
     kept = given.output / "printed"
@@ -35,7 +37,8 @@ def main(arguments: list[str] | None = None) -> None:
     tables = [markdown([*small[0], "paper"], [[*row.values(), "not at hand"] for row in small])]
     pairs = []
     if not given.no_digits:
-        pairs = problems(printed("benchmarks/mnist_pairs.py", [], kept / "mnist_pairs.txt", given.printed))
+        scaling = ["--scaling", given.digits_scaling]
+        pairs = problems(printed("benchmarks/mnist_pairs.py", scaling, kept / "mnist_pairs.txt", given.printed))
         rows = [
             [f"{name} against {rival}", paper, *count(pairs, name, rival)]
             for name, rival, paper in (
