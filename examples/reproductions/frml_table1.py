@@ -25,7 +25,9 @@ def main(arguments: list[str] | None = None) -> None:
     sets, methods = (list(dict.fromkeys(row[key] for row in rows)) for key in ("data", "method"))
 
     def draw(path: Path) -> None:
-        figure, axes = plt.subplots(3, 1, figsize=(max(7.0, 2.5 + 1.6 * len(sets)), 8), sharex=True, layout="constrained")
+        figure, axes = plt.subplots(
+            3, 1, figsize=(max(7.0, 2.5 + 1.6 * len(sets)), 8), sharex=True, layout="constrained"
+        )
         for axis, name in zip(axes, MEASURES, strict=True):
             for place, (method, color) in enumerate(zip(methods, COLORS, strict=True)):
                 found = {row["data"]: number(row[name])[0] for row in rows if row["method"] == method}
