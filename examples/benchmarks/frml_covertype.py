@@ -22,9 +22,9 @@ from sdpmetric import ranking
 RANK = 30
 # Hyperparameters that are tried, by method.
 CHOICES: dict[str, list[dict]] = {
-    "FRML-WARP": [{"step": s, "regularization": r} for s in (10.0, 30.0) for r in (0.001, 0.01)],
-    "FRML-AUC": [{"step": s, "regularization": r} for s in (10.0, 30.0) for r in (0.001, 0.01)],
-    "LORETA (PSD-1)": [{"step": s} for s in (0.01, 0.1)],
+    "FRML-WARP": [{"step": s, "regularization": r} for s in (3.0, 10.0, 30.0) for r in (0.001, 0.01)],
+    "FRML-AUC": [{"step": s, "regularization": r} for s in (3.0, 10.0, 30.0) for r in (0.001, 0.01)],
+    "LORETA (PSD-1)": [{"step": s} for s in (0.01, 0.03, 0.1, 0.3)],
     "OASIS": [{"aggressiveness": c} for c in (0.001, 0.01, 0.1)],
     "LMNN": [{"n_neighbors": 1}],
 }
@@ -68,12 +68,6 @@ def score(X: np.ndarray, y: np.ndarray, Q: np.ndarray, asked: np.ndarray, how: d
     return np.array([found.map, found.precision(1), found.precision(10), found.auc])
 
 
-def centered(method: str, X: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Similarities by inner products need an origin: the mean of the training part. Distances do not."""
-    mean = X.mean(axis=0)
-    return (X - mean, Q - mean) if method.startswith(("LORETA", "OASIS")) else (X, Q)
-
-
 def rows(X: np.ndarray, y: np.ndarray, methods: list[str], folds: int, passes: int, seconds: float) -> Iterator[str]:
     parts = list(KFold(5, shuffle=True, random_state=0).split(X))[:folds]
     scaled: list[tuple] = []
@@ -89,10 +83,9 @@ def rows(X: np.ndarray, y: np.ndarray, methods: list[str], folds: int, passes: i
         kept, held = train_test_split(np.arange(len(B)), test_size=0.2, random_state=0)
         best = choices[0]
         if len(choices) > 1:
-            best = max(choices, key=lambda one: trial(method, B, b, kept, held, max(1, passes // 4), seconds, one))
+            best = max(choices, key=lambda one: trial(method, B, b, kept, held, passes, seconds, one))
         began, scores = time.process_time(), []
         for B, b, C, c in scaled:
-            B, C = centered(method, B, C)
             how = learn(method, B, b, passes, seconds, **best)
             scores.append([score(B, b, C, c, how)])
             if method.startswith("LORETA"):
@@ -104,8 +97,8 @@ def rows(X: np.ndarray, y: np.ndarray, methods: list[str], folds: int, passes: i
 
 
 def trial(method: str, B, b, kept, held, passes: int, seconds: float, options: dict) -> float:
-    P, H = centered(method, B[kept], B[held])
-    return float(score(P, b[kept], H, b[held], learn(method, P, b[kept], passes, seconds, **options))[0])
+    how = learn(method, B[kept], b[kept], passes, seconds, **options)
+    return float(score(B[kept], b[kept], B[held], b[held], how)[0])
 
 
 def row(method: str, scores: list, seconds: float, options: dict) -> str:
