@@ -29,8 +29,8 @@ class Status(Enum):
     OPTIMAL = ("optimal", "The asked relative gap is proven.")
     OPTIMAL_INACCURATE = (
         "optimal_inaccurate",
-        "The solver stopped by its own measure, but the proven gap is larger than asked: "
-        "tighten the solver's own tolerances, or solve with solver='factored' or 'conic'.",
+        "The solver stopped by its own measure, but the asked tolerance is not proven: "
+        "tighten the solver's own tolerances, or try another solver or another start.",
     )
     USER_LIMIT = (
         "user_limit",

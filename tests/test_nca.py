@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import assert_close, assert_same, rounding
 from sklearn.datasets import load_iris
+from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 import sdpmetric as sm
@@ -277,3 +278,11 @@ def test_stochastic_solver_improves_repeats_and_takes_large_data_in_blocks():
 def test_bad_input_gets_a_sentence(call, words):
     with pytest.raises(ValueError, match=words):
         call(make().X)
+
+
+def test_a_line_search_that_ends_far_out_is_not_the_end():
+    X, y = concentric_rings(random_state=1)
+    X, _, y, _ = train_test_split(X, y, test_size=0.3, random_state=2, stratify=y)
+    solution = sm.solve(sm.NCAProblem(X, y, 2), tol=1e-5)
+    assert solution.status is sm.Status.STATIONARY
+    assert solution.objective < -340

@@ -86,12 +86,12 @@ def steps(
         except (BudgetSpent, KeyboardInterrupt):
             yield Step(reached, best)
             raise
-        L = packed.factor(found.x)
         if iterations is not None:
             ended = Status.STATIONARY if found.success else Status.USER_LIMIT if found.status == 1 else None
-            yield Step(L, float(found.fun), status=ended)
+            yield Step(packed.factor(found.x), float(found.fun), status=ended)
             return
-        yield Step(reached, best)
+        L = reached  # a line search may end far out, where all is flat, beside a better point that it has passed
+        yield Step(L, best)
         if stationarity <= tol:
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0
