@@ -21,7 +21,7 @@ def figure13(digits: Digits, ranks: list[int], output: Path) -> str:
     for rank in ranks:
         cut, learned = full.leading(rank), digits.rectangular(rank)
         shown = [digits.error(L) for L in (np.eye(digits.n_components)[:rank], cut, learned.components)]
-        costs = [sm.certify(digits.problem, L).objective for L in (cut, learned.components)]
+        costs = sm.certify(digits.problem, cut, dual=full.dual).objective, learned.objective
         over = [100 * (cost / full.lower_bound - 1) for cost in costs]
         paper = f"{PAPER[rank]:.2f}" if rank in PAPER else "not at hand"
         rows.append(
@@ -56,8 +56,8 @@ def _draw(ranks: list[int], errors: np.ndarray, every: float, best: float, path:
         ax.plot(at, [PAPER[rank] for rank in at], "x", color="#000000", ms=9, mew=2, label="paper, 60,000 rows")
     for value, name, colour in ((every, "Euclidean", "#888888"), (best, "LMNN", "#0072B2")):
         ax.axhline(value, color=colour, linewidth=0.8, linestyle=(0, (1, 2)))
-        place = {"xytext": (-2, 2), "textcoords": "offset points", "ha": "right", "fontsize": 8, "color": colour}
-        ax.annotate(f"{name}, all dimensions", (1.0, value), xycoords=("axes fraction", "data"), **place)
+        place = {"xytext": (4, 2), "textcoords": "offset points", "ha": "left", "fontsize": 8, "color": colour}
+        ax.annotate(f"{name}, all dimensions", (0.0, value), xycoords=("axes fraction", "data"), **place)
     ax.set(xlabel="dimensions", ylabel="test error, %", xscale="log", yscale="log")
     ax.set_xticks(ranks, [str(rank) for rank in ranks])
     ax.minorticks_off()

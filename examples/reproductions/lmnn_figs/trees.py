@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from lmnn_figs.digits import Digits, K
 from sdpmetric.kernels import triplets as kernels
 
-RUNS, QUERIES = 3, 1000
+RUNS, QUERIES = 5, 1000
 
 
 def seconds(work: Callable[[], object]) -> float:
