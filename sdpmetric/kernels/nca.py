@@ -7,6 +7,8 @@ The exponential is a polynomial that the compiler vectorizes, within 1e-15 of th
 
 from __future__ import annotations
 
+from functools import cache
+
 import numba as nb
 import numpy as np
 from numba.core import types
@@ -19,8 +21,6 @@ from sdpmetric.kernels import FAST
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 
-# Made once: looking for the libraries takes longer than a small evaluation.
-THREADS = ThreadpoolController()
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
 # Entries of one thread's buffer: what a core's second-level cache holds, beside what is multiplied with it.
@@ -31,6 +31,12 @@ FEWEST, MOST = 16, 128
 LOWEST = -708.0
 # Minima are taken of so many columns side by side; compilers vectorize that, and not one running minimum.
 LANES = 64
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Made once, when first needed: looking for the libraries takes longer than a small evaluation."""
+    return ThreadpoolController()
 
 
 @intrinsic
@@ -303,7 +309,9 @@ def evaluate(
     height = max(FEWEST, min(MOST, BUFFER // n))
     threads = max(1, min(nb.get_num_threads(), m // height))
     wide = X.shape[1] <= 2 * len(L)
-    with THREADS.limit(limits=1, user_api="blas"):  # BLAS threads that wait for work would slow the compiled loops
+    with _thread_pools().limit(
+        limits=1, user_api="blas"
+    ):  # BLAS threads that wait for work would slow the compiled loops
         Z = X @ L.T
         norms = np.einsum("ij,ij->i", Z, Z)
         everyone = which is None
