@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import rounding
 from lego_streams import definite, divergence, make_stream, pair_loss, run
+from scipy.optimize import minimize
 
 import sdpmetric as sm
 from sdpmetric.formulations import lego
@@ -164,6 +165,68 @@ def test_a_lower_bound_that_is_positive():
     assert 0.0 < solution.lower_bound <= 2.25 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("far", [[1e6, 1e-6], [1.0, 1e-11], [1.0, 1e-300]])
+def test_a_feature_that_parts_little_is_still_one(far):
+    """The near pair differs in one feature, the far one in another too, by which a metric can part it for nothing."""
+    X = np.array([[0.0, 0.0], [far[0], 0.0], far])
+    problem = sm.LEGOProblem(X, [[0, 1], [0, 2]], [1.0, 10.0], [1, -1], 0.1, 1e-12 * np.eye(2))
+    assert problem.objective(np.array([[0.0, math.sqrt(10.1) / far[1]]])) == 0.0
+    assert sm.regret(problem, sm.solve(problem)).lower_bound == 0.0
+
+
+def small_stream(rng):
+    """Few values of each feature, features of very different units, and sums of features."""
+    d, n, p = int(rng.integers(1, 4)), int(rng.integers(3, 7)), int(rng.integers(2, 14))
+    units = np.diag(10.0 ** rng.integers(-12, 1, d))
+    sums = np.eye(d) + rng.integers(0, 2) * np.triu(np.ones((d, d)), 1)
+    X = rng.integers(-2, 3, size=(n, d)) @ units @ sums * 10.0 ** rng.integers(-6, 7)
+    X[0, 0] += 7.0 * (np.abs(X).max() or 1.0)  # so that the first pair is of two different examples
+    pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(p)])
+    kept = (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
+    kept[0], pairs[0] = True, [0, 1]
+    return sm.LEGOProblem(X, pairs[kept], rng.choice([0.1, 1.0, 10.0], p)[kept], rng.choice([-1, 0, 1], p)[kept], 0.1)
+
+
+def least_found(problem, rng):
+    """What a local search reaches, in coordinates in which no direction of the differences is small."""
+    Z = problem.differences
+    units = np.abs(Z).max(axis=0)
+    units[units == 0.0] = 1.0
+    Vt = np.linalg.svd(Z / units)[2]
+    W = Z / units @ Vt.T
+    sizes = np.linalg.norm(W, axis=0)
+    sizes[sizes == 0.0] = 1.0
+    W, d = W / sizes, len(Vt)
+
+    def value(x):
+        embedded = W @ x.reshape(d, d).T
+        misses = np.sum(embedded**2, axis=1) - problem.targets
+        misses[problem.sides * misses < 0] = 0.0
+        return 0.5 * misses @ misses, (2.0 * (embedded * misses[:, None]).T @ W).ravel()
+
+    found = minimize(value, rng.normal(size=d * d) * 10 ** rng.uniform(-1, 2), jac=True, method="L-BFGS-B").x
+    return problem.objective(found.reshape(d, d) / sizes @ Vt / units)
+
+
+def test_no_metric_is_below_the_lower_bound_in_any_units():
+    positive = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        problem = small_stream(rng)
+        least = least_found(problem, rng)
+        duals = [None, *rng.normal(size=(3, len(problem.pairs)))]
+        bound = max(problem.certify(np.eye(problem.X.shape[1]), dual=dual).lower_bound for dual in duals)
+        assert bound <= least + rounding(least)
+        positive += bound > 0.0
+    assert positive > 50
+
+
+def test_one_pair_that_is_to_be_near_and_far_proves_a_loss_in_any_dimension():
+    X = [[0.0, 0.0, 1.0], [1.0, 2.0, 1.0], [5.0, 0.0, 3.0]]
+    problem = sm.LEGOProblem(X, [[0, 1], [1, 0], [2, 0]], [4.0, 1.0, 9.0], [-1, 1, -1], 0.3)
+    assert problem.certify(np.eye(3), dual=[-1.5, 1.5, -1.0]).lower_bound == pytest.approx(2.25, rel=1e-9)
+
+
 def test_solve_takes_the_stream_once():
     problem = make_stream(4, d=3, p=60)
     solution = sm.solve(problem)
@@ -199,3 +262,8 @@ def test_float32_data_give_float32_components():
     problem = make_stream(4, d=3, p=60)
     single = sm.LEGOProblem(problem.X.astype(np.float32), problem.pairs, problem.targets, problem.sides, 1e-3)
     assert sm.solve(single).components.dtype == np.float32
+
+
+def test_other_things_than_a_stream_are_refused():
+    with pytest.raises(TypeError, match="stream must be a LEGOProblem, got str"):
+        sm.LEGOBatchProblem("a")

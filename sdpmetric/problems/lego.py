@@ -272,15 +272,8 @@ class LEGOProblem:
         dual : (p,) array
         """
         a = self.clip(dual)
-        whitened, null, lifting = self._whitened
-        # Nothing can lift what these add in directions that no pair with a largest distance has a part in.
-        a = np.where(null & (a < 0.0) & ~lifting, 0.0, a)
-        matrix = psd.symmetrize((whitened * a[:, None]).T @ whitened)
-        rounding = 4.0 * np.finfo(float).eps * float(np.abs(a) @ np.sum(whitened**2, axis=1))
-        # In these coordinates the pairs that may be lifted add up to the identity.
-        a = a + np.where(lifting, max(0.0, rounding - psd.smallest_eigenvalue(matrix)), 0.0)
-        rise, size = -float(a @ self.targets), float(a @ a)
-        return rise**2 / (2.0 * size) if rise > 0.0 and 0.0 < size < math.inf else 0.0
+        a = a / (np.abs(a).max() or 1.0)
+        return max(self._spanned_bound(a), self._doubled_bound(a))
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -293,15 +286,66 @@ class LEGOProblem:
         """Multipliers of the right sign: those with the wrong one become 0."""
         return np.where(self.sides * dual < 0.0, 0.0, dual)
 
-    @cached_property
-    def _whitened(self) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Differences where those with ``side >= 0`` have unit sum; which have a part elsewhere; which are these."""
+    def _spanned_bound(self, a: FloatArray) -> float:
+        """A proven bound where the pairs that may be lifted span every feature in which they differ at all."""
+        points, errors, usable = self._lifted
+        if not points.shape[1]:
+            return 0.0
         lifting = self.sides >= 0.0
+        room = psd.smallest_eigenvalue(_gram(points, lifting)) - psd.gram_error(points, errors, lifting)
+        if not room > 0.0:
+            return 0.0
+        a = np.where(usable, a, 0.0)
+        lack = psd.gram_error(points, errors, a)
+        if not math.isfinite(lack):
+            return 0.0
+        lack -= psd.smallest_eigenvalue(_gram(points, a))
+        return self._value(a + np.where(lifting, max(0.0, lack) * (1.0 + 1e-9) / room, 0.0))
+
+    def _doubled_bound(self, a: FloatArray) -> float:
+        """A proven bound by pairs with the very same difference, whose multipliers must add up to 0 at least."""
+        alike, lifting = self._alike, self.sides >= 0.0
+        able = np.bincount(alike, lifting)[alike]
+        a = np.where((a < 0.0) & (able == 0.0), 0.0, a)
+        rounding = 4.0 * len(a) * np.finfo(float).eps * np.bincount(alike, np.abs(a))
+        lack = np.maximum(0.0, rounding - np.bincount(alike, a))[alike]
+        return self._value(a + np.where(lifting, lack / np.maximum(able, 1.0), 0.0))
+
+    def _value(self, a: FloatArray) -> float:
+        """What multipliers prove, at the best of their multiples, less what rounding may have added."""
+        spared = 4.0 * len(a) * np.finfo(float).eps * float(np.abs(a) @ self.targets)
+        rise, size = -float(a @ self.targets) - spared, float(a @ a)
+        return rise / size * rise / 2.0 if rise > 0.0 and 0.0 < size < math.inf else 0.0
+
+    @cached_property
+    def _alike(self) -> NDArray[np.int64]:
+        """A number for each difference, the same where differences are equal or opposite, (p,)."""
         Z = self.differences
-        R = np.linalg.qr(Z[lifting], mode="r") if lifting.any() else np.zeros((0, Z.shape[1]))
-        _, sigma, Vt = np.linalg.svd(R, full_matrices=False)
-        kept = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
-        V = Vt[kept].T
-        rest = Z - (Z @ V) @ V.T
-        null = np.sum(rest**2, axis=1) > psd.RANK_TOLERANCE**2 * np.sum(Z**2, axis=1)
-        return (Z @ V) / sigma[kept], null, lifting
+        first = np.take_along_axis(Z, np.argmax(Z != 0.0, axis=1)[:, None], axis=1)
+        return np.unique(np.where(first < 0.0, -Z, Z) + 0.0, axis=0, return_inverse=True)[1].ravel()
+
+    @cached_property
+    def _lifted(self) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+        """Differences where those with ``side >= 0`` have about unit sum, their errors, and whose multipliers count.
+
+        The map must be one to one on the features in which a pair with ``side >= 0`` differs; `_spanned_bound` sees
+        that it is. A pair that differs in another feature, by however little, can be parted by a metric at no cost to
+        these, and proves nothing.
+        """
+        Z, lifting = self.differences, self.sides >= 0.0
+        used = (Z[lifting] != 0.0).any(axis=0)
+        # Powers of two, so that features of any scale count alike and nothing is rounded.
+        Z, rest = Z[:, used], Z[:, ~used]
+        Z = np.ldexp(Z, -np.frexp(np.abs(Z[lifting]).max(axis=0, initial=0.0))[1])
+        _, sigma, Vt = np.linalg.svd(np.linalg.qr(Z[lifting], mode="r"), full_matrices=False)
+        usable = lifting | ~rest.any(axis=1)
+        if len(sigma) < Z.shape[1] or not (sigma > 0.0).all():
+            return np.zeros((len(Z), 0)), np.zeros(len(Z)), usable
+        white = Vt.T / sigma
+        Z[~usable] = 0.0
+        return Z @ white, psd.product_error(Z, white), usable
+
+
+def _gram(points: FloatArray, weights: ArrayLike) -> FloatArray:
+    """``sum_t weights_t x_t x_t^T``."""
+    return psd.symmetrize((points * np.asarray(weights, dtype=np.float64)[:, None]).T @ points)

@@ -35,9 +35,18 @@ class LEGOBatchProblem:
     ----------
     stream : LEGOProblem
         Gives data, pairs, targets, ``eta`` and ``A_0``.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
     """
 
     stream: LEGOProblem
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.stream, LEGOProblem):
+            raise TypeError(f"stream must be a LEGOProblem, got {type(self.stream).__name__}; state the pairs by one.")
 
     @property
     def X(self) -> NDArray[np.floating]:
@@ -143,6 +152,10 @@ class LEGOBatchProblem:
             program="LEGO in batch",
         )
 
+    @cached_property
+    def _errors(self) -> FloatArray:
+        return psd.product_error(self.stream.differences, self.stream.root.T)
+
     def _sum(self, weights: FloatArray) -> FloatArray:
         """``sum_t weights_t w_t w_t^T``."""
         return psd.symmetrize((self.differences * weights[:, None]).T @ self.differences)
@@ -150,7 +163,7 @@ class LEGOBatchProblem:
     def _bound(self, a: FloatArray) -> tuple[float, float]:
         """The largest dual value along the multiples of given multipliers, and the multiple; 0 at 0, and concave."""
         rate = self.stream.learning_rate
-        rounding = 4.0 * np.finfo(float).eps * float(np.abs(a) @ np.sum(self.differences**2, axis=1))
+        rounding = psd.gram_error(self.differences, self._errors, a)
         eigenvalues = rate * (np.linalg.eigvalsh(self._sum(a)) - rounding)
         linear, square = rate * float(a @ self.stream.targets), rate * float(a @ a)
 
@@ -164,5 +177,8 @@ class LEGOBatchProblem:
         while lowest >= 0.0 and slope(end) > 0.0:
             end *= 2.0
         multiple = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
-        value = float(np.sum(np.log1p(multiple * eigenvalues))) - multiple * linear - 0.5 * multiple**2 * square
+        logs, costs = np.log1p(multiple * eigenvalues), multiple * linear + 0.5 * multiple**2 * square
+        weight = float(np.sum(np.abs(logs))) + multiple * rate * float(np.abs(a) @ self.stream.targets) + costs
+        # What rounding of the value itself may have added is taken off.
+        value = float(np.sum(logs)) - costs - 4.0 * (len(a) + len(logs)) * np.finfo(float).eps * weight
         return (value, multiple) if value > 0.0 else (0.0, 0.0)
