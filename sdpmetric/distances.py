@@ -86,6 +86,11 @@ def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArr
     return out
 
 
+def mean_squared_distance(X: NDArray[np.floating]) -> float:
+    """The mean squared Euclidean distance between two different rows, in float64."""
+    return 2.0 * float(np.var(X, axis=0, dtype=np.float64).sum()) * len(X) / max(1, len(X) - 1)
+
+
 def adjoint(
     X: FloatArray,
     first: NDArray[np.integer],

@@ -9,6 +9,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from sdpmetric import psd
+from sdpmetric.distances import mean_squared_distance
 from sdpmetric.neighbors import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -16,6 +17,8 @@ IndexArray = NDArray[np.int32]
 
 # A metric whose smallest eigenvalue is below minus this share of its largest one is refused.
 PSD_TOLERANCE = 1e-6
+# Entries above it are refused where sums of their fourth powers are taken.
+LARGEST = 1e70
 
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
@@ -163,6 +166,29 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
         upper = "" if high == np.inf else f" and at most {high:g}"
         raise ValueError(f"{name} must be a finite number of at least {low:g}{upper}, got {value!r}.")
     return number
+
+
+def check_entries(name: str, rows: ArrayLike, largest: float = LARGEST) -> None:
+    """Refuse finite rows with an entry above `largest` in size, as fourth powers of their distances would overflow."""
+    found = float(np.abs(rows).max(initial=0.0))
+    if found > largest:
+        raise ValueError(
+            f"{name} has an entry of {found:.3g}, and fourth powers of distances would overflow; "
+            "scale the features, for example to [0, 1]."
+        )
+
+
+def check_spread(X: NDArray[np.floating]) -> float:
+    """Mean squared distance of two rows of finite data; refused where it is zero, or too large or small a number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = mean_squared_distance(X)
+    finite = bool(np.isfinite(spread))
+    if finite and (X[0] == X).all():
+        raise ValueError(f"all {len(X)} examples are equal, and every metric says so; there is nothing to learn.")
+    if not finite or spread < np.finfo(np.float64).tiny:
+        way = "underflow" if finite else "overflow"
+        raise ValueError(f"the squared distances of the examples {way}; scale the features, for example to [0, 1].")
+    return spread
 
 
 def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) -> tuple[FloatArray, float]:

@@ -101,6 +101,7 @@ class POLAProblem:
         initial_threshold: float = 1.0,
     ) -> None:
         data = validation.check_data(X)
+        validation.check_entries("X", data)
         rows = pair_checks.check_pairs(pairs, len(data))
         weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)
         if weight == 0.0:

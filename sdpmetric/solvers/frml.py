@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import ranking, validation
+from sdpmetric.distances import mean_squared_distance
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.relevance import Relevance
 from sdpmetric.solution import Status
@@ -71,25 +72,31 @@ def steps(
     ------
     Step
         After each pass, with the best metric so far, infinity for its objective, and the MAP of that pass's metric.
+
+    Raises
+    ------
+    ValueError
+        If all items are equal, or their squared distances overflow or underflow.
     """
     share = validation.check_number("validation_share", validation_share, 0.0, 0.9)
-    X = np.asarray(problem.X, dtype=np.float64)
-    Q = None if problem.queries is None else np.asarray(problem.queries, dtype=np.float64)
+    # Fourth powers of distances occur: a power of two as the unit keeps them in range and changes no digit.
+    unit = 2.0 ** round(math.log2(validation.check_spread(problem.X)) / 2)
+    X = np.asarray(problem.X, dtype=np.float64) / unit
+    Q = None if problem.queries is None else np.asarray(problem.queries, dtype=np.float64) / unit
     kept, held = _split(problem.relevance, share, 0 if random_state is None else random_state)
     items = kept if Q is None else np.arange(len(X))
     related = problem.relevance.part(kept, items, unanswerable="exclude")
-    spread = mean_squared_distance(X)
     stream = FRMLStream(
         X.shape[1],
         problem.n_components,
         loss=problem.loss,
         gamma=problem.gamma,
         regularization=problem.regularization,
-        step=step / max(spread, np.finfo(float).tiny) ** 2,
+        step=step / mean_squared_distance(X) ** 2,
         decay=decay * batch_size / max(1, len(related.queries)),
         batch_size=batch_size,
         scale=problem.scale,
-        start=principal(X, problem.n_components, START) if start is None else start,
+        start=principal(X, problem.n_components, START) if start is None else unit * np.asarray(start),
         random_state=random_state,
     )
     ranked = problem.relevance.part(held, items, unanswerable="exclude") if len(held) else None
@@ -107,8 +114,8 @@ def steps(
         if idle == 0:
             best, best_score = stream.components.copy(), score
         ended = Status.STOPPED_EARLY if idle >= stop_after else Status.USER_LIMIT if number == passes else None
-        length = stream.step / (1.0 + stream.decay * stream.n_updates)
-        yield Step(best, step=length, mistakes=stream.mistakes, score=score, status=ended)
+        length = stream.step / (1.0 + stream.decay * stream.n_updates) / unit**2 / unit**2
+        yield Step(best / unit, step=length, mistakes=stream.mistakes, score=score, status=ended)
         if ended is Status.STOPPED_EARLY:
             return
 
@@ -118,11 +125,6 @@ def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArr
     count = min(HELD_BACK, int(share * relevance.n_queries))
     order = np.random.default_rng(random_state).permutation(relevance.n_queries)
     return np.sort(order[count:]), np.sort(order[:count])
-
-
-def mean_squared_distance(X: FloatArray) -> float:
-    """The mean squared Euclidean distance between two different rows."""
-    return 2.0 * float(np.var(X, axis=0).sum()) * len(X) / max(1, len(X) - 1)
 
 
 def principal(X: ArrayLike, n_components: int, size: float) -> FloatArray:

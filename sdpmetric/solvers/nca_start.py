@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from sdpmetric import validation
 from sdpmetric.problems.nca import NCAProblem
 
 FloatArray = NDArray[np.float64]
@@ -43,7 +44,13 @@ def initial(
     Returns
     -------
     components : (r, d) array
+
+    Raises
+    ------
+    ValueError
+        If all examples are equal, or their squared distances overflow or underflow.
     """
+    validation.check_spread(X)
     n, d = X.shape
     if how == "auto":
         n_classes = 0 if index is None else len(np.unique(index))
@@ -66,13 +73,9 @@ def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
     Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
     and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
     """
-    L = np.eye(problem.X.shape[1])
-    if not problem.diagonal:
-        index = None if len(problem.targets) else problem.index
-        L = initial(problem.rows, None if index is None else index[problem.order], problem.n_components)
+    index = None if len(problem.targets) else problem.index[problem.order]
+    L = initial(problem.rows, index, problem.n_components, "identity" if problem.diagonal else "auto")
     size = float(np.mean(np.sum((problem.rows @ L.T) ** 2, axis=1)))
-    if not size > 0:
-        return L
     n = len(problem.X)
     deciding = np.random.default_rng(random_state).permutation(n)[:DECIDING]
     scaled = [np.sqrt(wanted / size) * L for wanted in SIZES]

@@ -51,12 +51,13 @@ def check_draws(
     Raises
     ------
     ValueError
-        If numbers are not finite, or dimensions or counts do not fit.
+        If numbers are not finite or too large, or dimensions or counts do not fit.
     """
     items = np.asarray(validation.check_data(X), dtype=np.float64)
     related = Relevance.of(relevance, len(items))
     asked = items if queries is None else np.asarray(validation.check_data(queries), dtype=np.float64)
     for name, rows in (("X", items), ("queries", asked)):
+        validation.check_entries(name, rows)
         if rows.shape[1] != n_features:
             raise ValueError(
                 f"{name} has {rows.shape[1]} features, but this learner was made for {n_features}; "
@@ -72,7 +73,7 @@ def check_draws(
 
 
 def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
-    """A finite vector of the learner's dimension."""
+    """A finite vector of the learner's dimension, its entries not too large."""
     vector = np.ascontiguousarray(given, dtype=np.float64)
     if vector.shape != (n_features,):
         raise ValueError(
@@ -81,6 +82,7 @@ def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
         )
     if not np.isfinite(vector).all():
         raise ValueError(f"{name} contains NaN or infinity; drop that item or fill it in.")
+    validation.check_entries(name, vector)
     return vector
 
 

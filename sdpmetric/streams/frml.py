@@ -161,7 +161,8 @@ class FRMLStream:
         Raises
         ------
         ValueError
-            If the dimension is another one than before, numbers are not finite, or there is no irrelevant item.
+            If the dimension is another one than before, numbers are not finite or above 1e70, or there is no
+            irrelevant item.
         """
         q = check_vector("query", query, self.n_features)
         near = check_vector("relevant", relevant, self.n_features)
@@ -173,6 +174,7 @@ class FRMLStream:
             )
         if not np.isfinite(rows).all():
             raise ValueError("irrelevant contains NaN or infinity; drop those items or fill them in.")
+        validation.check_entries("irrelevant", rows)
         n = len(rows)
         weights = self._weights(n, float(n))
         limit = 1.0 + float(np.sum((self.components @ (q - near)) ** 2))
@@ -236,8 +238,8 @@ class FRMLStream:
         Raises
         ------
         ValueError
-            If the dimension is another one than before, numbers are not finite, or a query has no relevant or no
-            irrelevant item (unless the relevance says to exclude such queries).
+            If the dimension is another one than before, numbers are not finite or above 1e70, or a query has no
+            relevant or no irrelevant item (unless the relevance says to exclude such queries).
         """
         draws, related = check_draws(X, relevance, queries, self.n_features)
         count = -(-len(related.queries) // self.batch_size) if n_steps is None else check_count("n_steps", n_steps)

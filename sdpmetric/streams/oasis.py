@@ -100,7 +100,7 @@ class OASISStream:
         Raises
         ------
         ValueError
-            If the dimension is another one than before, or numbers are not finite.
+            If the dimension is another one than before, or numbers are not finite or above 1e70.
         """
         q = check_vector("query", query, self.n_features)
         near = check_vector("relevant", relevant, self.n_features)

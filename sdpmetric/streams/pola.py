@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric import validation
 from sdpmetric.kernels import pola
 from sdpmetric.streams.threshold import LONGEST, PairStream
 
@@ -69,11 +70,7 @@ class POLAStream(PairStream):
         return self
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
-        if float(np.abs(X).max()) > LONGEST / (2 * np.sqrt(self.n_features)):
-            raise ValueError(
-                f"an example has an entry of {np.abs(X).max():.3g}, and fourth powers of distances would overflow; "
-                "scale the features, for example to [0, 1]."
-            )
+        validation.check_entries("an example", X, LONGEST / (2 * np.sqrt(self.n_features)))
         losses, gamma = np.zeros(len(pairs)), self.gamma or 0.0
         state, counts = self._state, self._counts
         A, B = self._A, self._B

@@ -1,0 +1,109 @@
+"""Data of any scale: learned from as ever where numbers allow it, else refused with a sentence, nothing taken."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric import estimators
+
+
+def labelled(seed=0, sizes=(15, 25), d=4):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    return rng.normal(size=(len(y), d)) + 0.8 * y[:, None], y
+
+
+@pytest.mark.parametrize("exponent", [-498, -265, 265, 498])
+@pytest.mark.parametrize("apart", [False, True])
+def test_frml_takes_the_same_steps_in_any_unit(exponent, apart):
+    X, y = labelled()
+    Q, relevance = (X[:9] + 0.1, sm.Relevance.from_labels(y, y[:9])) if apart else (None, y)
+    start = np.array([[0.5, 0.1, -0.2, 0.3], [0.0, 0.4, 0.3, -0.1]])
+    unit = 2.0**exponent
+    for chosen in (None, start):
+        one = sm.solve(sm.FRMLProblem(X, relevance, 2, queries=Q), passes=4, start=chosen)
+        moved = None if Q is None else unit * Q
+        other = sm.solve(
+            sm.FRMLProblem(unit * X, relevance, 2, queries=moved),
+            passes=4,
+            start=None if chosen is None else chosen / unit,
+        )
+        np.testing.assert_allclose(other.components * unit, one.components, rtol=1e-9)
+        assert other.objective == pytest.approx(one.objective, rel=1e-9)
+        assert other.certificate.stationarity == pytest.approx(one.certificate.stationarity, rel=1e-9)
+
+
+def test_nca_takes_large_and_small_data():
+    X, y = labelled()
+    for size in (1e-150, 1e150):
+        for solver in ("lbfgs", "stochastic"):
+            found = sm.solve(sm.NCAProblem(size * X, y, 1), solver=solver, max_iter=50)
+            assert np.isfinite(found.components).all()
+            assert found.objective < -20.0
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X, y: sm.solve(sm.FRMLProblem(X, y, 1)),
+        lambda X, y: sm.solve(sm.NCAProblem(X, y, 1)),
+        lambda X, y: sm.solve(sm.NCAProblem(X, y), solver="stochastic"),
+        lambda X, y: sm.solve(sm.NCAProblem(X, y, diagonal=True)),
+        lambda X, y: estimators.FRML().fit(X, y),
+        lambda X, y: estimators.NCA().fit(X, y),
+    ],
+    ids=["FRML", "NCA", "stochastic NCA", "diagonal NCA", "FRML's estimator", "NCA's estimator"],
+)
+def test_squares_that_are_no_numbers_and_equal_examples_are_refused(fit):
+    X, y = labelled()
+    for size, match in ((1e160, "overflow"), (1e308, "overflow"), (1e-160, "underflow"), (1e-200, "underflow")):
+        with pytest.raises(ValueError, match=f"squared distances of the examples {match}; scale the features"):
+            fit(size * (X / np.abs(X).max()), y)
+    for constant in (0.0, 0.1):
+        with pytest.raises(ValueError, match="all 40 examples are equal"):
+            fit(np.full_like(X, constant), y)
+
+
+def test_pola_in_batch_refuses_fourth_powers_that_overflow():
+    X, y = labelled()
+    for size in (1e80, 1e200):
+        with pytest.raises(ValueError, match="fourth powers of distances would overflow; scale the features"):
+            estimators.POLA().fit(size * X, y)
+    pairs = np.array([[0, 1], [2, 5], [3, 4], [6, 9]])
+    found = sm.solve(sm.POLAProblem(1e40 * X, pairs, y[pairs[:, 0]] == y[pairs[:, 1]], 0.3))
+    assert math.isfinite(found.objective)
+
+
+STREAMS = [lambda: sm.FRMLStream(4, 2), lambda: sm.LORETAStream(4, 2), lambda: sm.OASISStream(4)]
+
+
+@pytest.mark.parametrize("made", STREAMS, ids=["FRML", "LORETA", "OASIS"])
+def test_streams_of_triplets_refuse_what_overflows_and_stay_as_they_were(made):
+    X, y = labelled()
+    stream = made().partial_fit(X, y)
+    before, queries = pickle.dumps(stream), 1e160 * X[:3]
+    far = 1e160 * X[:2] if isinstance(stream, sm.FRMLStream) else 1e160 * X[2]
+    near = X[:2] if isinstance(stream, sm.FRMLStream) else X[2]
+    for call in (
+        lambda: stream.partial_fit(1e160 * X, y),
+        lambda: stream.partial_fit(X, sm.Relevance.from_labels(y, y[:3]), queries),
+        lambda: stream.update(1e160 * X[0], X[1], near),
+        lambda: stream.update(X[0], 1e160 * X[1], near),
+        lambda: stream.update(X[0], X[1], far),
+    ):
+        with pytest.raises(ValueError, match="fourth powers of distances would overflow; scale the features"):
+            call()
+        assert pickle.dumps(stream) == before
+
+
+@pytest.mark.parametrize("made", STREAMS, ids=["FRML", "LORETA", "OASIS"])
+@pytest.mark.parametrize("size", [1e-200, 1e70])
+def test_streams_of_triplets_stay_finite_on_what_they_take(made, size):
+    X, y = labelled()
+    stream = made().partial_fit(size * (X / np.abs(X).max()), y, n_steps=5000)
+    matrix = stream.similarity if isinstance(stream, sm.OASISStream) else stream.components
+    assert np.isfinite(matrix).all()
+    assert math.isfinite(stream.cumulative_loss)
