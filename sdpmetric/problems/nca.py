@@ -268,7 +268,7 @@ class NCAProblem:
         """Judge any point, whoever made it: objective, a trivial lower bound, and the gradient's relative norm.
 
         `stationarity` is ``|gradient| |L| / n``, Frobenius norms: what a relative change of L brings per example. It
-        does not depend on the units of X, nor on how often each example is repeated.
+        does not depend on the units of X.
 
         Parameters
         ----------
