@@ -92,7 +92,7 @@ def filter_documents(X: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, n
     return wrong[0], wrong[1]
 
 
-def main(path: Path) -> None:
+def main(path: Path, n_documents: int | None = None) -> None:
     rng = np.random.default_rng(0)
     X, y, noisy = noisy_digits(rng)
     half = len(y) // 2
@@ -125,10 +125,10 @@ def main(path: Path) -> None:
         axis.set(xticks=[], yticks=[])
 
     texts, topics = documents()
-    order = rng.permutation(len(texts))
+    order = rng.permutation(len(texts))[:n_documents]
     words = TfidfVectorizer(stop_words="english", max_features=600, min_df=3)
     D, topics = words.fit_transform(texts).toarray()[order], topics[order]
-    print(f"{len(texts):,} documents, {D.shape[1]:,} words")
+    print(f"{len(D):,} documents, {D.shape[1]:,} words")
     for axis, topic in zip(bottom.subplots(1, len(TOPICS), sharey=True), TOPICS, strict=True):
         wrong = filter_documents(D, topics == topic)
         for label, color, series in zip(("POLA", "Perceptron"), ("#1f5f99", "#c0392b"), wrong, strict=True):
