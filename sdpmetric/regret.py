@@ -15,7 +15,7 @@ from sdpmetric import psd
 from sdpmetric.certificate import Certificate, relative_gap
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
-from sdpmetric.problems import rays
+from sdpmetric.problems import contradiction, rays
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pola import POLAProblem
@@ -55,7 +55,7 @@ def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options
     Certificate
         The solution's, with `regret_bound`, which holds for any stream of these pairs, and a `lower_bound` of the loss
         of every fixed metric on it, as tight as the program was solved. POLA without `gamma` has a bound only where
-        some metric keeps all margins; `regret_bound` is None otherwise.
+        some metric keeps all margins and the solver finds one; `regret_bound` is None otherwise.
 
     Raises
     ------
@@ -182,8 +182,9 @@ def least_loss(problem: POLAProblem) -> float:
         gamma = weight * problem.radius
         a = 2.0 * gamma * _comparator(problem, gamma, 1e-4)[2]
         a = a + 1.0000001 * max(0.0, lacking(a)) / spare * strict
+        a[a <= contradiction.NEGLIGIBLE * a.max(initial=0.0)] = 0.0
         linear, square = float(a.sum() - a @ y), 0.25 * float(a @ a)
-        if square > 0.0:  # any multiple of a proof is one
+        if square > 0.0 and contradiction.contradicts(V, y, a):  # any multiple of a proof is one
             best = max(best, linear**2 / (4.0 * square))
     return best
 

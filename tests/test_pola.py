@@ -396,3 +396,57 @@ def test_a_pair_too_short_to_be_seen_beside_others_contradicts_nothing(size: flo
     assert problem.certify(A, dual=[0.5, 0.5]).contradiction is None
     for solver in ("dual", "conic"):
         assert sm.solve(problem, solver, max_time=5).status is not sm.Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("solver", PROMISES)
+@pytest.mark.parametrize(
+    ("similar", "dissimilar", "truth"),
+    [
+        ([1, 0], [1, 1e-11], [0, 2e22]),
+        ([1, 1], [1 + 2**-36, 1 - 2**-36], [2.0**73, -(2.0**73)]),  # the same between the axes
+        ([1e17, 1e17], [1, -1], [1, -1]),
+        ([1.0, 0], [1 + 2**-40, 0], [2.0**41, 0]),
+    ],
+)
+def test_pairs_that_nearly_contradict_each_other_do_not(similar, dissimilar, truth, solver: str) -> None:
+    """Some metric keeps the margins of each, exactly: a diagonal one, or one along ``(1, -1)``."""
+    V = np.array([similar, dissimilar], dtype=float)
+    A = np.diag(truth) if min(truth) >= 0 else truth[0] * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    near, far = (float(v @ A @ v) for v in V)
+    assert far - near >= 2.0 - 1e-9
+    problem = sm.POLAProblem(np.concatenate([V, [[0, 0]]]), [[0, 2], [1, 2]], [True, False])
+    assert not problem.contradicts(np.ones(2))
+    assert contradiction.sharpen(problem.differences, problem.signs, np.array([1.0, 1.0 + 1e-9])) is None
+    assert sm.solve(problem, solver, max_time=1).status is not sm.Status.INFEASIBLE
+
+
+def nearly_contradictory(seed: int) -> sm.POLAProblem:
+    """One direction tells the pairs apart, by 1e-11 to 1 of their length, in skew axes and other units."""
+    rng = np.random.default_rng(seed)
+    d, p, gap = int(rng.integers(1, 5)), int(rng.integers(2, 10)), 10 ** rng.uniform(-11, 0)
+    V = rng.integers(-20, 21, size=(p, d)) / 8
+    similar = np.append([True, False], rng.random(p - 2) < 0.5)
+    if rng.random() < 0.6:
+        V[1:, :-1] = V[0, :-1] * rng.choice([1.0, -1.0, 0.5, 0.25], size=(p - 1, 1))
+    V[:, -1] = gap * np.where(similar, rng.uniform(0.0, 0.9, p), rng.uniform(1.0, 2.0, p))
+    for _ in range(3 if rng.random() < 0.6 and d > 1 else 0):
+        i, j = rng.choice(d, 2, replace=False)
+        V[:, j] += rng.integers(-3, 4) * V[:, i]
+    V *= 10.0 ** rng.uniform(-6, 6, d if rng.random() < 0.5 else 1)
+    return sm.POLAProblem(np.concatenate([V, np.zeros((1, d))]), [[t, p] for t in range(p)], similar)
+
+
+def test_no_nearly_contradictory_pairs_are_proven_to_be_so() -> None:
+    for seed in range(12):
+        problem = nearly_contradictory(seed)
+        assert sm.solve(problem, max_time=0.3).status is not sm.Status.INFEASIBLE, seed
+
+
+def test_a_proof_of_many_pairs_needs_no_rational_numbers(rng) -> None:
+    X = rng.normal(size=(60, 16)) * 10.0 ** rng.uniform(-1, 1, 16)
+    pairs = np.array([rng.choice(60, 2, replace=False) for _ in range(400)])
+    problem = sm.POLAProblem(X, pairs, rng.random(400) < 0.5)
+    solution = sm.solve(problem, max_time=30)
+    assert solution.status is sm.Status.INFEASIBLE
+    assert len(solution.certificate.contradiction) > 60
+    assert_contradiction(problem, solution)

@@ -409,3 +409,19 @@ def test_a_kernel_that_is_none_is_refused(kernel, rng) -> None:
     stream = sm.KernelPOLAStream(2, kernel)
     with pytest.raises(ValueError, match="not positive semidefinite"):
         stream.partial_fit(rng.normal(size=(30, 2)), np.arange(30).reshape(15, 2), np.arange(15) % 2 == 0)
+
+
+def test_regret_bound_with_gamma_counts_the_gamma() -> None:
+    """Thirty times the same dissimilar pair: short steps lose much more than 2 R times the comparator's objective."""
+    problem = sm.POLAProblem([[0.0], [0.3]], [[0, 1]] * 30, [False] * 30)
+    solution = sm.solve(problem, solver="online", gamma=100.0)
+    judged = sm.regret(problem, solution, gamma=100.0)
+    objective, least = comparator(problem, 100.0)
+    assert judged.objective > 20.0 * 2.0 * problem.radius * objective
+    assert judged.objective <= judged.regret_bound
+    assert judged.regret_bound == pytest.approx(2.0 * (problem.radius + 100.0) * least, rel=1e-5)
+
+
+def test_pairs_that_nearly_contradict_each_other_cost_nothing() -> None:
+    problem = sm.POLAProblem([[0, 0], [1, 0], [0.5, 1e-11]], [[0, 1], [0, 2]], [True, False])
+    assert least_loss(problem) == 0.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,21 +12,32 @@ from sdpmetric import psd
 
 FloatArray = NDArray[np.float64]
 
-# The two conditions of a proof must hold to this relative accuracy.
-TOLERANCE = 1e-11
 # Multipliers below this share of the largest one are left out of a proof.
 NEGLIGIBLE = 1e-9
 # What counts as nearly zero in multipliers that are to be made a proof of.
 NEARLY = 1e-4
 ROUNDS = 12
+# What the eigenvalues that ought to be zero are raised to, where they can be, so that rounding leaves them positive.
+RAISED = (1e-6, 1e-9)
+# Directions in which unit differences of unit features are not longer than this are rounding of the data.
+NULL = 8.0 * float(np.finfo(float).eps)
+# Proofs with at most so many pairs and features are also checked in rational numbers, if eigenvalues nearly allow it.
+EXACT = (60, 12)
+HAIR = 1e-9
+# A multiplier times its squared length below this, the largest multiplier being 1, could vanish by underflow.
+SMALLEST = 1e-250
+# Ratios of multipliers are rounded to fractions with denominators up to this, for contradictions without room to spare.
+DENOMINATOR = 1000
 
 
 def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> bool:
     """Whether multipliers prove that no point keeps the hard margins ``y_t (b - v_t^T A v_t) >= 1`` with ``b >= 1``.
 
     They do where ``sum a_t y_t v_t v_t^T`` is PSD and ``sum a_t y_t <= 0``: the constraints weighted by them and added
-    up then read ``sum a_t <= 0``. The test is made in coordinates in which the differences in use have a unit second
-    moment, so that the units of features do not matter, relative to the shortest of them.
+    up then read ``sum a_t <= 0``. The sum is exact. The matrix must be positive by more than the rounding of its
+    computation, bounded entry by entry, or else be PSD in rational arithmetic, which is tried for few pairs. The only
+    directions left out are those in which every difference, beside its own length and feature by feature beside the
+    longest one, is rounding.
 
     Parameters
     ----------
@@ -31,19 +45,23 @@ def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) ->
     signs : (p,) array
         1 for similar pairs, -1 for dissimilar ones.
     dual : (p,) array
-        Nonnegative.
+        Nonnegative; those below 1e-9 of the largest one are left out.
     """
-    used, a, U = _normalized(differences, dual)
-    if len(a) == 0 or float(a @ signs[used]) > TOLERANCE:
+    used = _used(dual)
+    a, y = dual[used], signs[used]
+    if len(used) == 0 or math.fsum(a * y) > 0.0:
         return False
-    # A dissimilar pair takes from the sum; none of it may lie in directions too short, beside others, to be seen.
-    V = differences[used][signs[used] < 0]
-    unseen = np.linalg.norm(differences[used] - U @ (U.T @ differences[used]), axis=1)[signs[used] < 0]
-    if (unseen > 1e-8 * np.linalg.norm(V, axis=1)).any():
+    a = a / 2.0 ** np.frexp(a.max())[1]
+    units = 2.0 ** np.frexp(np.abs(differences[used]).max(axis=0))[1]
+    V = (differences[used] / units)[:, differences[used].any(axis=0)]
+    lengths = 2.0 ** np.frexp(np.abs(V).max(axis=1, initial=0.0))[1]
+    weights = a * lengths**2
+    if weights.min() < SMALLEST:
         return False
-    lengths = np.sum(U**2, axis=1)
-    shortest = float(lengths[lengths > 0.0].min(initial=np.inf)) if lengths.any() else 0.0
-    return psd.smallest_eigenvalue(_matrix(U, a * signs[used])) >= -TOLERANCE * shortest
+    smallest, rounding = _spectrum(V / lengths[:, None], weights, y)
+    if smallest > rounding:
+        return True
+    return len(V) <= EXACT[0] and V.shape[1] <= EXACT[1] and smallest > -HAIR - rounding and _exactly(V, a * y)
 
 
 def repeated(differences: FloatArray, signs: FloatArray) -> FloatArray:
@@ -72,7 +90,7 @@ def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> Flo
 
     Newton's method on the eigenvalues that ought to be zero: their block of ``sum a_t y_t v_t v_t^T``, and the sum of
     ``a_t y_t`` if it ought to be zero too, are linear in the multipliers, and the least relative change of these that
-    makes them vanish is a step.
+    makes them vanish is a step. Multipliers that raise them above rounding are tried, and ones in simple ratios.
 
     Parameters
     ----------
@@ -84,35 +102,101 @@ def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> Flo
     for _ in range(ROUNDS):
         if len(a) == 0:
             return None
-        proof = np.zeros_like(dual)
-        proof[used] = a
-        if contradicts(differences, signs, proof):
-            return proof
-        values, vectors = np.linalg.eigh(_matrix(U, a * y))
-        nearly = values < NEARLY * float(np.abs(values).max(initial=0.0))
-        if float(a @ y) > NEARLY or (values < -NEARLY * float(a @ np.sum(U**2, axis=1))).any():
+        steps = _steps(U, a, y, (*RAISED, 0.0))
+        if steps is None:
             return None
-        flat = U @ vectors[:, nearly]
-        row, column = np.triu_indices(flat.shape[1])
-        rows = [(flat[:, row] * flat[:, column]).T * y, np.ones((1, len(a)))]
-        goals = [-(rows[0] @ a), np.zeros(1)]
-        if float(a @ y) > -NEARLY:
-            rows.append(y[None])
-            goals.append(np.array([-float(a @ y)]))
-        relative, *_ = np.linalg.lstsq(np.concatenate(rows) * a, np.concatenate(goals), rcond=1e-12)
-        a = np.maximum(a * (1.0 + relative), 0.0)
-        a /= max(float(a.sum()), np.finfo(float).tiny)
+        for tried in (a, *steps[:-1], _simplest(a)):
+            proof = np.zeros_like(dual)
+            proof[used] = tried
+            if contradicts(differences, signs, proof):
+                return proof
+        a = steps[-1]
     return None
+
+
+def _steps(U: FloatArray, a: FloatArray, y: FloatArray, goals: tuple[float, ...]) -> list[FloatArray] | None:
+    """Newton's steps that bring what is nearly zero to each goal; None where something is negative beyond that."""
+    values, vectors = np.linalg.eigh(_matrix(U, a * y))
+    nearly = values < NEARLY * float(np.abs(values).max(initial=0.0))
+    if float(a @ y) > NEARLY or (values < -NEARLY * float(a @ np.sum(U**2, axis=1))).any():
+        return None
+    flat = U @ vectors[:, nearly]
+    row, column = np.triu_indices(flat.shape[1])
+    products = (flat[:, row] * flat[:, column]).T * y
+    near_sum = float(a @ y) > -NEARLY
+    system = np.concatenate([products, np.ones((1, len(a))), *([y[None]] if near_sum else [])]) * a
+    found = []
+    for goal in goals:
+        missing = [goal * (row == column) - products @ a, np.zeros(1)]
+        if near_sum:
+            missing.append(np.array([-goal - float(a @ y)]))
+        relative, *_ = np.linalg.lstsq(system, np.concatenate(missing), rcond=1e-12)
+        moved = np.maximum(a * (1.0 + relative), 0.0)
+        found.append(moved / max(float(moved.sum()), np.finfo(float).tiny))
+    return found
+
+
+def _simplest(a: FloatArray) -> FloatArray:
+    """Whole numbers whose ratios are those of the multipliers, nearly."""
+    largest = float(a.max())
+    if len(a) > EXACT[0] or largest <= 0.0:
+        return a
+    ratios = [Fraction(float(value) / largest).limit_denominator(DENOMINATOR) for value in a]
+    common = math.lcm(*(ratio.denominator for ratio in ratios))
+    return np.array([float(ratio * common) for ratio in ratios])
+
+
+def _used(dual: FloatArray) -> NDArray[np.intp]:
+    total = float(dual.sum())
+    return np.flatnonzero(dual > NEGLIGIBLE * dual.max(initial=0.0)) if 0.0 < total < np.inf else np.zeros(0, np.intp)
+
+
+def _spectrum(V: FloatArray, weights: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Smallest eigenvalue of ``sum w_t y_t v_t v_t^T`` where the differences have a unit second moment, and its error.
+
+    The coordinates are a matrix of floats, whatever made it: a positive eigenvalue beyond the error proves that it is
+    regular, and the sum positive.
+    """
+    _, sigma, basis = np.linalg.svd(V, full_matrices=False)
+    kept = sigma > NULL * sigma.max(initial=0.0)
+    T = basis[kept].T / sigma[kept]
+    if not kept.any():
+        return np.inf, 0.0  # all differences are 0
+    eps = float(np.finfo(float).eps)
+    U = V @ T
+    long, off = np.linalg.norm(U, axis=1), (V.shape[1] + 2) * eps * np.linalg.norm(np.abs(V) @ np.abs(T), axis=1)
+    size = float(weights @ (long + off) ** 2)
+    rounding = float(weights @ (2.0 * long * off + off**2)) + 4.0 * (len(V) + U.shape[1] + 8) * eps * size
+    return psd.smallest_eigenvalue(_matrix(U, weights * y)), 2.0 * rounding
+
+
+def _exactly(V: FloatArray, weights: FloatArray) -> bool:
+    """Whether ``sum w_t v_t v_t^T`` is PSD, by elimination in rational numbers."""
+    rows = [[Fraction(value) for value in row] for row in V.tolist()]
+    scale = [Fraction(value) for value in weights.tolist()]
+    d = V.shape[1]
+    M = [
+        [sum((w * v[i] * v[j] for w, v in zip(scale, rows, strict=True)), Fraction(0)) for j in range(d)]
+        for i in range(d)
+    ]
+    for k in range(d):
+        pivot = M[k][k]
+        if pivot < 0 or (pivot == 0 and any(M[k][k:])):
+            return False
+        for i in range(k + 1, d) if pivot else ():
+            share = M[i][k] / pivot
+            M[i][k:] = [left - share * right for left, right in zip(M[i][k:], M[k][k:], strict=True)]
+    return True
 
 
 def _normalized(differences: FloatArray, dual: FloatArray) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
     """The pairs in use, their multipliers with sum 1, and their differences, whitened."""
-    total = float(dual.sum())
-    used = np.flatnonzero(dual > NEGLIGIBLE * dual.max(initial=0.0)) if 0.0 < total < np.inf else np.zeros(0, np.intp)
+    used = _used(dual)
     V = differences[used]
     if len(used) == 0:
         return used, np.zeros(0), V
-    U, sigma, _ = np.linalg.svd(V, full_matrices=False)
+    longest = np.abs(V).max(axis=0)
+    U, sigma, _ = np.linalg.svd(V / np.where(longest > 0.0, longest, 1.0), full_matrices=False)
     U = U[:, sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)]
     a: FloatArray = dual[used] / float(dual[used].sum())
     return used, a, U
