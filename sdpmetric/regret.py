@@ -35,7 +35,6 @@ RATES = (1.0, 1e2, 1e4, 1e6)
 VISITS = 20
 
 
-@singledispatch
 def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> Certificate:
     """Set a stream's cumulative loss beside what its theorem allows, the comparator from the exact optimum.
 
@@ -60,17 +59,24 @@ def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options
     Raises
     ------
     TypeError
-        If problems of this kind are no streams.
+        If problems of this kind are no streams, or the solution is none.
     ValueError
         If the solution is not that of the whole stream with these options.
     """
+    if not isinstance(solution, Solution):
+        raise TypeError(f"solution must be what solve gave for this stream, got {type(solution).__name__}.")
+    return _regret(problem, solution, tol=tol, **options)
+
+
+@singledispatch
+def _regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> Certificate:
     raise TypeError(
         f"there is no theorem on the regret of {type(problem).__name__}; pass the problem of a stream, solved by "
         'solver="online".'
     )
 
 
-@regret.register
+@_regret.register
 def _(
     problem: POLAProblem, solution: Solution, *, tol: float = 1e-6, gamma: float | None = None, **options: object
 ) -> Certificate:
@@ -189,7 +195,7 @@ def least_loss(problem: POLAProblem) -> float:
     return best
 
 
-@regret.register
+@_regret.register
 def _(problem: LEGOProblem, solution: Solution, *, tol: float = 1e-6, **options: object) -> Certificate:
     if options:
         raise TypeError(f"regret of LEGO takes no options, got {', '.join(sorted(options))}.")

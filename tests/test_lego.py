@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from decimal import Decimal, localcontext
 
 import cvxpy as cp
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from lego_streams import definite, divergence, make_stream, pair_loss, run
 
 import sdpmetric as sm
+from sdpmetric.kernels.logdet import quadruple_strength
 
 # -- the step ---------------------------------------------------------------------------------------------------------
 
@@ -194,6 +196,74 @@ def test_what_overflows_is_refused_and_leaves_the_stream_as_it_was():
         stream.partial_fit([[0.0, 0.0], [1.0, 0.0], [1e200, 0.0]], [[0, 1], [0, 2]], 0.5)
     assert np.isfinite(stream.components).all()
     assert stream.n_items == 1
+
+
+def state(stream):
+    """All that a stream learns."""
+    return (*stream.components.ravel(), *stream._totals, stream.n_items)
+
+
+@pytest.mark.parametrize("kind", [sm.LEGOStream, sm.ITMLStream])
+@pytest.mark.parametrize(
+    ("size", "target", "side"), [(1e80, 2.0, 0), (1e80, 2.0, 1), (1.0, 1e200, 0), (1.0, 1e200, -1)]
+)
+def test_a_pair_whose_loss_overflows_changes_nothing(kind, size, target, side):
+    stream = kind(2, 0.3)
+    stream.update([1.0, 0.5], [0.0, 0.0], 2.0)
+    before = state(stream)
+    with pytest.raises(ValueError, match="too large to learn from"):
+        stream.update([size, 0.0], [0.0, 0.0], target, side)
+    with pytest.raises(ValueError, match=r"pair \[0, 1\] is too large to learn from"):
+        stream.partial_fit([[0.0, 0.0], [size, 0.0]], [[0, 1]], target, side)
+    assert state(stream) == before
+    assert np.isfinite(stream.update([1.0, 0.0], [0.0, 0.0], 1.0).loss)
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-3, 1e300])
+def test_a_quadruple_that_overflows_changes_nothing(rate):
+    stream = sm.LEGOStream(2, rate, [[1.0, 0.3], [0.3, 2.0]])
+    before = state(stream)
+    for size in (1e78, 1e120):
+        X = np.array([[size, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+        with pytest.raises(ValueError, match="too large to learn from"):
+            stream.update_quadruple(*X)
+        with pytest.raises(ValueError, match=r"quadruple \[0, 1, 2, 3\] are too large"):
+            stream.partial_fit_quadruples(X, [[0, 1, 2, 3]])
+    with pytest.raises(ValueError, match="too large to learn from"):
+        stream.update_quadruple([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], margin=1e200)
+    assert state(stream) == before
+    assert np.isfinite(state(stream)).all()
+
+
+def exact_strength(p, q, cross, margin, rate):
+    """The root that a quadruple's step asks for, by bisection in 400 digits."""
+    with localcontext() as context:
+        context.prec = 400
+        p, q, cross, margin, rate = map(Decimal, (p, q, cross, margin, rate))
+        gap, gram = p - q, max(p * q - cross * cross, Decimal(0))
+        low, high = Decimal(0), rate * (gap + margin)
+        for _ in range(1000):
+            middle = (low + high) / 2
+            volume = 1 + middle * (gap - middle * gram)
+            above = volume <= 0 or middle >= rate * ((gap - 2 * middle * gram) / volume + margin)
+            low, high = (low, middle) if above else (middle, high)
+        return high
+
+
+@pytest.mark.parametrize("rate", [1e-290, 1e-3, 1e20, 1e40])
+@pytest.mark.parametrize(
+    ("near", "far", "cross", "margin"),
+    [
+        (3.0, 2.0, 0.7, 0.3),
+        (3e2, 2e2, 30.0, 0.0),
+        (2.0, 3.0, -1.1, 1.7),
+        (1e30, 1e-9, 3e9, 0.3),
+        (2e90, 1e90, 1e90, 1.0),
+    ],
+)
+def test_strength_of_a_quadruple_is_right_to_the_last_digits(near, far, cross, margin, rate):
+    exact = exact_strength(near, far, cross, margin, rate)
+    assert abs(float(Decimal(quadruple_strength(near, far, cross, margin, rate)) / exact - 1)) < 1e-12
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

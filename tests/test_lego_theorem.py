@@ -267,3 +267,16 @@ def test_float32_data_give_float32_components():
 def test_other_things_than_a_stream_are_refused():
     with pytest.raises(TypeError, match="stream must be a LEGOProblem, got str"):
         sm.LEGOBatchProblem("a")
+    problem = make_stream(4, d=3, p=60)
+    with pytest.raises(TypeError, match="solution must be what solve gave for this stream, got NoneType"):
+        sm.regret(problem, None)
+
+
+def test_reach_counts_targets_beyond_the_distance():
+    """With p^2 in place of p max(p, y) the allowance would be 1.9, and 49 is lost."""
+    problem = sm.LEGOProblem([[0.0], [math.sqrt(0.1)]], [[0, 1]], 10.0, None, 100.0)
+    stream = run(problem)
+    assert stream.reach == pytest.approx(1.0, rel=1e-12)
+    assert check_theorem(problem) <= 1.0
+    best = sm.solve(sm.LEGOBatchProblem(problem)).components
+    assert problem.allowance(0.1**2, best) < 2.0 < 49.0 < stream.cumulative_loss

@@ -68,6 +68,16 @@ def test_equal_examples_of_two_labels_do_not_stop_a_fit(wine):
     assert np.isfinite(LEGO().fit(np.vstack([X, X[:1]]), np.append(y, 2)).components_).all()
 
 
+def test_lego_learns_in_any_units_or_says_why_not(wine):
+    X, y = wine
+    metric, plain = (LEGO(n_pairs=200).fit(size * X, y).metric_ for size in (1e60, 1.0))
+    np.testing.assert_allclose(metric, plain, rtol=1e-6, atol=1e-6)
+    for size in (1e100, 1e160):
+        for learn in (LEGO().fit, LEGO().partial_fit):
+            with pytest.raises(ValueError, match=r"too large .* scale the features"):
+                learn(size * X, y)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_relevance_by_lists_and_by_matrix_is_the_same(wine):
     X, y = wine

@@ -244,7 +244,11 @@ class LEGO(PairsEstimator):
             else:
                 G, _ = validation.check_point(None, self.initial_metric, X.shape[1])
             Z = (X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]]) @ G.T
-            near, far = np.percentile(np.sum(Z**2, axis=1), [5, 95]) if len(pairs) else (0.0, 0.0)
+            with np.errstate(over="ignore"):
+                distances = np.sum(Z**2, axis=1)
+            if not np.isfinite(distances).all():
+                raise ValueError("the squared distances of the pairs are too large for numbers; scale the features.")
+            near, far = np.percentile(distances, [5, 95]) if len(pairs) else (0.0, 0.0)
             self.upper_ = float(near) if self.upper is None else validation.check_number("upper", self.upper, 0.0)
             self.lower_ = float(far) if self.lower is None else validation.check_number("lower", self.lower, 0.0)
         targets = np.where(similar, self.upper_, self.lower_)

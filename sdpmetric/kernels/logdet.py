@@ -18,8 +18,11 @@ IndexArray = NDArray[np.int32]
 LOSS, MOVES, REACH, VOLUME, SIZE = 0, 1, 2, 3, 4
 # An explicit step to a larger distance uses at most this share of the step that would make it infinite.
 SHARE = 0.5
-# Bisections of a quadruple's step, more than the digits of a float.
+# Bisections of a quadruple's step between the logarithms of LEAST and MOST, more than the digits of a float.
 BISECTIONS = 80
+LEAST, MOST = 1e-300, 1e300
+# Entries of a step up to here are added; beyond, distances overflow soon.
+LARGEST = 1e200
 
 
 @nb.njit(cache=True, fastmath=FAST)
@@ -82,6 +85,40 @@ def kept(excess: float, side: float) -> bool:
 
 
 @nb.njit(cache=True)
+def largest(v: FloatArray) -> float:
+    """The largest absolute entry of a vector."""
+    found = 0.0
+    for entry in v:
+        found = max(found, abs(entry))
+    return found
+
+
+@nb.njit(cache=True)
+def book(
+    distance: float, target: float, rate: float, explicit: bool, size: float, totals: FloatArray
+) -> tuple[float, float]:
+    """`strength` of the step of a pair that missed its target, and what it adds to the totals.
+
+    The strength is infinite, and the totals stay, where they or a step with entries up to the strength times `size`
+    overflow; it is 0 where the metric cannot move.
+    """
+    excess = distance - target
+    loss = totals[LOSS] + 0.5 * excess * excess
+    reach = max(totals[REACH], distance * max(distance, target))
+    sigma, ratio = 0.0, 1.0
+    if distance != 0.0:
+        sigma, ratio = strength(distance, target, rate, explicit)
+    # A comparison with NaN fails.
+    if not (loss < np.inf and reach < np.inf and 0.0 < ratio < np.inf and abs(sigma) * ratio * size < LARGEST):
+        return np.inf, 1.0
+    totals[LOSS], totals[REACH] = loss, reach
+    if sigma != 0.0:
+        totals[MOVES] += 1
+        totals[VOLUME] += math.log(ratio)
+    return sigma, ratio
+
+
+@nb.njit(cache=True)
 def pair_step(
     G: FloatArray,
     z: FloatArray,
@@ -101,17 +138,13 @@ def pair_step(
     excess = distance - target
     if kept(excess, side) or not np.isfinite(distance):
         return distance, False
-    totals[LOSS] += 0.5 * excess * excess
-    totals[REACH] = max(totals[REACH], distance * max(distance, target))
-    if distance == 0.0:
+    size = largest(left) * largest(right)
+    sigma, ratio = book(distance, target, rate, explicit, size, totals)
+    if sigma == 0.0:
         return distance, False
-    sigma, ratio = strength(distance, target, rate, explicit)
-    alpha = -sigma * ratio / (1.0 + math.sqrt(ratio))
-    if not (np.isfinite(alpha) and np.isfinite(totals[REACH])):
+    if not np.isfinite(sigma):
         return np.inf, False
-    move(G, alpha, left, right)
-    totals[MOVES] += 1
-    totals[VOLUME] += math.log(ratio)
+    move(G, -sigma * ratio / (1.0 + math.sqrt(ratio)), left, right)
     return distance, True
 
 
@@ -145,21 +178,28 @@ def quadruple_strength(near: float, far: float, cross: float, margin: float, rat
 
     With s that number, p and q the distances, D their Gram determinant and ``N(s) = 1 + (p - q) s - D s^2``, the
     distances' difference after the step is ``N'(s) / N(s)``; s solves ``s = rate (N'(s) / N(s) + margin)``, N > 0.
+    Infinite where it is too large.
     """
-    gap = near - far
-    gram = max(near * far - cross * cross, 0.0)
-    low, high = 0.0, rate * (gap + margin)
+    if max(near, far) == 0.0:
+        return rate * margin
+    # In units of the larger distance, rounded to a power of two, no product overflows.
+    unit = math.ldexp(1.0, math.frexp(max(near, far))[1] - 1)
+    near, far, cross, margin = near / unit, far / unit, cross / unit, margin / unit
+    gap, gram = near - far, max(near * far - cross * cross, 0.0)
+    low, high = LEAST, min(MOST, rate * unit * (gap + margin) * unit)
+    if high <= low:
+        return rate * (gap + margin) * unit
     for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
+        middle = math.sqrt(low) * math.sqrt(high)
         volume = 1.0 + middle * (gap - middle * gram)
-        if volume > 0.0 and middle < rate * ((gap - 2.0 * middle * gram) / volume + margin):
+        if volume > 0.0 and middle / unit / rate / unit < (gap - 2.0 * middle * gram) / volume + margin:
             low = middle
         else:
             high = middle
-    return low
+    return low / unit if high < MOST else np.inf
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def along(G: FloatArray, z: FloatArray, sigma: float, left: FloatArray, right: FloatArray) -> float:
     """Add ``sigma z z^T`` to the inverse metric; the factor steps by ``outer(left, right)``. Return the distance."""
     distance: float = image(G, z, left, right)
@@ -186,14 +226,22 @@ def quadruple_step(
     q = image(G, far, left[1], right[1])
     p = image(G, near, left[0], right[0])
     excess = p - q + margin
-    if excess <= 0.0 or not np.isfinite(excess * excess):
+    if excess <= 0.0 or not np.isfinite(excess):
         return excess, False
-    totals[LOSS] += 0.5 * excess * excess
+    loss = totals[LOSS] + 0.5 * excess * excess
     sigma = quadruple_strength(p, q, float(np.dot(right[0], far)), margin, rate)
+    if not np.isfinite(loss + sigma):
+        return np.inf, False
     if sigma == 0.0:
+        totals[LOSS] = loss
         return excess, False
+    before = G.copy()
     p = along(G, near, sigma, left[0], right[0])
     q = along(G, far, -sigma, left[1], right[1])
+    if not (sigma * p < np.inf and sigma * q < 1.0 and np.isfinite(G).all()):
+        G[:] = before
+        return np.inf, False
+    totals[LOSS] = loss
     totals[MOVES] += 1
     totals[VOLUME] -= math.log1p(sigma * p) + math.log1p(-sigma * q)
     return excess, True
@@ -250,17 +298,15 @@ def take_kernel_pairs(
         excess = distance - targets[t]
         if kept(excess, sides[t]):
             continue
-        totals[LOSS] += 0.5 * excess * excess
-        totals[REACH] = max(totals[REACH], distance * max(distance, targets[t]))
-        if distance == 0.0:
-            continue
-        sigma, ratio = strength(distance, targets[t], rate, False)
         c[a] += 1.0
         c[b] -= 1.0
+        sigma, ratio = book(distance, targets[t], rate, False, largest(c) ** 2, totals)
+        if not np.isfinite(sigma):
+            return t, np.inf
+        if sigma == 0.0:
+            continue
         for i in range(n):
             part = sigma * ratio * c[i]
             for j in range(n):
                 S[i, j] -= part * c[j]
-        totals[MOVES] += 1
-        totals[VOLUME] += math.log(ratio)
     return len(pairs), distance

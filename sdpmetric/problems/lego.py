@@ -296,8 +296,7 @@ class LEGOProblem:
         if not room > 0.0:
             return 0.0
         a = np.where(usable, a, 0.0)
-        lack = psd.gram_error(points, errors, a)
-        if not math.isfinite(lack):
+        if not math.isfinite(lack := psd.gram_error(points, errors, a)):
             return 0.0
         lack -= psd.smallest_eigenvalue(_gram(points, a))
         return self._value(a + np.where(lifting, max(0.0, lack) * (1.0 + 1e-9) / room, 0.0))

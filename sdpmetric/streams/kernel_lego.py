@@ -156,7 +156,9 @@ class KernelLEGOStream:
         Raises
         ------
         ValueError
-            As `LEGOStream.update`; or if a distance comes out negative, as the kernel is not positive semidefinite.
+            As `LEGOStream.update`; or if the kernel is seen not to be positive semidefinite: the inner product of a new
+            example with another one is larger than theirs with themselves allow, or a distance comes out negative.
+            `partial_fit` looks at all of the kernel matrix, which here would cost O(m^3) for each example.
         """
         d = None if self._support is None else self._support.shape[1]
         both = np.stack([check_vector(u, d), check_vector(v, len(check_vector(u, d)))])
@@ -206,6 +208,7 @@ class KernelLEGOStream:
     ) -> float:
         """Take checked pairs; return the last pair's distance before its step."""
         used, index = np.unique(pairs, return_inverse=True)
+        known = len(self._K)
         places = self._places(X[used], strict)
         rows = places[index.reshape(pairs.shape)].astype(np.int32)
         same = (rows[:, 0] == rows[:, 1]) & (targets > 0.0) & (sides <= 0.0)
@@ -216,9 +219,11 @@ class KernelLEGOStream:
         )
         self._n_items += taken
         if taken < len(pairs):
+            self._shrink(np.union1d(np.arange(known), rows[:taken]).astype(np.int64))
             raise ValueError(
                 f"the squared distance of pair {pairs[taken].tolist()} came out as {distance:g}: the kernel is not "
-                "positive semidefinite, or its values are too large; use another kernel, or scale the features."
+                "positive semidefinite, or its values or the target are too large; use another kernel, or scale the "
+                "features."
             )
         return float(distance)
 
@@ -236,23 +241,33 @@ class KernelLEGOStream:
             K, S = np.empty((m, m)), np.zeros((m, m))
             K[: len(self._K), : len(self._K)], S[: len(self._S), : len(self._S)] = self._K, self._S
             K[len(self._K) :], K[:, len(self._K) :] = block, block.T
+            _check_kernel(block[:, len(self._K) :])
             if strict:
-                _check_kernel(block[:, len(self._K) :])
                 _check_kernel(K)
+            else:
+                _check_rows(K, len(self._K))
             self._support, self._rows, self._K, self._S = support, known, K, S
         return places
 
+    def _shrink(self, kept: NDArray[np.int64]) -> None:
+        """Forget the examples of pairs that were not taken."""
+        assert self._support is not None
+        self._rows = {(row + 0.0).tobytes(): place for place, row in enumerate(self._support[kept])}
+        self._support = self._support[kept] if len(kept) else None
+        self._K, self._S = self._K[np.ix_(kept, kept)], self._S[np.ix_(kept, kept)]
+
     def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         if callable(self.kernel):
-            K = np.asarray(self.kernel(X, Y), dtype=np.float64)
+            K = np.asarray(self.kernel(X, Y), dtype=np.float64) * self.initial_scale
         else:
             K = np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **self.parameters))
+            K = K * self.initial_scale
         if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
             raise ValueError(
                 f"the kernel must give finite values of shape {(len(X), len(Y))} for so many examples, got shape "
                 f"{K.shape}{'' if np.isfinite(K).all() else ' with NaN or infinity'}."
             )
-        return K * self.initial_scale
+        return K
 
 
 def _check_kernel(K: FloatArray) -> None:
@@ -264,4 +279,17 @@ def _check_kernel(K: FloatArray) -> None:
         raise ValueError(
             f"the kernel is not positive semidefinite: its matrix has the eigenvalue {values[0]:.3g} beside "
             f"a largest one of {values[-1]:.3g}; use one that is."
+        )
+
+
+def _check_rows(K: FloatArray, known: int) -> None:
+    """Refuse new rows with an inner product larger than the two lengths allow: O(m) for each, and no full proof."""
+    lengths = np.diag(K)
+    size = np.maximum(np.maximum(lengths[known:, None], lengths), np.finfo(float).tiny)
+    room = lengths[known:, None] / size * (lengths / size) + PSD_TOLERANCE
+    wrong = (K[known:] / size) ** 2 > room
+    if wrong.any() or (lengths[known:] < -PSD_TOLERANCE * np.abs(lengths).max()).any():
+        raise ValueError(
+            "the kernel is not positive semidefinite: the inner product of two examples is larger than that of each "
+            "with itself allows; use another one."
         )

@@ -76,7 +76,9 @@ class LEGOStream(LogDetStream):
         losses = self.cumulative_loss
         excess, moved = logdet.quadruple_step(self._G, near, far, gap, self.learning_rate, left, right, self._totals)
         if not np.isfinite(excess):
-            raise ValueError("the squared distances of the quadruple are too large to learn from; scale the features.")
+            raise ValueError(
+                "the distances or the margin of the quadruple are too large to learn from; scale the features."
+            )
         self._n_items += 1
         steps = (MetricStep(left[0], right[0]), MetricStep(left[1], right[1])) if moved else ()
         return LogDetUpdate(excess - gap, self.cumulative_loss - losses, steps)
@@ -106,6 +108,7 @@ class LEGOStream(LogDetStream):
         self._n_items += taken
         if taken < len(given):
             raise ValueError(
-                f"the distances of quadruple {given[taken].tolist()} are too large to learn from; scale the features."
+                f"the distances or the margin of quadruple {given[taken].tolist()} are too large to learn from; "
+                "scale the features."
             )
         return self

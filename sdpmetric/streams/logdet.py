@@ -104,7 +104,8 @@ class LogDetStream:
         first = cls(data.shape[1], 1.0, initial_metric)
         if rates is None:
             Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ first._G.T
-            size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
+            with np.errstate(over="ignore"):
+                size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
             rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
         tries = [cls(data.shape[1], float(rate), initial_metric) for rate in np.ravel(rates)]
         if not tries:
@@ -183,7 +184,7 @@ class LogDetStream:
         ------
         ValueError
             If the vectors have another length than the metric, are not finite, or are equal; if the target is negative
-            or not finite; if the side is unknown; or if the distance overflows.
+            or not finite; if the side is unknown; or if a number overflows, which changes nothing.
         """
         z = self._difference(u, v)
         y = validation.check_number("target", target, 0.0)
@@ -194,7 +195,7 @@ class LogDetStream:
         about = (float(side), self.learning_rate, self._explicit)
         distance, moved = logdet.pair_step(self._G, z, y, *about, left, right, self._totals)
         if not np.isfinite(distance):
-            raise ValueError(f"the squared distance {distance:g} is too large to learn from; scale the features.")
+            raise ValueError("the squared distance or the target is too large to learn from; scale the features.")
         self._n_items += 1
         return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(left, right),) if moved else ())
 
@@ -218,8 +219,8 @@ class LogDetStream:
         ------
         ValueError
             If X has another number of features than the metric or is not finite; if pairs, targets or sides are not as
-            they should be, see `sdpmetric.problems.pairs.check_targets`; or if a distance overflows. The pairs before
-            that one have been taken.
+            they should be, see `sdpmetric.problems.pairs.check_targets`; or if a number overflows. The pairs
+            before that one have been taken.
         """
         data = self._data(X)
         self._take(data, *check_targets(data, pairs, targets, sides))
@@ -232,7 +233,8 @@ class LogDetStream:
         self._n_items += taken
         if taken < len(pairs):
             raise ValueError(
-                f"the squared distance of pair {pairs[taken].tolist()} is too large to learn from; scale the features."
+                f"the squared distance or the target of pair {pairs[taken].tolist()} is too large to learn from; "
+                "scale the features."
             )
 
     def _data(self, X: ArrayLike) -> FloatArray:
