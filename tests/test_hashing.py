@@ -232,12 +232,36 @@ def test_saved_and_loaded_answers_alike(rng, tmp_path):
         (lambda i: i.remove([0, 1, 2]).query([0.0, 1.0], 1), "the index is empty"),
         (lambda i: i.update(sm.MetricStep(np.zeros(2), np.zeros(3))), r"the factor of this index is \(2, 2\)"),
         (lambda i: i.update(sm.MetricStep(np.zeros(2), np.array([0, np.nan]))), "step of the metric contains NaN"),
+        (lambda i: i.update(sm.MetricStep(np.array([1e200, 0]), np.ones(2))), "squares would overflow"),
+        (lambda i: i.update(sm.MetricStep(np.array([1e40, 0]), np.array([1e40, 0]))), "squares would overflow"),
+        (lambda i: i.update(sm.MetricStep(["a", "b"], np.ones(2))), "vectors of real numbers"),
+        (lambda i: i.add(np.eye(2), [2**63 - 2, 2**63 - 1]).add(np.eye(2)), "pass ids="),
+        (lambda i: sm.HashIndex(np.eye(2), random_state="a"), "random_state must be"),
+        (lambda i: sm.HashIndex(np.eye(2), random_state=-1), "random_state must be"),
+        (lambda i: sm.HashIndex(np.eye(2), dtype="x"), "dtype must be float32 or float64"),
+        (lambda i: sm.HashIndex([[1e200, 0.0]]), "too large"),
     ],
 )
 def test_bad_input_gives_sentences(do, words):
     index = sm.HashIndex(np.eye(2), 8).add([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
     with pytest.raises(ValueError, match=words):
         do(index)
+
+
+@pytest.mark.parametrize("given", [(np.zeros(2), np.zeros(2)), None, 3])
+def test_what_is_no_step_is_refused(given):
+    with pytest.raises(TypeError, match="update takes steps"):
+        sm.HashIndex(np.eye(2), 8).update(given)
+
+
+def test_a_bad_step_leaves_those_before_it_untaken_and_lists_are_vectors():
+    index = sm.HashIndex(np.eye(2), 8).add([[0.0, 1.0], [1.0, 0.0]])
+    good, bad = sm.MetricStep([0.5, 0.0], [1.0, 2.0]), sm.MetricStep(np.array([np.nan, 0.0]), np.ones(2))
+    with pytest.raises(ValueError, match="stays where it was"):
+        index.update(good, bad)
+    assert (index.components == np.eye(2)).all()
+    assert (index.update(good).components == [[1.5, 1.0], [0.0, 1.0]]).all()
+    assert index.query([0.0, 0.0], 2, share=1.0)[1] == pytest.approx([2.0, 2.25])
 
 
 def test_other_files_are_refused(tmp_path):

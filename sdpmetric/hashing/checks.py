@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from sdpmetric.streams.step import MetricStep
 
 FloatArray = NDArray[np.float64]
+
+# Entries of a factor or of a step above it are refused: its normals, squared, times examples, squared, must be numbers.
+LARGEST = 1e60
 
 
 def check_count(name: str, given: int, high: int | None = None) -> int:
@@ -46,6 +53,55 @@ def check_names(ids: ArrayLike) -> NDArray[np.int64]:
     if len(values) < len(names):
         raise ValueError(f"id {values[counts > 1][0]} is named twice; each example has an id of its own.")
     return names.astype(np.int64)
+
+
+def check_dtype(given: DTypeLike) -> np.dtype[np.floating]:
+    """float32 or float64."""
+    try:
+        dtype = np.dtype(given)
+    except TypeError as error:
+        raise ValueError(f"dtype must be float32 or float64, got {given!r}.") from error
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
+    return cast("np.dtype[np.floating]", dtype)
+
+
+def check_seed(given: int) -> int:
+    """A seed that a saved index can name."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+        raise ValueError(f"random_state must be an integer of at least 0, got {given!r}.")
+    return int(given)
+
+
+def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[MetricStep]:
+    """Finite steps that fit a factor (r, d) and cannot bring its entries to a size whose squares overflow."""
+    checked, largest, (r, d) = [], float(np.abs(components).max()), components.shape
+    for step in steps:
+        if not isinstance(step, MetricStep):
+            raise TypeError(
+                f"update takes steps, as MetricStep(left, right) or as *result.steps of a stream's update, "
+                f"got {type(step).__name__}."
+            )
+        if np.shape(step.left) != (r,) or np.shape(step.right) != (d,):
+            raise ValueError(
+                f"a step has vectors of shapes {np.shape(step.left)} and {np.shape(step.right)}, but the factor "
+                f"of this index is ({r}, {d})."
+            )
+        try:
+            left, right = (np.array(side, dtype=np.float64) for side in (step.left, step.right))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"a step of the metric must have vectors of real numbers ({error}).") from error
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            raise ValueError("a step of the metric contains NaN or infinity; the index stays where it was.")
+        checked.append(MetricStep(left, right))
+        longer, shorter = sorted((float(np.abs(left).max()), float(np.abs(right).max())), reverse=True)
+        largest += longer * shorter  # at least what the factor's entries are then
+        if max(longer, largest) > LARGEST:
+            raise ValueError(
+                f"a step of the metric makes entries of {max(longer, largest):.3g}, whose squares would overflow "
+                "in distances; the index stays where it was."
+            )
+    return checked
 
 
 def read_archive(path: str | Path, what: str, expected: tuple[str, ...]) -> dict[str, NDArray[np.generic]]:

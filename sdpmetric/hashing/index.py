@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric import validation
-from sdpmetric.hashing.checks import check_count, check_names, check_vector, read_archive
+from sdpmetric.hashing.checks import (
+    LARGEST,
+    check_count,
+    check_dtype,
+    check_names,
+    check_seed,
+    check_steps,
+    check_vector,
+    read_archive,
+)
 from sdpmetric.hashing.planes import Planes
 from sdpmetric.hashing.upkeep import Counters, Upkeep
 from sdpmetric.kernels import hashing as kernels
@@ -89,17 +98,17 @@ class HashIndex:
         G = np.asarray(components, dtype=np.float64)
         if G.ndim != 2 or 0 in G.shape or not np.isfinite(G).all():
             raise ValueError(f"components must be a finite matrix of shape (r, d), got shape {G.shape}.")
+        if np.abs(G).max() > LARGEST:
+            raise ValueError(f"components has an entry of {np.abs(G).max():.3g}, too large to be squared; scale it.")
         self.n_bits = check_count("n_bits", n_bits, 1024)
         self.max_pending = check_count("max_pending", max_pending)
         self.rehash_share = validation.check_number("rehash_share", rehash_share, 0.0, 1.0)
         self.search_share = validation.check_number("search_share", search_share, 0.0, 1.0)
-        held = cast("np.dtype[np.floating]", np.dtype(dtype))
-        if held not in (np.float32, np.float64):
-            raise ValueError(f"dtype must be float32 or float64, got {held}.")
+        held = check_dtype(dtype)
         d = G.shape[1]
-        self.random_state = random_state
+        self.random_state = check_seed(random_state)
         self._center = np.zeros(d) if center is None else check_vector("center", center, d)
-        directions = np.random.default_rng(random_state).standard_normal((self.n_bits, len(G)))
+        directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._upkeep = self._started(Planes(G, directions), held)
         self._next_id = 0
 
@@ -121,6 +130,11 @@ class HashIndex:
         data = validation.check_data(X)
         if data.shape[1] != self.n_features:
             raise ValueError(f"X has {data.shape[1]} features, but this index was made for {self.n_features}.")
+        if ids is None and self._next_id + len(data) - 1 > np.iinfo(np.int64).max:
+            raise ValueError(
+                f"the ids that follow the largest one so far, {self._next_id - 1}, do not fit into 64-bit integers; "
+                "pass ids=."
+            )
         names = np.arange(self._next_id, self._next_id + len(data)) if ids is None else check_names(ids)
         if len(names) != len(data):
             raise ValueError(f"there are {len(names)} ids for {len(data)} rows of X; pass one id per row.")
@@ -191,16 +205,15 @@ class HashIndex:
         Returns
         -------
         self
+
+        Raises
+        ------
+        TypeError
+            If something is no step.
+        ValueError
+            If a step has another shape, is not finite, or makes the factor too large; none is taken then.
         """
-        r, d = self._upkeep.planes.components.shape
-        for step in steps:
-            if np.shape(step.left) != (r,) or np.shape(step.right) != (d,):
-                raise ValueError(
-                    f"a step has vectors of shapes {np.shape(step.left)} and {np.shape(step.right)}, but the factor "
-                    f"of this index is ({r}, {d})."
-                )
-            if not (np.isfinite(step.left).all() and np.isfinite(step.right).all()):
-                raise ValueError("a step of the metric contains NaN or infinity; the index stays where it was.")
+        for step in check_steps(steps, self._upkeep.planes.components):
             self._upkeep.planes.push(step)
             self._upkeep.note_step()
         return self
