@@ -17,6 +17,8 @@ LongArray = NDArray[np.int64]
 
 # Scores that are held at once, 32 MiB: a block of queries beside all items.
 SCORES_AT_ONCE = 1 << 22
+# Embedded data whose largest entry is within 2**-MODERATE and 2**MODERATE are ranked as they are.
+MODERATE = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +120,7 @@ def evaluate(
     Q = X if queries is None else _matrix("queries", queries, X.shape[1])
     if len(Q) != related.n_queries:
         raise ValueError(f"relevance is about {related.n_queries} queries, but there are {len(Q)} rows of queries.")
-    wanted = tuple(sorted({int(k) for k in ks}))
-    if wanted and wanted[0] < 1:
-        raise ValueError(f"ks must be positive integers, got {list(ks)}.")
+    wanted = _places(ks)
     left, right, products = _spaces(Q, X, components, metric, similarity)
     asked = related.queries
     out = np.empty((len(asked), 2 + len(wanted)))
@@ -178,7 +178,12 @@ def _spaces(
         S = _matrix("similarity", similarity, d)
         if len(S) != d:
             raise ValueError(f"similarity must have shape ({d}, {d}), got {S.shape}.")
-        return Q @ S, X, True
+        with np.errstate(over="ignore", invalid="ignore"):
+            left = Q @ S
+            products = float(np.abs(left).max(initial=0.0)) * float(np.abs(X).max(initial=0.0)) * d
+        if not np.isfinite(products):
+            raise ValueError("similarities of these queries and items overflow; scale the features or the similarity.")
+        return left, X, True
     if metric is not None:
         M = _matrix("metric", metric, d)
         if len(M) != d or np.abs(M - M.T).max() > 1e-6 * np.abs(M).max():
@@ -189,13 +194,40 @@ def _spaces(
     elif components is not None:
         L = _matrix("components", components, d)
     else:
-        return Q, X, False
-    embedded = X @ L.T
-    return embedded if Q is X else Q @ L.T, embedded, False
+        return *_scaled(Q, X), False
+    with np.errstate(over="ignore", invalid="ignore"):
+        embedded = X @ L.T
+        asked = embedded if Q is X else Q @ L.T
+    return *_scaled(asked, embedded), False
+
+
+def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Both by one power of two, which ranks alike, so that squared distances neither overflow nor vanish together."""
+    largest = max(float(np.abs(Q).max(initial=0.0)), float(np.abs(X).max(initial=0.0)))
+    if not np.isfinite(largest):
+        raise ValueError("the embedded queries or items overflow; scale the features or the metric.")
+    power = -int(np.frexp(largest)[1])
+    if abs(power) < MODERATE:
+        return Q, X
+    items = np.ldexp(X, power)
+    return items if Q is X else np.ldexp(Q, power), items
+
+
+def _places(ks: Sequence[int]) -> tuple[int, ...]:
+    given = np.asarray(ks)
+    if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 1)):
+        raise ValueError(f"ks must be a sequence of positive integers, for example (1, 10), got {ks!r}.")
+    return tuple(sorted({int(k) for k in given}))
 
 
 def _matrix(name: str, given: ArrayLike, d: int | None = None) -> FloatArray:
-    array = np.ascontiguousarray(given, dtype=np.float64)
+    try:
+        raw = np.asarray(given)
+        if raw.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        array = np.ascontiguousarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a matrix of real numbers ({error}).") from error
     if array.ndim != 2 or (d is not None and array.shape[1] != d):
         columns = "d" if d is None else str(d)
         raise ValueError(f"{name} must be a matrix with {columns} columns, one for each feature, got {array.shape}.")

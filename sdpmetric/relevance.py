@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -49,6 +49,8 @@ class Relevance:
     unanswerable: Unanswerable = "error"
 
     def __post_init__(self) -> None:
+        if not self.n_queries:
+            raise ValueError("there are no queries; pass the relevant items of at least one.")
         if self.unanswerable not in ("error", "exclude"):
             raise ValueError(f"unanswerable must be 'error' or 'exclude', got {self.unanswerable!r}.")
         bad = np.flatnonzero((self.n_relevant == 0) | (self.n_irrelevant == 0))
@@ -124,6 +126,10 @@ class Relevance:
             If an item is out of range, there is not one list for each item with `leave_one_out`, or, with "error", a
             query has no relevant or no irrelevant item.
         """
+        if isinstance(n_items, bool) or not isinstance(n_items, int | np.integer) or n_items < 1:
+            raise ValueError(f"n_items must be a positive integer, got {n_items!r}.")
+        if isinstance(lists, str) or not isinstance(lists, Iterable):
+            raise ValueError(f"lists must be a sequence with one list of row numbers for each query, got {lists!r}.")
         arrays = [np.asarray(one) for one in lists]
         for q, one in enumerate(arrays):
             if one.ndim != 1 or (one.size and one.dtype.kind not in "iu"):
@@ -310,4 +316,11 @@ def _labels(given: ArrayLike) -> NDArray[np.generic]:
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("labels contain NaN or infinity; drop those rows or give them a label.")
+    if labels.dtype.kind == "O":
+        if any(label is None or label != label for label in labels):
+            raise ValueError("labels are missing for some rows; drop those rows or give them a label.")
+        try:
+            np.sort(labels)
+        except TypeError as error:
+            raise ValueError(f"labels have no order ({error}); convert them to one type.") from error
     return labels

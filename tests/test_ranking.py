@@ -135,8 +135,32 @@ def test_queries_that_cannot_be_ranked_are_refused_or_left_out():
         (lambda: sm.Relevance.from_lists([[0]], 3, leave_one_out=True), "1 queries and 3 items"),
         (lambda: sm.Relevance.from_labels([0.0, np.nan]), "NaN"),
         (lambda: sm.Relevance.from_labels([0, 1], [0], unanswerable="drop"), "'error' or 'exclude'"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=(1.5,)), "sequence of positive integers"),
+        (lambda: ranking.evaluate(np.eye(4), [0, 0, 1, 1], ks=3), "sequence of positive integers"),
+        (lambda: ranking.evaluate(1j * np.eye(4), [0, 0, 1, 1]), "real numbers"),
+        (lambda: ranking.evaluate([["a"], ["b"]], [0, 1]), "real numbers"),
+        (lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], components=1e200 * np.eye(4)), "overflow"),
+        (lambda: ranking.evaluate(1e200 * np.eye(4), [0, 0, 1, 1], similarity=np.eye(4)), "overflow"),
+        (lambda: sm.Relevance.from_lists([[0], [1]], 2.7), "n_items must be a positive integer, got 2.7"),
+        (lambda: sm.Relevance.from_lists([[0], [1]], -1), "n_items must be a positive integer, got -1"),
+        (lambda: sm.Relevance.from_lists(5, 3), "one list of row numbers for each query"),
+        (lambda: sm.Relevance.from_lists([], 3), "no queries"),
+        (lambda: sm.Relevance.from_labels(np.array(["a", 1, "a"], dtype=object)), "no order"),
+        (lambda: sm.Relevance.from_labels(np.array(["a", None, "a"], dtype=object)), "missing"),
     ],
 )
 def test_bad_input_is_refused_with_a_sentence(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+@pytest.mark.parametrize("power", [-560, -1000, 530, 1000])
+def test_units_change_no_ranking(power):
+    X, y = data(3)
+    Q, asked = data(6, n=9)
+    related = sm.Relevance.from_labels(y, asked)
+    for given in ({}, {"components": np.diag([1.0, 3.0, 0.5])}):
+        plain, scaled = (ranking.evaluate(s * X, related, s * Q, **given) for s in (1.0, 2.0**power))
+        np.testing.assert_array_equal(plain.auc_of, scaled.auc_of)
+        np.testing.assert_array_equal(plain.average_precision_of, scaled.average_precision_of)
+    assert ranking.evaluate(2.0**power * X, y).auc == ranking.evaluate(X, y).auc
