@@ -383,6 +383,8 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         (([1.0], [2.0, 1.0], True), "u must be one example of 2"),
         (([1.0, 2.0], [2.0, np.inf], True), "finite"),
         (([1.0, 2.0], [2.0, 1.0], 2), r"\+1"),
+        (("abc", [2.0, 1.0], True), "u must be one example of 2 real numbers"),
+        (([2.0, 1.0], [1j, 1.0], True), "v must be one example of 2 real numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             stream.update(*given)
@@ -402,6 +404,14 @@ def test_bad_parameters() -> None:
                 make(**{"n_features": 2, **given})
     with pytest.raises(ValueError, match="kernel must be"):
         sm.KernelPOLAStream(2, "spline")
+    with pytest.raises(ValueError, match="kernel must be"):
+        sm.KernelPOLAStream(2, ["rbf"])
+    with pytest.raises(ValueError, match=r"does not take these kernel_params.*breadth"):
+        sm.KernelPOLAStream(2, kernel_params={"breadth": 2.0})
+    with pytest.raises(ValueError, match="does not take these kernel_params"):
+        sm.KernelPOLAStream(2, lambda u, v: float(u @ v), kernel_params={"gamma": 2.0})
+    with pytest.raises(ValueError, match="must be a dict"):
+        sm.KernelPOLAStream(2, kernel_params=0.3)
 
 
 @pytest.mark.parametrize("kernel", [lambda x, y: -float(x @ y), lambda x, y: float(np.sum((x - y) ** 2))])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import numpy as np
 import scipy.linalg
@@ -61,11 +63,19 @@ class KernelPOLAStream(PairStream):
         kernel_params: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(n_features, initial_threshold, gamma)
-        if not callable(kernel) and kernel not in PAIRWISE_KERNEL_FUNCTIONS:
+        if not callable(kernel) and (not isinstance(kernel, str) or kernel not in PAIRWISE_KERNEL_FUNCTIONS):
             known = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
             raise ValueError(f"kernel must be a function of two examples or one of {known}, got {kernel!r}.")
         self.kernel = kernel
+        if kernel_params is not None and not isinstance(kernel_params, Mapping):
+            raise ValueError(f"kernel_params must be a dict of the kernel's parameters by name, got {kernel_params!r}.")
         self.kernel_params = dict(kernel_params or {})
+        try:
+            function = kernel if callable(kernel) else PAIRWISE_KERNEL_FUNCTIONS[kernel]
+            with suppress(ValueError):  # some built-in functions have no signature
+                inspect.signature(function).bind(None, None, **self.kernel_params)
+        except TypeError as error:
+            raise ValueError(f"the kernel does not take these kernel_params ({error}).") from error
         self._support = np.zeros((0, 2, self.n_features))
         self._R = np.zeros((0, 0))
 

@@ -144,7 +144,13 @@ class PairStream:
         """
         points = []
         for name, given in (("u", u), ("v", v)):
-            point = np.asarray(given, dtype=np.float64)
+            try:
+                raw = np.asarray(given)
+                if raw.dtype.kind == "c":
+                    raise TypeError("complex numbers")
+                point = raw.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{name} must be one example of {self.n_features} real numbers ({error}).") from error
             if point.shape != (self.n_features,):
                 raise ValueError(
                     f"{name} must be one example of {self.n_features} numbers, as in the stream so far, "
