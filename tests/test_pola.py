@@ -444,9 +444,17 @@ def test_no_nearly_contradictory_pairs_are_proven_to_be_so() -> None:
 
 def test_a_proof_of_many_pairs_needs_no_rational_numbers(rng) -> None:
     X = rng.normal(size=(60, 16)) * 10.0 ** rng.uniform(-1, 1, 16)
-    pairs = np.array([rng.choice(60, 2, replace=False) for _ in range(400)])
+    pairs = rng.permutation(np.column_stack(np.triu_indices(60, 1)))[:400]
     problem = sm.POLAProblem(X, pairs, rng.random(400) < 0.5)
     solution = sm.solve(problem, max_time=30)
     assert solution.status is sm.Status.INFEASIBLE
     assert len(solution.certificate.contradiction) > 60
     assert_contradiction(problem, solution)
+
+
+def test_a_pair_of_both_kinds_among_many_features_is_named(rng) -> None:
+    X = rng.normal(size=(30, 20))
+    pairs, similar = [[0, 1], [2, 3], *[[4, 5]] * 3, [5, 4]], [True, False, True, True, True, False]
+    solution = sm.solve(sm.POLAProblem(X, pairs, similar), max_time=5)
+    assert solution.status is sm.Status.INFEASIBLE
+    assert solution.certificate.contradiction == (2, 3, 4, 5)

@@ -51,6 +51,8 @@ def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) ->
     a, y = dual[used], signs[used]
     if len(used) == 0 or math.fsum(a * y) > 0.0:
         return False
+    if _cancels(differences[used], a * y):
+        return True
     a = a / 2.0 ** np.frexp(a.max())[1]
     units = 2.0 ** np.frexp(np.abs(differences[used]).max(axis=0))[1]
     V = (differences[used] / units)[:, differences[used].any(axis=0)]
@@ -75,14 +77,30 @@ def repeated(differences: FloatArray, signs: FloatArray) -> FloatArray:
     differences, signs
         As in `contradicts`.
     """
+    group = _groups(differences)
+    n_similar = np.bincount(group, signs > 0)[group]
+    n_dissimilar = np.bincount(group, signs < 0)[group]
+    a = np.where(signs > 0, n_dissimilar, n_similar).astype(np.float64)  # whole numbers, which cancel exactly
+    return np.where(~differences.any(axis=1), (signs < 0).astype(np.float64), a)
+
+
+def _groups(differences: FloatArray) -> NDArray[np.intp]:
+    """A number for each difference, the same for those that are equal up to their sign."""
     leading = np.argmax(differences != 0.0, axis=1)
     directed = differences * np.where(differences[np.arange(len(leading)), leading] < 0.0, -1.0, 1.0)[:, None] + 0.0
     _, group = np.unique(directed, axis=0, return_inverse=True)
-    group = group.ravel()
-    n_similar = np.bincount(group, signs > 0)[group]
-    n_dissimilar = np.bincount(group, signs < 0)[group]
-    a = np.where((n_similar > 0) & (n_dissimilar > 0), 1.0 / np.where(signs > 0, n_similar, n_dissimilar), 0.0)
-    return np.where((directed == 0.0).all(axis=1), (signs < 0).astype(np.float64), a)
+    return np.asarray(group.ravel(), dtype=np.intp)
+
+
+def _cancels(V: FloatArray, weights: FloatArray) -> bool:
+    """Whether the weights of every difference other than 0 add up to what is not negative, exactly."""
+    V, weights = V[V.any(axis=1)], weights[V.any(axis=1)]
+    if len(V) == 0:
+        return True
+    group = _groups(V)
+    if np.bincount(group, weights).min() < -HAIR * np.abs(weights).max():
+        return False
+    return all(math.fsum(weights[group == g]) >= 0.0 for g in np.unique(group[weights < 0.0]))
 
 
 def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> FloatArray | None:
