@@ -8,15 +8,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from sdpmetric import validation
-from sdpmetric.estimators.base import N_PAIRS, Data, FloatArray, Labels, PairsEstimator
+from sdpmetric.estimators.base import N_PAIRS, Data, FloatArray, Labels
+from sdpmetric.estimators.streaming import StreamingPairsEstimator
 from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.pairs import check_labelled_pairs, check_targets, pairs_of_labels
-from sdpmetric.solution import Solution
-from sdpmetric.solvers.base import CertifiableProblem
+from sdpmetric.problems.pairs import check_labelled_pairs, check_targets
 from sdpmetric.streams.lego import LEGOStream
 
 # Pairs at the head of the stream that choose the learning rate, where none is named.
@@ -32,12 +30,13 @@ class Targets:
     sides: FloatArray
 
 
-class LEGO(PairsEstimator):
+class LEGO(StreamingPairsEstimator):
     """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
     Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
     `fit_pairs` take every pair once; `fit_targets` takes targets of any kind. `partial_fit`, `partial_fit_pairs` and
-    `partial_fit_targets` go on where the call before them ended, and begin anew after a fit.
+    `partial_fit_targets` go on where the call before them ended, and begin anew after a fit; their first batch chooses
+    what was not named.
 
     Parameters
     ----------
@@ -140,54 +139,7 @@ class LEGO(PairsEstimator):
         self._choose_rate(X, given)
         return LEGOProblem(X, given.pairs, given.targets, given.sides, self.learning_rate_, self.initial_metric)
 
-    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
-        super()._keep(problem, solution)
-        self.__dict__.pop("stream_", None)
-
     # -- online -------------------------------------------------------------------------------------------------------
-
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Go on with the pairs of a batch of labelled examples, in random order.
-
-        The first batch chooses what was not named: the learning rate and the bounds.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        y : (n,) array
-            Class labels of any kind, of one class only if need be.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X has other features than the batches before, or numbers that are not finite.
-        """
-        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=not self._streaming())
-        check_classification_targets(labels)
-        index = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-        return self._take(data, self._bounded(data, *self._drawn(data, index)))
-
-    def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Go on with similar and dissimilar pairs, in their order.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-            Row numbers of X.
-        similar : (p,) array
-            bool, or +1 for similar and -1 for dissimilar.
-
-        Returns
-        -------
-        self
-        """
-        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
-        return self._take(data, self._bounded(data, *check_labelled_pairs(pairs, similar, len(data))))
 
     def partial_fit_targets(
         self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None
@@ -208,8 +160,11 @@ class LEGO(PairsEstimator):
         data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
         return self._take(data, Targets(*check_targets(data, pairs, targets, sides)))
 
-    def _streaming(self) -> bool:
-        return hasattr(self, "stream_")
+    def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        return self._take(X, self._bounded(X, *check_labelled_pairs(pairs, similar, len(X))))
+
+    def _taken(self) -> int:
+        return self.stream_.n_items
 
     def _take(self, X: Data, given: Targets) -> Self:
         if self._streaming():
@@ -219,8 +174,7 @@ class LEGO(PairsEstimator):
             stream = LEGOStream(X.shape[1], self.learning_rate_, self.initial_metric)
         if len(given.pairs):
             stream.partial_fit(X, given.pairs, given.targets, given.sides)
-        for name in ("solution_", "dual_gap_"):
-            self.__dict__.pop(name, None)
+        self._online()
         self.stream_ = stream
         self.components_ = stream.components.astype(X.dtype)
         self.n_iter_ = stream.n_items
@@ -230,11 +184,9 @@ class LEGO(PairsEstimator):
 
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Pairs of the labels in random order, without those of equal examples."""
-        seed, taken = self._seed(), self.stream_.n_items if self._streaming() else 0
-        pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
-        order = np.random.default_rng([seed, taken]).permutation(len(pairs))
-        order = order[(X[pairs[order, 0]] != X[pairs[order, 1]]).any(axis=1)]
-        return pairs[order], similar[order]
+        pairs, similar = super()._drawn(X, index)
+        apart = (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
+        return pairs[apart], similar[apart]
 
     def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
         """Similar pairs at most `upper_` apart, dissimilar ones at least `lower_`."""

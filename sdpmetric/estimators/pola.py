@@ -6,11 +6,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric import validation
-from sdpmetric.estimators.base import N_PAIRS, Data, Labels, PairsEstimator
+from sdpmetric.estimators.base import N_PAIRS, Data, Labels
+from sdpmetric.estimators.streaming import StreamingPairsEstimator
 from sdpmetric.problems.pairs import pairs_of_labels
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solution import Solution
@@ -18,7 +18,7 @@ from sdpmetric.solvers.base import CertifiableProblem
 from sdpmetric.streams.pola import POLAStream
 
 
-class POLA(PairsEstimator):
+class POLA(StreamingPairsEstimator):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
@@ -114,70 +114,19 @@ class POLA(PairsEstimator):
         super()._keep(problem, solution)
         assert solution.threshold is not None
         self.threshold_ = solution.threshold
-        self.__dict__.pop("stream_", None)
 
     # -- online -------------------------------------------------------------------------------------------------------
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Go on with the pairs of a batch of labelled examples, in random order.
+    def _taken(self) -> int:
+        return self.stream_.n_pairs
 
-        Parameters
-        ----------
-        X : (n, d) array
-        y : (n,) array
-            Class labels of any kind, of one class only if need be.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X has other features than the batches before, or numbers that are not finite.
-        """
-        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=not self._streaming())
-        check_classification_targets(labels)
-        index = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-        seed, taken = self._seed(), self.stream_.n_pairs if self._streaming() else 0
-        pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
-        order = np.random.default_rng([seed, taken]).permutation(len(pairs))
-        return self._take(data, pairs[order], similar[order])
-
-    def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Go on with pairs, in their order.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-            Row numbers of X.
-        similar : (p,) array
-            bool, or +1 for similar and -1 for dissimilar.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As `partial_fit`, or if a pair is out of range or of a row with itself; nothing was taken then.
-        """
-        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
-        return self._take(data, pairs, similar)
-
-    def _streaming(self) -> bool:
-        return hasattr(self, "stream_")
-
-    def _take(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
+    def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
         if self._streaming():
             stream = self.stream_
         else:
             stream = POLAStream(X.shape[1], self.initial_threshold, self.gamma)
         stream.partial_fit(X, pairs, similar)
-        for name in ("solution_", "dual_gap_"):
-            self.__dict__.pop(name, None)
+        self._online()
         self.stream_ = stream
         self.components_ = self._rows(stream.components.astype(X.dtype))
         self.threshold_, self.n_iter_ = stream.threshold, stream.n_pairs

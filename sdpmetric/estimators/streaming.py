@@ -1,0 +1,97 @@
+"""What estimators share that take similar and dissimilar pairs as they come."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from sdpmetric.estimators.base import Data, PairsEstimator
+from sdpmetric.problems.pairs import pairs_of_labels
+from sdpmetric.solution import Solution
+from sdpmetric.solvers.base import CertifiableProblem
+
+
+class StreamingPairsEstimator(PairsEstimator):
+    """An estimator that learns from pairs in one go or pair by pair; ``stream_`` is the learner, if it does so.
+
+    Derived classes take pairs in ``_take_pairs``, and say how many the stream has taken in ``_taken``.
+    """
+
+    n_pairs: int | None
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Go on with the pairs of a batch of labelled examples, in random order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind, of one class only if need be.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X has other features than the batches before, or numbers that are not finite.
+        """
+        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=not self._streaming())
+        check_classification_targets(labels)
+        index = np.unique(labels, return_inverse=True)[1].astype(np.int32)
+        return self._take_pairs(data, *self._drawn(data, index))
+
+    def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Go on with pairs, in their order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 for similar and -1 for dissimilar.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `partial_fit`, or if a pair is out of range or of a row with itself; nothing was taken then.
+        """
+        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
+        return self._take_pairs(data, pairs, similar)
+
+    def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Check pairs, and go on with them."""
+        raise NotImplementedError
+
+    def _taken(self) -> int:
+        """Pairs that the stream has taken."""
+        raise NotImplementedError
+
+    def _streaming(self) -> bool:
+        return hasattr(self, "stream_")
+
+    def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Pairs of the classes in random order, another one for each batch."""
+        seed, taken = self._seed(), self._taken() if self._streaming() else 0
+        pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
+        order = np.random.default_rng([seed, taken]).permutation(len(pairs))
+        return pairs[order], similar[order]
+
+    def _online(self) -> None:
+        """Drop what belongs to learning in one go."""
+        for name in ("solution_", "dual_gap_"):
+            self.__dict__.pop(name, None)
+
+    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+        super()._keep(problem, solution)
+        self.__dict__.pop("stream_", None)
