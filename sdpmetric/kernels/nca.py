@@ -11,8 +11,6 @@ from functools import cache
 
 import numba as nb
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -39,22 +37,6 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@intrinsic
-def _bits(typing_context, value):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def _double(typing_context, value):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), generate
-
-
 @nb.njit(cache=True, fastmath=STRICT, inline="always")
 def _exp(x: float) -> float:
     """The exponential of a number that is not positive, without a branch; 0 where it would not be a normal number."""
@@ -78,7 +60,7 @@ def _exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    power = _double((_bits(shifted) + 1023) << 52)
+    power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
     return p * power if x > LOWEST else 0.0
 
 

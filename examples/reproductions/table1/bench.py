@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -184,7 +185,7 @@ def of_map(components: np.ndarray, cpu_seconds: float) -> Model:
 def knn_error(
     model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray | None = None, labels: np.ndarray | None = None
 ) -> float:
-    algorithm = "faiss" if len(X) > MANY and _has_faiss() else "auto" if X.shape[1] < 50 else "brute"
+    algorithm = "faiss" if len(X) > MANY and find_spec("faiss") else "auto" if X.shape[1] < 50 else "brute"
     found = classify.knn_predict(model.components, X, y, queries, K, regions=model.regional, algorithm=algorithm)
     return 100.0 * float(np.mean(found != (y if labels is None else labels)))
 
@@ -200,11 +201,3 @@ def energy_error(model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray
         regions=model.regional,
     )
     return 100.0 * float(np.mean(found != labels))
-
-
-def _has_faiss() -> bool:
-    try:
-        import faiss  # noqa: F401
-    except ImportError:
-        return False
-    return True
