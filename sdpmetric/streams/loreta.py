@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import validation
 from sdpmetric.kernels import similarity as kernels
-from sdpmetric.relevance import Relevance
-from sdpmetric.streams.draws import REACH, check_count, check_draws, check_rank, check_vector, seed, start_factor
+from sdpmetric.streams.draws import REACH, Draws, check_rank, start_factor
+from sdpmetric.streams.triplets import TripletStream
 
 FloatArray = NDArray[np.float64]
 
 
-class LORETAStream:
+class LORETAStream(TripletStream):
     """LORETA with symmetric updates of rank one (PSD-1; Shalit, Weinshall and Chechik 2012) [SWC2012].
 
     The similarity of two examples is ``q^T W x`` with ``W = K^T K`` of fixed rank. One item of the stream is a query
@@ -64,14 +61,11 @@ class LORETAStream:
         start: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.n_features = check_count("n_features", n_features)
+        super().__init__(n_features, random_state)
         self.n_components = check_rank(n_components, self.n_features)
         self.step = validation.check_number("step", step, 0.0)
-        self._random = seed(random_state)
         self.components = start_factor(start, self.n_components, self.n_features, self._random)
         self._gram = self.components @ self.components.T
-        self._totals = np.zeros(4, dtype=np.int64)
-        self.cumulative_loss = 0.0
 
     @property
     def metric(self) -> FloatArray:
@@ -80,78 +74,14 @@ class LORETAStream:
         return W
 
     @property
-    def n_updates(self) -> int:
-        """Steps so far."""
-        return int(self._totals[kernels.UPDATES])
-
-    @property
-    def n_items(self) -> int:
-        """Triplets taken so far."""
-        return int(self._totals[kernels.TRIPLETS])
-
-    @property
-    def mistakes(self) -> int:
-        """Triplets ranked wrongly so far."""
-        return int(self._totals[kernels.MISTAKES])
-
-    @property
     def shortened(self) -> int:
         """Rank-one steps that were shortened so far."""
         return int(self._totals[kernels.SHORTENED])
 
-    def update(self, query: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> float:
-        """Take one triplet.
+    def _step(self, query: FloatArray, u: FloatArray) -> float:
+        return float(kernels.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
 
-        Parameters
-        ----------
-        query, relevant, irrelevant : (d,) arrays
-
-        Returns
-        -------
-        float
-            The loss before the update.
-
-        Raises
-        ------
-        ValueError
-            If the dimension is another one than before, or numbers are not finite or above 1e70.
-        """
-        q = check_vector("query", query, self.n_features)
-        near = check_vector("relevant", relevant, self.n_features)
-        far = check_vector("irrelevant", irrelevant, self.n_features)
-        loss = kernels.loreta_step(self.components, self._gram, q, near - far, self.step, REACH, self._totals)
-        self._totals[kernels.TRIPLETS] += 1
-        self.cumulative_loss += loss
-        return float(loss)
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
-        queries: ArrayLike | None = None,
-        *,
-        n_steps: int | None = None,
-    ) -> Self:
-        """Draw triplets uniformly and take them in one compiled loop; see `FRMLStream.partial_fit`.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        relevance : Relevance, (n,) array of labels, lists for each query, or sparse matrix
-        queries : (m, d) array, optional
-            Default: the items.
-        n_steps : int, optional
-            Triplets; default: one for each query on average.
-        """
-        draws, related = check_draws(X, relevance, queries, self.n_features)
-        count = len(related.queries) if n_steps is None else check_count("n_steps", n_steps)
-        self.cumulative_loss += kernels.loreta(
-            self.components,
-            self._gram,
-            *draws,
-            np.full(count, self.step),
-            REACH,
-            self._random,
-            self._totals,
-        )
-        return self
+    def _steps(self, draws: Draws, count: int) -> float:
+        lengths = np.full(count, self.step)
+        totals = (self._random, self._totals)
+        return float(kernels.loreta(self.components, self._gram, *draws, lengths, REACH, *totals))
