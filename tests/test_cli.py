@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
-from sdpmetric.solve import SOLVERS as ALL_SOLVERS
+from sdpmetric.registry import SOLVERS as ALL_SOLVERS
 from sdpmetric.solvers.base import Step
 
 SOLVERS = ALL_SOLVERS[sm.LMNNProblem]

@@ -280,8 +280,11 @@ class LabelledEstimator(MetricEstimator):
         ConvergenceWarning
             If the asked tolerance was not proven, with advice.
         """
-        data, labels = self._checked_labels(X, y)
-        return self._learn(self._problem(data, labels), data, labels)
+        return self._fit(*self._checked_labels(X, y))
+
+    def _fit(self, X: Data, y: Labels) -> Self:
+        """Learn from checked data."""
+        return self._learn(self._problem(X, y), X, y)
 
     def _checked_labels(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, Labels]:
         data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)

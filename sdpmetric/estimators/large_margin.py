@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import CallbackContext, with_callbacks
+from numpy.typing import NDArray
+from sklearn.callback import CallbackContext
 from sklearn.model_selection import train_test_split
 
 from sdpmetric import neighbors, validation
@@ -57,6 +57,11 @@ class LargeMarginEstimator(LabelledEstimator):
         One for each pass, each with its certificate.
     validation_score_ : float
         With early stopping, the accuracy on the examples held back, of the metric that was kept.
+
+    Warns
+    -----
+    UserWarning
+        By `fit`, if a class has `n_neighbors` or fewer members.
     """
 
     n_neighbors: int
@@ -85,37 +90,7 @@ class LargeMarginEstimator(LabelledEstimator):
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from labels.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            Finite numbers; float32 stays float32, everything else becomes float64.
-        y : (n,) array
-            Class labels of any kind; at least two classes.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            What the problem refuses.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the asked tolerance was not proven, with advice.
-        UserWarning
-            If a class has `n_neighbors` or fewer members.
-        """
-        data, labels = self._checked_labels(X, y)
-        return self._fit_passes(data, labels)
-
-    def _fit_passes(self, X: Data, y: Labels, regions: Labels | None = None) -> Self:
+    def _fit(self, X: Data, y: Labels, regions: Labels | None = None) -> Self:
         """Solve, and solve again with the target neighbors that are nearest under what was learned before."""
         if isinstance(self.n_passes, bool) or not isinstance(self.n_passes, int | np.integer) or self.n_passes < 1:
             raise ValueError(f"n_passes must be a positive integer, got {self.n_passes!r}.")

@@ -142,11 +142,11 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         """
         data, labels = self._checked_labels(X, y)
         if regions is None:
-            return self._fit_passes(data, labels)
+            return self._fit(data, labels)
         given = np.asarray(regions)
         if given.shape != (len(data),):
             raise ValueError(f"regions has shape {given.shape}; pass one region for each of {len(data)} examples.")
-        return self._fit_passes(data, labels, regions=given)
+        return self._fit(data, labels, regions=given)
 
     def _state(
         self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None
