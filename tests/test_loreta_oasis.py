@@ -128,3 +128,19 @@ def test_ten_million_updates_stay_finite():
 def test_bad_input_is_refused_with_a_sentence(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: sm.LORETAStream(3, 2, step=0.03, random_state=1), lambda: sm.OASISStream(3, aggressiveness=0.03)]
+)
+def test_drawing_the_only_triplet_is_taking_it(make):
+    items, query = np.array([[1.0, 0.2, -0.5], [0.3, 2.0, 0.4]]), np.array([0.5, -1.0, 0.7])
+    drawn, taken = make(), make()
+    drawn.partial_fit(items, sm.Relevance.from_lists([[1]], 2), query[None], n_steps=2)
+    for _ in range(2):
+        taken.update(query, items[1], items[0])
+    of = "components" if hasattr(drawn, "components") else "similarity"
+    np.testing.assert_allclose(getattr(drawn, of), getattr(taken, of), rtol=1e-12)
+    assert (drawn.n_items, drawn.n_updates, drawn.mistakes) == (taken.n_items, taken.n_updates, taken.mistakes)
+    assert taken.n_items == taken.n_updates == 2
+    assert drawn.cumulative_loss == pytest.approx(taken.cumulative_loss, rel=1e-12)

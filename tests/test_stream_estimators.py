@@ -43,6 +43,7 @@ def test_batches_go_on_where_the_last_one_ended(wine):
     np.testing.assert_allclose(twice.metric_, once.metric_)
     with pytest.raises(ValueError, match="features"):
         twice.partial_fit(X[:, :4], y)
+    assert not hasattr(twice.fit_targets(X, pairs, 9.0), "stream_")
 
 
 def test_what_was_not_named_is_chosen_by_the_first_batch(wine):
