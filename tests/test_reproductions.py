@@ -50,6 +50,28 @@ def test_table1_refuses_names_that_it_does_not_know(table1):
         table1.main(["--columns", "foo"])
 
 
+def test_energies_of_the_stopped_metric_and_of_chosen_settings(table1, tmp_path):
+    from table1.bench import Bench, energy_error
+    from table1.columns import COLUMNS
+
+    rows = "lmnn-stopped,lmnn-stopped-energy,energy-chosen"
+    table1.main(["--columns", "iris", "--splits", "1:2", "--rows", rows, "--output", str(tmp_path)])
+    cells = {name: json.loads((tmp_path / "cells" / "iris" / f"{name}-1.json").read_text()) for name in rows.split(",")}
+    stopped, by_energy, chosen = cells.values()
+    assert by_energy["n_active"] == stopped["n_active"]  # the same metric
+    bench = Bench(COLUMNS["iris"], 1, tmp_path)
+    model = bench.stopped()
+    assert len(model.targets) == len(bench.split.y) > len(bench.part(fit=True)[1])
+    assert by_energy["test"] == energy_error(model, bench.split.X, bench.split.y, bench.split.X_test, bench.split.y_test)
+    mu, n = chosen["chosen"].removeprefix("mu ").split(", target neighbors ")
+    best = bench.validation_error(bench.lmnn(float(mu), fit=True, n_neighbors=int(n)), by_energy=True)
+    others = [bench.lmnn(m, fit=True, n_neighbors=k) for m in (0.2, 0.5, 0.8) for k in (1, 2, 3)]
+    assert best == min(bench.validation_error(model, by_energy=True) for model in others)
+    learned = bench.lmnn(float(mu), n_neighbors=int(n))
+    assert learned.targets.shape == (len(bench.split.y), int(n))
+    assert chosen["n_active"] == learned.n_active
+
+
 def test_training_and_test_part_are_reduced_by_the_training_part_alone(table1):
     from table1.columns import Column
 

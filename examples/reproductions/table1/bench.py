@@ -15,6 +15,7 @@ from sdpmetric import classify, energy, neighbors
 from table1.columns import Column, Split, held_back
 
 K = 3
+PATIENCE = 5
 # With more training rows than this, neighbors are searched by faiss if it is installed: exactly, in single precision.
 MANY = 20_000
 
@@ -73,25 +74,48 @@ class Bench:
 
     # -- models -----------------------------------------------------------------------------------------------------
 
-    def lmnn(self, push_weight: float = 0.5, passes: int = 1, fit: bool = False) -> Model:
+    def lmnn(self, push_weight: float = 0.5, passes: int = 1, fit: bool = False, n_neighbors: int = K) -> Model:
         """LMNN; in later passes the target neighbors are the nearest under the metric of the pass before."""
-        name = f"lmnn-{push_weight:g}-{passes}{'-fit' * fit}"
+        other = "" if n_neighbors == K else f"-{n_neighbors}nn"
+        name = f"lmnn-{push_weight:g}-{passes}{other}{'-fit' * fit}"
 
         def learn() -> Model:
             X, y = self.part(fit)
-            before = None if passes == 1 else self.lmnn(push_weight, passes - 1, fit)
+            before = None if passes == 1 else self.lmnn(push_weight, passes - 1, fit, n_neighbors)
             targets, options = None, {}
             if before is not None:
                 index = np.unique(y, return_inverse=True)[1]
-                targets = neighbors.target_neighbors(X @ before.components.T, index, K)
+                targets = neighbors.target_neighbors(X @ before.components.T, index, n_neighbors)
                 options["start"] = before.components
             began = time.process_time()
-            problem = sm.LMNNProblem.from_labels(X, y, K, push_weight, target_neighbors=targets)
+            problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, push_weight, target_neighbors=targets)
             solution = sm.solve(problem, **options)
             spent = time.process_time() - began + (before.cpu_seconds if before else 0.0)
             return _model(problem, np.zeros(len(y), dtype=np.int64), solution, spent, passes)
 
         return self.model(name, learn)
+
+    def stopped(self) -> Model:
+        """LMNN of what is not held back, at the step with the lowest kNN error on what is.
+
+        Its target neighbors are those of the whole training part, whose margins the energies of a query count.
+        """
+
+        def learn() -> Model:
+            (X, y), (held, labels) = self.part(fit=True), self.held
+            began = time.process_time()
+
+            def score(components: np.ndarray) -> float:
+                return -knn_error(of_map(components, 0.0), X, y, held, labels)
+
+            problem = sm.LMNNProblem.from_labels(X, y, K)
+            solution = sm.solve(problem, tol=1e-4, score=score, patience=PATIENCE)
+            spent = time.process_time() - began
+            X, y = self.part(fit=False)
+            targets = neighbors.target_neighbors(X, np.unique(y, return_inverse=True)[1], K)
+            return replace(_model(problem, np.zeros(len(y), dtype=np.int64), solution, spent, 1), targets=targets)
+
+        return self.model("lmnn-stopped", learn)
 
     def lmnn_of_map(self, name: str, before: Model) -> Model:
         """LMNN on what a linear map makes of the data; the components are those of both."""
