@@ -60,9 +60,9 @@ def test_energies_of_the_stopped_metric_and_of_chosen_settings(table1, tmp_path)
     stopped, by_energy, chosen = cells.values()
     assert by_energy["n_active"] == stopped["n_active"]  # the same metric
     bench = Bench(COLUMNS["iris"], 1, tmp_path)
-    model = bench.stopped()
-    assert len(model.targets) == len(bench.split.y) > len(bench.part(fit=True)[1])
-    assert by_energy["test"] == energy_error(model, bench.split.X, bench.split.y, bench.split.X_test, bench.split.y_test)
+    model, s = bench.stopped(), bench.split
+    assert len(model.targets) == len(s.y) > len(bench.part(fit=True)[1])
+    assert by_energy["test"] == energy_error(model, s.X, s.y, s.X_test, s.y_test)
     mu, n = chosen["chosen"].removeprefix("mu ").split(", target neighbors ")
     best = bench.validation_error(bench.lmnn(float(mu), fit=True, n_neighbors=int(n)), by_energy=True)
     others = [bench.lmnn(m, fit=True, n_neighbors=k) for m in (0.2, 0.5, 0.8) for k in (1, 2, 3)]
