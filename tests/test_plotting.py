@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Ellipse, Rectangle
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
@@ -181,8 +182,21 @@ def test_several_metrics_stand_at_the_means_of_their_classes(wine, solved):
     centers = [patch.get_center() for patch in ellipses]
     np.testing.assert_allclose(centers, [X[y == label][:, [0, 6]].mean(axis=0) for label in "abc"])
     np.testing.assert_allclose(display.radii / display.radii[0], [1, 2, 3])
+    assert [patch.get_label().split(":")[0] for patch in ellipses] == [f"metric of {label}" for label in "abc"]
+    points = scatters(display.ax_)
+    colours = [to_rgb(points[label].get_facecolors()[0]) for label in "abc"]
+    assert [to_rgb(patch.get_edgecolor()) for patch in ellipses] == colours
     everywhere = MetricDisplay.from_solution(with_components(solved, L), X, centers=np.ones((3, 13)))
     np.testing.assert_array_equal(everywhere.centers, 1)
+
+
+def test_metrics_of_no_class_do_not_look_as_if_they_were_of_one(wine, solved):
+    X, y = wine
+    L = np.stack([np.eye(13) * (1 + c) for c in range(3)])
+    display = MetricDisplay.from_solution(with_components(solved, L), X, y, features=(0, 6), centers=X[:3])
+    ellipses = [patch for patch in display.ax_.get_children() if isinstance(patch, Ellipse)][::2]
+    assert {to_rgb(patch.get_edgecolor()) for patch in ellipses} == {(0.0, 0.0, 0.0)}
+    assert [patch.get_label().split(":")[0] for patch in ellipses] == ["metric 0", "metric 1", "metric 2"]
 
 
 def test_flat_metrics_neither_break_nor_blow_up_the_picture(wine, solved):

@@ -155,10 +155,8 @@ class MetricDisplay:
             if places.shape != (len(L), d):
                 raise ValueError(f"centers must be one row of {d} for each of {len(L)} metrics, got {places.shape}.")
         else:
-            classes = [] if labels is None else np.unique(labels).tolist()
-            own = len(L) == len(classes) > 1
-            members = [labels == label for label in classes] if own else [slice(None)] * len(L)
-            places = np.array([data[which].mean(axis=0) for which in members])
+            means = _class_means(data, labels)
+            places = means if len(L) == len(means) > 1 else np.tile(data.mean(axis=0), (len(L), 1))
         named = [str(names[f]) if names is not None else f"feature {f}" for f in (first, second)]
         metrics = np.swapaxes(L, 1, 2) @ L
         return cls(metrics, data, labels, features=(first, second), centers=places, names=(named[0], named[1]))
@@ -189,6 +187,14 @@ class MetricDisplay:
         return halves, vectors, short * np.sqrt(values[:, 0])
 
     @property
+    def classes(self) -> list[str] | None:
+        """The labels, where there is a metric for each and it is drawn at the mean of its class; None otherwise."""
+        means = _class_means(self.X, self.y)
+        if self.y is None or not 1 < len(means) == len(self.centers) or not np.allclose(self.centers, means):
+            return None
+        return [str(label) for label in np.unique(self.y).tolist()]
+
+    @property
     def radii(self) -> FloatArray:
         """The distances that the ellipses show, (c,)."""
         return self.axes[2]
@@ -217,21 +223,23 @@ class MetricDisplay:
                 own[:, 0], own[:, 1], s=size, linewidths=0, alpha=0.6, color=COLOURS[c % len(COLOURS)],
                 marker=MARKERS[c // len(COLOURS) % len(MARKERS)], label=None if self.y is None else str(label),
             )  # fmt: skip
-        several = len(self.metrics) > 1
+        classes, several = self.classes, len(self.metrics) > 1
+        names = [f"metric of {c}" for c in classes] if classes else [f"metric {c}" for c in range(len(self.metrics))]
         places = self.centers[:, list(self.features)]
         shape = {"fill": False, "zorder": 3}
         for c, (half, vectors, radius) in enumerate(zip(*self.axes, strict=True)):
             angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
-            colour = COLOURS[c % len(COLOURS)] if several and self.y is not None else INK
+            # The colours are those of classes; a metric of no class must not look as if it were of one.
+            colour = COLOURS[c % len(COLOURS)] if classes else INK
             ellipse = Ellipse(places[c], *(2 * half), angle=angle, edgecolor=colour, linewidth=2.2, **shape)
-            ellipse.set_label(f"metric {c}: distance {radius:.3g}" if several else f"distance {radius:.3g}")
+            ellipse.set_label(f"{names[c]}: distance {radius:.3g}" if several else f"distance {radius:.3g}")
             circle = Circle(places[c], SHARE * self.extent / 2, edgecolor="0.35", linestyle="--", linewidth=1, **shape)
             circle.set_label("Euclidean, same area" if c == len(places) - 1 else None)
             for patch in (ellipse, circle) if radius > 0 else (circle,):
                 axes.add_artist(patch)  # unlike add_patch, leaves the limits alone: a flat metric's ellipse is endless
             reach = np.minimum(np.linalg.norm(vectors * half, axis=1), self.extent)
             axes.update_datalim([places[c] - reach, places[c] + reach])
-            zero = None if radius > 0 else f"metric {c} is 0 here" if several else "the metric is 0 here"
+            zero = None if radius > 0 else f"{names[c]} is 0 here" if several else "the metric is 0 here"
             axes.plot(*places[c], "+", color=colour, markersize=9, markeredgewidth=1.6, zorder=4, label=zero)
         axes.set(xlabel=self.names[0], ylabel=self.names[1])
         axes.set_aspect("equal", adjustable="datalim")
@@ -239,3 +247,9 @@ class MetricDisplay:
         tidy(axes)
         axes.legend(fontsize="small", frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
         return self
+
+
+def _class_means(X: FloatArray, y: NDArray[np.generic] | None) -> FloatArray:
+    """The mean of each class, in the order of the labels; no rows without labels."""
+    labels = np.zeros(0) if y is None else np.unique(y)
+    return np.array([X[y == label].mean(axis=0) for label in labels]).reshape(len(labels), X.shape[1])
