@@ -5,7 +5,6 @@ from sdpmetric.comparison import Comparison, compare
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
@@ -35,6 +34,7 @@ from sdpmetric.streams.loreta import LORETAStream
 from sdpmetric.streams.oasis import OASISStream
 from sdpmetric.streams.pola import POLAStream
 from sdpmetric.streams.step import MetricStep
+from sdpmetric.triplets import Triplets
 
 __version__ = "0.1.0"
 

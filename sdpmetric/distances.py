@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.kernels import triplets as kernels
-from sdpmetric.neighbors import Candidates, Triplets
+from sdpmetric.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

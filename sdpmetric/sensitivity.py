@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sdpmetric.certificate import Certificate
 from sdpmetric.distances import distances, hinge_slopes, margins
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual, Solution
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 Columns = dict[str, NDArray[np.generic]]

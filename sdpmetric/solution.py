@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sdpmetric import psd
 from sdpmetric.certificate import Certificate
-from sdpmetric.neighbors import Triplets
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sdpmetric import psd
 from sdpmetric.distances import mean_squared_distance
-from sdpmetric.neighbors import Triplets
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

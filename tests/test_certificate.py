@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import sdpmetric as sm
 from sdpmetric import psd
 from sdpmetric.certificate import Certificate, absolute_gap, relative_gap
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
+from sdpmetric.triplets import Triplets
 
 INF, NAN = math.inf, math.nan
 

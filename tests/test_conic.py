@@ -10,11 +10,11 @@ from conftest import KINDS, make_instance, rounding
 
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import MARGINS, all_triplets
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Status
 from sdpmetric.solvers import base, conic
 from sdpmetric.solvers.edited import into_dual_cone
+from sdpmetric.triplets import Triplets
 
 PROVEN = 1e-6
 

@@ -12,9 +12,9 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric import neighbors, psd
 from sdpmetric.kernels import triplets as kernels
-from sdpmetric.neighbors import LabeledTriplets
 from sdpmetric.solvers.refinement import prove, refined_dual
 from sdpmetric.solvers.working_set import WorkingSet
+from sdpmetric.triplet_sources import LabeledTriplets
 
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
 

@@ -10,9 +10,9 @@ from conftest import KINDS, assert_same, make_instance, rounding
 from sdpmetric.formulations import lmnn as formulations
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
+from sdpmetric.triplets import Triplets
 
 NONE = Triplets.from_array(np.zeros((0, 3), np.int32))
 

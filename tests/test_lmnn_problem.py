@@ -7,8 +7,8 @@ from conftest import KINDS, Instance, assert_close, assert_same, make_instance
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets import Triplets
 
 SETTINGS = [
     {"mu": 0.3},

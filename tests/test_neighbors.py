@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpmetric import neighbors, search
-from sdpmetric.neighbors import Candidates, LabeledTriplets, ListedTriplets, Triplets, target_neighbors
+from sdpmetric import search, triplet_sources
+from sdpmetric.neighbors import target_neighbors
+from sdpmetric.triplet_sources import LabeledTriplets, ListedTriplets
+from sdpmetric.triplets import Candidates, Triplets
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -140,10 +142,8 @@ def test_search_at_every_scale_and_offset(method, dtype, scale, offset):
 def test_both_precisions_are_taken_and_agree(monkeypatch):
     """The single-precision path must be taken on ordinary data, and list what double precision lists."""
     used = []
-    real = neighbors.kernels.scan_tiles
-    monkeypatch.setattr(
-        neighbors.kernels, "scan_tiles", lambda left, *rest: (used.append(left.dtype), real(left, *rest))
-    )
+    real = search.kernels.scan_tiles
+    monkeypatch.setattr(search.kernels, "scan_tiles", lambda left, *rest: (used.append(left.dtype), real(left, *rest)))
     Z, y, targets = embedded(1)
     Z = Z / Z.std()
     check_search(Z, y, targets, "brute", 0.0)
@@ -178,7 +178,7 @@ def test_many_tiles_match_a_tree(n, threads, monkeypatch):
     rng = np.random.default_rng(n)
     y = np.repeat([2, 0, 1], [n - 1110, 1100, 10]).astype(np.int32)[rng.permutation(n)]
     Z = rng.normal(size=(n, 3)) * 4
-    targets = neighbors.target_neighbors(Z, y, 2)
+    targets = target_neighbors(Z, y, 2)
     source, everywhere = LabeledTriplets(targets, y), np.zeros(n, np.int32)
     for among in (None, np.sort(rng.permutation(n)[: n // 3]).astype(np.int32)):
         tree = listed(source.near(Z, everywhere, among=among, method="ball_tree"))
@@ -214,9 +214,9 @@ def test_search_takes_any_layout_and_no_dimension():
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])
 def test_search_oracle_notices_a_lost_impostor_and_a_false_one(method, monkeypatch):
     Z, y, targets = embedded(8)
-    real = neighbors.furthest_target
+    real = triplet_sources.furthest_target
     for factor in (0.9, 1.1):
-        monkeypatch.setattr(neighbors, "furthest_target", lambda *a, f=factor: f * (1 + real(*a)) - 1)
+        monkeypatch.setattr(triplet_sources, "furthest_target", lambda *a, f=factor: f * (1 + real(*a)) - 1)
         with pytest.raises(AssertionError):
             check_search(Z, y, targets, method, 0.0)
 

@@ -7,9 +7,9 @@ import scipy.sparse as sp
 from conftest import assert_same, make_instance
 from test_certificate import check_weak_duality
 
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
+from sdpmetric.triplets import Triplets
 
 
 @pytest.fixture

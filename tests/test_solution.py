@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sdpmetric.certificate import Certificate
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
+from sdpmetric.triplets import Triplets
 
 
 @pytest.fixture

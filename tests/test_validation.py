@@ -6,8 +6,8 @@ import pytest
 import scipy.sparse as sp
 from conftest import assert_same
 
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets import Triplets
 
 N = 13
 Y = np.repeat([0, 1, 2], [4, 6, 3])

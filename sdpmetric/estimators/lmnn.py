@@ -9,8 +9,8 @@ from sklearn.callback import with_callbacks
 
 from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
-from sdpmetric.neighbors import SearchMethod
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.triplet_sources import SearchMethod
 
 
 class LMNN(LargeMarginEstimator):

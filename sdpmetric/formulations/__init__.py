@@ -10,7 +10,6 @@ from sdpmetric.formulations.lmnn import lmnn_program
 from sdpmetric.formulations.multi_lmnn import multi_lmnn_program
 from sdpmetric.formulations.pola import pola_program
 from sdpmetric.formulations.stated import named
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lego import LEGOProblem
@@ -21,6 +20,7 @@ from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.rca import RCAProblem
+from sdpmetric.triplets import Triplets
 
 __all__ = ["named", "to_cvxpy"]
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import validation
-from sdpmetric.neighbors import Triplets
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from sdpmetric.distances import margin_adjoint
 from sdpmetric.formulations.atoms import metric_variable, triplet_margins
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, lmnn_program
 from sdpmetric.formulations.stated import named
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solution import Dual
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

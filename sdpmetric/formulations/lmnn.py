@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sdpmetric.distances import adjoint, margin_adjoint
 from sdpmetric.formulations.atoms import metric_variable, triplet_margins
 from sdpmetric.formulations.stated import named
-from sdpmetric.neighbors import Candidates, Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
+from sdpmetric.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sdpmetric.distances import adjoint
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.lmnn import MARGINS, MAX_ENTRIES, MAX_ROWS, SLACKS, all_triplets
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

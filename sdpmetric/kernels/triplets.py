@@ -1,6 +1,6 @@
 """Compiled loops over triplets: impostor scanning, hinge slopes, and the smoothed objective.
 
-All loops walk *candidates* (see `sdpmetric.neighbors.Candidates`): row ``r`` holds an anchor, up to K target
+All loops walk *candidates* (see `sdpmetric.triplets.Candidates`): row ``r`` holds an anchor, up to K target
 neighbors (padded with -1), and a slice of possible impostors. Rows are split over threads so that each thread meets
 about as many impostors as the next; every thread sums in a fixed order, so that results repeat exactly for a given
 number of threads.

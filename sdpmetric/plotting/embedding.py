@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import neighbors, validation
-from sdpmetric.neighbors import LabeledTriplets, furthest_target
 from sdpmetric.plotting.style import (
     COLOURS,
     INK,
@@ -23,6 +22,7 @@ from sdpmetric.plotting.style import (
     tidy,
 )
 from sdpmetric.solution import Solution
+from sdpmetric.triplet_sources import LabeledTriplets, furthest_target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,11 +15,12 @@ from scipy.optimize import brentq
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
 from sdpmetric.distances import adjoint, hinge_slopes, margin_adjoint, slope_adjoint
-from sdpmetric.neighbors import SearchMethod, Triplets
 from sdpmetric.problems import screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.solution import Dual
+from sdpmetric.triplet_sources import SearchMethod
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

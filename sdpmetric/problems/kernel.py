@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sdpmetric import psd, validation
-from sdpmetric.neighbors import SearchMethod, Triplets
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.triplet_sources import SearchMethod
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]

@@ -16,15 +16,9 @@ from sdpmetric import neighbors, psd, validation
 from sdpmetric.certificate import Certificate, best_multiple_bound
 from sdpmetric.costs import PullCost
 from sdpmetric.distances import adjoint, distances, hinge_slopes, margin_adjoint, slope_adjoint
-from sdpmetric.neighbors import (
-    Candidates,
-    LabeledTriplets,
-    ListedTriplets,
-    SearchMethod,
-    Triplets,
-    TripletSource,
-)
 from sdpmetric.solution import Dual
+from sdpmetric.triplet_sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
+from sdpmetric.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

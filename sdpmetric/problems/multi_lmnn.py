@@ -17,9 +17,10 @@ from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate, best_multiple_bound
 from sdpmetric.costs import PullCost
 from sdpmetric.distances import adjoint, distances, hinge_slopes, slope_pairs
-from sdpmetric.neighbors import Candidates, LabeledTriplets, Triplets
 from sdpmetric.problems.lmnn import DUAL_ACCURACY, SMOOTHINGS, ZERO, LMNNProblem, Loss
 from sdpmetric.solution import Dual
+from sdpmetric.triplet_sources import LabeledTriplets
+from sdpmetric.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

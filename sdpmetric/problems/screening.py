@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.distances import distances
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

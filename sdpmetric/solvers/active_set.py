@@ -13,9 +13,9 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric import psd
 from sdpmetric.distances import HingeSums, hinge_slopes, slope_adjoint
-from sdpmetric.neighbors import Candidates
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
+from sdpmetric.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 

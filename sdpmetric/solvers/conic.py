@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from sdpmetric import psd
 from sdpmetric.distances import margin_adjoint, margins
 from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend, timed
 from sdpmetric.solvers.base import Budget, Step
 from sdpmetric.solvers.edited import EditedProgram
 from sdpmetric.solvers.refinement import refined_dual
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from sdpmetric.distances import distances, margin_adjoint, margins
-from sdpmetric.neighbors import Candidates, Triplets
 from sdpmetric.problems import screening
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 

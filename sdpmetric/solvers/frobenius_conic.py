@@ -13,12 +13,12 @@ from sdpmetric.certificate import relative_gap
 from sdpmetric.distances import margins
 from sdpmetric.formulations.frobenius import ReducedProgram
 from sdpmetric.formulations.lmnn import all_triplets, list_triplets
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers import frobenius
 from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend
 from sdpmetric.solvers.base import Budget, BudgetSpent, Step
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

@@ -14,7 +14,6 @@ from sdpmetric.certificate import best_multiple_bound
 from sdpmetric.distances import distances
 from sdpmetric.formulations.lmnn import list_triplets
 from sdpmetric.formulations.multi_lmnn import stated
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, pad
 from sdpmetric.solution import Dual
 from sdpmetric.solvers import factored
@@ -22,6 +21,7 @@ from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, r
 from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.factored import State
 from sdpmetric.solvers.working_set import WorkingSet
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

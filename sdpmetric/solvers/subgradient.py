@@ -18,11 +18,11 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric import psd, validation
 from sdpmetric.distances import distances, hinge_slopes
-from sdpmetric.neighbors import Triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers import base
 from sdpmetric.solvers.active_set import ActiveSet
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 StepRule = Literal["polyak", "paper"]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sdpmetric.distances import Blocks, hinge_slopes, laplacian_form, slope_pairs, target_distances
 from sdpmetric.kernels import triplets as kernels
-from sdpmetric.neighbors import Candidates
 from sdpmetric.solution import Dual
+from sdpmetric.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

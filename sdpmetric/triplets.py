@@ -1,0 +1,116 @@
+"""Triplets of an anchor, a target neighbor and an impostor: listed one by one, or packed in rows of candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Triplets:
+    """A list of (anchor, target neighbor, impostor) triplets, as three index arrays of one length.
+
+    Attributes
+    ----------
+    anchors, targets, impostors : (t,) int32 arrays
+        Row indices into the data.
+    """
+
+    anchors: IndexArray
+    targets: IndexArray
+    impostors: IndexArray
+
+    def __len__(self) -> int:
+        return len(self.anchors)
+
+    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.integer]) -> Triplets:
+        return Triplets(self.anchors[which], self.targets[which], self.impostors[which])
+
+    @classmethod
+    def from_array(cls, array: NDArray[np.integer]) -> Triplets:
+        """Read a (t, 3) integer array whose columns are anchor, target and impostor."""
+        columns = np.asarray(array).reshape(-1, 3).astype(np.int32)
+        return cls(*(np.ascontiguousarray(columns[:, c]) for c in range(3)))
+
+    def to_array(self) -> IndexArray:
+        """Return the (t, 3) array whose columns are anchor, target and impostor."""
+        return np.stack([self.anchors, self.targets, self.impostors], axis=1)
+
+    def keys(self, n: int) -> NDArray[np.void] | NDArray[np.int64]:
+        """One sortable key per triplet, distinct for distinct triplets of row indices below n."""
+        if n < 2_000_000:  # n ** 3 fits in 63 bits
+            return (self.anchors.astype(np.int64) * n + self.targets) * n + self.impostors
+        fields = np.ascontiguousarray(self.to_array())
+        return fields.view([("anchor", np.int32), ("target", np.int32), ("impostor", np.int32)]).ravel()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Candidates:
+    """Triplets in compressed rows: one impostor pair serves every target neighbor of its row.
+
+    Attributes
+    ----------
+    anchors : (m,) int32 array
+        The anchor of each row; an anchor may own several rows.
+    targets : (m, K) int32 array
+        Target neighbors of each row, padded at the end with -1.
+    indptr : (m + 1,) int64 array
+        Row r owns ``impostors[indptr[r]:indptr[r + 1]]``.
+    impostors : (nnz,) int32 array
+        Possible impostors.
+    weights : (nnz,) float64 array or None
+        Weight of the triplets of each pair; None means 1.
+    """
+
+    anchors: IndexArray
+    targets: IndexArray
+    indptr: NDArray[np.int64]
+    impostors: IndexArray
+    weights: FloatArray | None = None
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Row of each candidate pair, (nnz,)."""
+        return np.repeat(np.arange(len(self.anchors)), np.diff(self.indptr))
+
+    def bounds(self, n_threads: int) -> NDArray[np.int64]:
+        """Split the rows into `n_threads` runs of about equal work."""
+        work = self.indptr + np.arange(len(self.indptr)) * self.targets.shape[1]
+        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_threads + 1)[1:-1])
+        return np.concatenate([[0], cuts, [len(self.anchors)]]).astype(np.int64)
+
+    def select(self, keep: NDArray[np.bool_]) -> Candidates:
+        """Keep the candidate pairs where `keep`, (nnz,), is true; rows stay."""
+        counts = np.concatenate([[0], np.cumsum(keep)])
+        weights = None if self.weights is None else self.weights[keep]
+        return Candidates(self.anchors, self.targets, counts[self.indptr], self.impostors[keep], weights)
+
+    def triplets(self, values: FloatArray) -> tuple[Triplets, FloatArray]:
+        """List the triplets with a nonzero entry in `values`, (nnz, K), and those entries."""
+        pair, slot = np.nonzero(values)
+        row = self.rows[pair]
+        triplets = Triplets(self.anchors[row], self.targets[row, slot], self.impostors[pair])
+        return triplets, values[pair, slot]
+
+    @classmethod
+    def concatenate(cls, parts: list[Candidates]) -> Candidates:
+        """Stack the rows of several candidate sets; those that have the same rows are put together row by row."""
+        if len(parts) > 1 and all(part.anchors is parts[0].anchors for part in parts):
+            rows = np.concatenate([part.rows for part in parts])
+            order = np.argsort(rows, kind="stable")
+            impostors = np.concatenate([part.impostors for part in parts])[order]
+            return cls(parts[0].anchors, parts[0].targets, np.sum([part.indptr for part in parts], axis=0), impostors)
+        counts = np.concatenate([np.diff(part.indptr) for part in parts])
+        weights = [part.weights for part in parts if part.weights is not None]
+        return cls(
+            np.concatenate([part.anchors for part in parts]),
+            np.concatenate([part.targets for part in parts]),
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([part.impostors for part in parts]),
+            np.concatenate(weights) if weights else None,
+        )
