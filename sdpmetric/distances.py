@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric import kernels
+from sdpmetric.kernels import hinges, pairs
 from sdpmetric.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -56,14 +57,14 @@ class Blocks:
         if X.size * Lt.shape[2] <= kernels.SMALL_WORK:
             return np.concatenate([X[a:b] @ Lt[c] for c, (a, b) in enumerate(pairwise(self.bounds))])
         out = np.empty((len(X), Lt.shape[2]), dtype=X.dtype)
-        kernels.rows_times(X, np.ascontiguousarray(Lt, dtype=X.dtype), self.tasks, out)
+        pairs.rows_times(X, np.ascontiguousarray(Lt, dtype=X.dtype), self.tasks, out)
         return out
 
     def gram(self, Y: NDArray[np.floating], X: NDArray[np.floating]) -> NDArray[np.floating]:
         """``Y[rows].T @ X[rows]`` for each block, (c, r, d); Y (parts, n, r) is summed over its parts first."""
         if Y.shape[0] == 1 and X.size * Y.shape[2] <= kernels.SMALL_WORK:
             return np.stack([Y[0, a:b].T @ X[a:b] for a, b in pairwise(self.bounds)])
-        grams: NDArray[np.floating] = kernels.transposed_times(Y, X, self.tasks, len(self))
+        grams: NDArray[np.floating] = pairs.transposed_times(Y, X, self.tasks, len(self))
         return grams
 
 
@@ -82,7 +83,7 @@ def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArr
         ``D(M)_p`` for ``M = L.T @ L``.
     """
     out = np.empty(len(first))
-    kernels.pair_distances(np.ascontiguousarray(Z), first.astype(np.int32), second.astype(np.int32), out)
+    pairs.pair_distances(np.ascontiguousarray(Z), first.astype(np.int32), second.astype(np.int32), out)
     return out
 
 
@@ -139,9 +140,9 @@ def pair_forms(P: FloatArray, N: FloatArray, blocks: Blocks, first: IndexArray, 
     out, threads = np.empty(len(first)), kernels.thread_count()
     W = blocks.times(P, N)
     if len(first) * P.shape[1] <= kernels.SMALL_WORK:
-        kernels.pair_forms_of(P, W, first, second, 0, len(first), out)
+        pairs.pair_forms_of(P, W, first, second, 0, len(first), out)
     else:
-        kernels.pair_forms(P, W, first, second, out, threads)
+        pairs.pair_forms(P, W, first, second, out, threads)
     return out
 
 
@@ -152,10 +153,10 @@ def laplacian_form(
     blocks = Blocks.one(len(X)) if blocks is None else blocks
     if len(first) * X.shape[1] <= kernels.SMALL_WORK:
         parts = np.empty((1, *X.shape))
-        kernels.laplacian_times_of(X, first, second, weights, 0, len(first), parts[0])
+        pairs.laplacian_times_of(X, first, second, weights, 0, len(first), parts[0])
     else:
         parts = np.empty((kernels.thread_count(), *X.shape))
-        kernels.laplacian_times(X, first, second, weights, parts)
+        pairs.laplacian_times(X, first, second, weights, parts)
     return blocks.gram(parts, X).astype(np.float64, copy=False)
 
 
@@ -251,15 +252,13 @@ def hinge_slopes(
     slopes = np.empty((len(C.impostors), C.targets.shape[1]))
     if len(C.impostors) * Z.shape[1] <= kernels.SMALL_WORK:
         sums = np.zeros((1, 4))
-        kernels.hinge_slopes_of_rows(
+        hinges.hinge_slopes_of_rows(
             Z, C.anchors, near, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, slopes,
             sums[0],
         )  # fmt: skip
     else:
         bounds = C.bounds(kernels.thread_count())
-        sums = kernels.hinge_slopes(
-            Z, C.anchors, near, C.indptr, C.impostors, C.weights, bounds, gamma, squared, slopes
-        )
+        sums = hinges.hinge_slopes(Z, C.anchors, near, C.indptr, C.impostors, C.weights, bounds, gamma, squared, slopes)
     loss, slope, square, active = sums.sum(axis=0)
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric.kernels.pairs import pair_distances
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -68,7 +68,7 @@ def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
 def _row_distances(P: FloatArray, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> FloatArray:
     first = np.repeat(rows, columns.shape[1]).astype(np.int32)
     out = np.empty(first.size)
-    kernels.pair_distances(P, first, columns.ravel().astype(np.int32), out)
+    pair_distances(P, first, columns.ravel().astype(np.int32), out)
     return out.reshape(columns.shape)
 
 

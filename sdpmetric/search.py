@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.neighbors import BallTree
 from threadpoolctl import ThreadpoolController
 
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric import kernels
+from sdpmetric.kernels.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles, scan_tiles_in_parallel
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -68,7 +69,7 @@ def search_tiles(
     both = len(anchors) == len(columns) == len(Z)
     # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
     right = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
-    width = -(-len(order) // -(-len(order) // kernels.TILE_COLUMNS))  # equal tiles
+    width = -(-len(order) // -(-len(order) // TILE_COLUMNS))  # equal tiles
     tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
     for t, tile in enumerate(tiles):
         part = right[t * width : (t + 1) * width]
@@ -81,7 +82,7 @@ def search_tiles(
     ceilings = ceiling if both else np.full(len(order), -np.inf, dtype=dtype)
     own = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
 
-    height = kernels.TILE_ROWS
+    height = TILE_ROWS
     n_tiles = -(-len(rows) // height)
     threads = kernels.thread_count() if len(rows) * len(order) > kernels.SMALL_WORK else 1
     work = len(order) - own[::height, 1] if both else np.full(n_tiles, len(order))
@@ -95,9 +96,9 @@ def search_tiles(
     while (states[:, 0] < tasks).any():
         with _pools().limit(limits=1, user_api="blas"):
             if threads == 1:
-                kernels.scan_tiles(left, tiles, ceiling, ceilings, own, both, 0, n_tiles, states[0], pairs[0])
+                scan_tiles(left, tiles, ceiling, ceilings, own, both, 0, n_tiles, states[0], pairs[0])
             else:
-                kernels.scan_tiles_in_parallel(left, tiles, ceiling, ceilings, own, both, bounds, states, pairs)
+                scan_tiles_in_parallel(left, tiles, ceiling, ceilings, own, both, bounds, states, pairs)
         found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
         yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], strata)
 
@@ -107,7 +108,7 @@ def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, strat
     if strata.max(initial=0) > 0:
         keep = strata[anchors[rows]] == strata[impostors]
         rows, impostors = rows[keep], impostors[keep]
-    return anchors, *kernels.group_pairs(rows, impostors, len(anchors), len(strata))
+    return anchors, *group_pairs(rows, impostors, len(anchors), len(strata))
 
 
 def search_trees(

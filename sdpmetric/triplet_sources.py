@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric.kernels.pairs import pair_distances
 from sdpmetric.search import search_tiles, search_trees
 from sdpmetric.triplets import Candidates, Triplets
 
@@ -264,7 +264,7 @@ class ListedTriplets:
         limits = (1.0 + furthest_target(Z, C.anchors, C.targets)) * (1.0 + widen)
         rows = C.rows
         distances = np.empty(len(C.impostors))
-        kernels.pair_distances(Z, C.anchors[rows], C.impostors, distances)
+        pair_distances(Z, C.anchors[rows], C.impostors, distances)
         keep = (distances <= limits[rows]) & (strata[C.anchors[rows]] == strata[C.impostors])
         if among is not None:
             keep &= np.isin(C.anchors[rows], among)
@@ -276,6 +276,6 @@ def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: Index
     furthest = np.zeros(len(anchors))
     out = np.empty(len(anchors))
     for column in targets.T:
-        kernels.pair_distances(Z, anchors, np.where(column >= 0, column, anchors), out)
+        pair_distances(Z, anchors, np.where(column >= 0, column, anchors), out)
         np.maximum(furthest, out, out=furthest)
     return furthest

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdpmetric import distances as dist
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric import kernels
 from sdpmetric.triplets import Triplets
 
 SEEDS = st.integers(0, 2**32 - 1)

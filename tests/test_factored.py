@@ -10,8 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import neighbors, psd
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric import kernels, neighbors, psd
 from sdpmetric.solvers.refinement import prove, refined_dual
 from sdpmetric.solvers.working_set import WorkingSet
 from sdpmetric.triplet_sources import LabeledTriplets

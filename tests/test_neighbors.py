@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpmetric import search, triplet_sources
+from sdpmetric import kernels, search, triplet_sources
 from sdpmetric.neighbors import target_neighbors
 from sdpmetric.triplet_sources import LabeledTriplets, ListedTriplets
 from sdpmetric.triplets import Candidates, Triplets
@@ -142,8 +142,8 @@ def test_search_at_every_scale_and_offset(method, dtype, scale, offset):
 def test_both_precisions_are_taken_and_agree(monkeypatch):
     """The single-precision path must be taken on ordinary data, and list what double precision lists."""
     used = []
-    real = search.kernels.scan_tiles
-    monkeypatch.setattr(search.kernels, "scan_tiles", lambda left, *rest: (used.append(left.dtype), real(left, *rest)))
+    real = search.scan_tiles
+    monkeypatch.setattr(search, "scan_tiles", lambda left, *rest: (used.append(left.dtype), real(left, *rest)))
     Z, y, targets = embedded(1)
     Z = Z / Z.std()
     check_search(Z, y, targets, "brute", 0.0)
@@ -159,8 +159,8 @@ def test_search_in_parts_gives_the_same_candidates(method, threads, monkeypatch)
     whole = check_search(Z, y, targets, method, 0.2)
     monkeypatch.setattr(search, "ANCHORS_AT_ONCE", 17)
     monkeypatch.setattr(search, "PAIRS_AT_ONCE", 0)
-    monkeypatch.setattr(search.kernels, "SMALL_WORK", 0)
-    monkeypatch.setattr(search.kernels, "thread_count", lambda: threads)
+    monkeypatch.setattr(kernels, "SMALL_WORK", 0)
+    monkeypatch.setattr(kernels, "thread_count", lambda: threads)
     blocks = list(LabeledTriplets(targets, y).near(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method))
     assert len(blocks) > 1 or threads > 1
     assert listed(blocks) == whole
@@ -174,7 +174,7 @@ def test_search_in_parts_gives_the_same_candidates(method, threads, monkeypatch)
 @pytest.mark.parametrize("n", [1500, 2100])
 def test_many_tiles_match_a_tree(n, threads, monkeypatch):
     """Several tiles in both directions, unequal classes, one class within a single tile; all anchors and some."""
-    monkeypatch.setattr(search.kernels, "thread_count", lambda: threads)
+    monkeypatch.setattr(kernels, "thread_count", lambda: threads)
     rng = np.random.default_rng(n)
     y = np.repeat([2, 0, 1], [n - 1110, 1100, 10]).astype(np.int32)[rng.permutation(n)]
     Z = rng.normal(size=(n, 3)) * 4

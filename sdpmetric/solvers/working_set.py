@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric import kernels
 from sdpmetric.distances import Blocks, hinge_slopes, laplacian_form, slope_pairs, target_distances
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric.kernels import hinges
 from sdpmetric.solution import Dual
 from sdpmetric.triplets import Candidates
 
@@ -184,13 +185,13 @@ class WorkingSet:
         C, bases, Z, squared = self.candidates, self.bases, self.embed(L), self.problem.squared
         if (len(C.impostors) + self.X.size) * L.shape[1] <= kernels.SMALL_WORK:  # too short to wake a second thread for
             parts, sums = np.empty((1, *Z.shape), dtype=self.dtype), np.zeros((1, 3))
-            kernels.smoothed_push_of_rows(
+            hinges.smoothed_push_of_rows(
                 Z, C.anchors, bases, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared,
                 parts[0], sums[0],
             )  # fmt: skip
         else:
             parts = np.empty((len(self._bounds) - 1, *Z.shape), dtype=self.dtype)
-            sums = kernels.smoothed_push(
+            sums = hinges.smoothed_push(
                 Z,
                 C.anchors,
                 self.bases,

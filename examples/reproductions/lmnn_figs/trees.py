@@ -13,7 +13,7 @@ from sklearn.neighbors import BallTree, NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from lmnn_figs.digits import Digits, K
-from sdpmetric.kernels import triplets as kernels
+from sdpmetric import kernels
 
 RUNS, QUERIES = 5, 1000
 
