@@ -19,6 +19,8 @@ IndexArray = NDArray[np.int32]
 PSD_TOLERANCE = 1e-6
 # Entries above it are refused where sums of their fourth powers are taken.
 LARGEST = 1e70
+# Entries above the one, and examples less apart than the other, have squared distances that are no exact numbers.
+LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
 
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
@@ -35,6 +37,17 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
         if "could not convert" not in str(error):
             raise
         raise ValueError(f"X contains text ({error}); encode those columns as numbers, or drop them.") from error
+    return array
+
+
+def check_examples(X: ArrayLike) -> NDArray[np.floating]:
+    """`check_data` for a statement about squared distances of X; refused where they overflow or underflow."""
+    array = check_data(X)
+    low, high = array.min(axis=0).astype(np.float64), array.max(axis=0).astype(np.float64)
+    if max(float(high.max()), -float(low.min())) > LARGEST_SQUARED:
+        raise _out_of_range("overflow")
+    if 0.0 < float((high - low).max()) < SMALLEST_SQUARED:
+        raise _out_of_range("underflow")
     return array
 
 
@@ -186,8 +199,7 @@ def check_spread(X: NDArray[np.floating]) -> float:
     if finite and (X[0] == X).all():
         raise ValueError(f"all {len(X)} examples are equal, and every metric says so; there is nothing to learn.")
     if not finite or spread < np.finfo(np.float64).tiny:
-        way = "underflow" if finite else "overflow"
-        raise ValueError(f"the squared distances of the examples {way}; scale the features, for example to [0, 1].")
+        raise _out_of_range("underflow" if finite else "overflow")
     return spread
 
 
@@ -231,6 +243,10 @@ def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
             "Add a multiple of the identity."
         )
     return A
+
+
+def _out_of_range(way: str) -> ValueError:
+    return ValueError(f"the squared distances of the examples {way}; scale the features, for example to [0, 1].")
 
 
 def _is_missing(label: object) -> bool:

@@ -180,3 +180,17 @@ def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None
     L = np.array([[1.0, -1.0], [1 / size, 1 / size]]) / 2**0.5
     assert problem.certify(L, dual=[0.9, 0.4]).lower_bound <= problem.objective(L) * (1 + 1e-9)
     assert sm.solve(problem, "conic", max_time=5).lower_bound <= problem.objective(L) * (1 + 1e-9)
+
+
+def test_equal_examples_of_different_labels_are_not_paired():
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 2, size=(30, 3)).astype(float)
+    y = (rng.random(30) < 0.3).astype(int)
+    problem = sm.ITMLProblem.from_labels(X, y)
+    apart = (X[problem.pairs[:, 0]] != X[problem.pairs[:, 1]]).any(axis=1)
+    assert (apart | problem.similar).all()
+    assert problem.similar.sum() == sum(y[i] == y[j] for i in range(30) for j in range(i))
+    assert (~problem.similar).sum() == sum(y[i] != y[j] and (X[i] != X[j]).any() for i in range(30) for j in range(i))
+    assert problem.upper > 0  # though more than a twentieth of the pairs are of equal examples
+    with pytest.raises(ValueError, match="name both"):
+        sm.ITMLProblem(X, [[0, 1]], [True])

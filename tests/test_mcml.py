@@ -130,7 +130,7 @@ def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda X: sm.MCMLProblem(X, [0] * 8 + [1]), "class 1 has 1 members"),
+        (lambda X: sm.MCMLProblem(X, [0] * 8 + [1]), "class 1 has one member only"),
         (lambda X: sm.MCMLProblem(X, [0] * 9), "one class only"),
         (lambda X: sm.MCMLProblem(X * np.nan, Y), "NaN"),
         (lambda X: sm.MCMLProblem(X, Y[:-1]), "8 labels for 9 rows"),
@@ -147,3 +147,8 @@ def test_programs_that_no_solver_could_hold_are_refused():
     problem = sm.MCMLProblem(rng.normal(size=(500, 2)), rng.integers(0, 2, 500))
     with pytest.raises(ValueError, match="exponential cones"):
         sm.to_cvxpy(problem)
+
+
+def test_a_class_of_one_member_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"class 'b' has one member only.* merge or drop"):
+        sm.MCMLProblem(np.eye(3), ["a", "a", "b"])

@@ -57,6 +57,7 @@ def test_nca_takes_large_and_small_data():
     ],
     ids=["FRML", "NCA", "stochastic NCA", "diagonal NCA", "FRML's estimator", "NCA's estimator"],
 )
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_squares_that_are_no_numbers_and_equal_examples_are_refused(fit):
     X, y = labelled()
     for size, match in ((1e160, "overflow"), (1e308, "overflow"), (1e-160, "underflow"), (1e-200, "underflow")):
@@ -107,3 +108,50 @@ def test_streams_of_triplets_stay_finite_on_what_they_take(made, size):
     matrix = stream.similarity if isinstance(stream, sm.OASISStream) else stream.components
     assert np.isfinite(matrix).all()
     assert math.isfinite(stream.cumulative_loss)
+
+
+DISTANCES = ("LMNN", "MultiMetricLMNN", "MMC", "ITML", "MCML", "RCA", "KernelLMNN")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", DISTANCES)
+def test_methods_of_squared_distances_refuse_what_is_no_number(name):
+    X, y = labelled()
+    for size, match in ((1e155, "overflow"), (1e300, "overflow"), (1e-160, "underflow"), (1e-320, "underflow")):
+        with pytest.raises(ValueError, match=f"squared distances of the examples {match}; scale the features"):
+            getattr(estimators, name)().fit(size * X, y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", DISTANCES[:-1])  # a kernel has units
+@pytest.mark.parametrize("size", [1e-148, 1e148])
+def test_methods_of_squared_distances_learn_in_any_unit(name, size):
+    X, y = labelled()
+    fits = [getattr(estimators, name)().fit(unit * X, y) for unit in (1.0, size)]
+    assert fits[1].dual_gap_ <= 1e-3
+    objectives = [fitted.solution_.objective for fitted in fits]
+    assert abs(objectives[0] - objectives[1]) <= 2e-3 * abs(objectives[0])
+
+
+@pytest.mark.parametrize("name", ["LMNN", "RCA"])
+def test_a_metric_too_large_for_single_precision_is_refused(name):
+    X, y = labelled()
+    with pytest.raises(ValueError, match=r"too large for float32 .* pass float64"):
+        getattr(estimators, name)().fit((1e-43 * X).astype(np.float32), y)
+
+
+@pytest.mark.parametrize("size", [1e-80, 1e-160])
+def test_lego_refuses_fourth_powers_that_underflow(size):
+    X, y = labelled()
+    with pytest.raises(ValueError, match="fourth powers of distances underflow; scale the features"):
+        estimators.LEGO().fit(size * X, y)
+
+
+def test_kernels_of_differences_know_no_origin():
+    X, y = labelled()
+    near, far = (estimators.KernelLMNN(gamma=0.3).fit(X + offset, y) for offset in (0.0, 2.0**25))
+    assert near.solution_.objective == pytest.approx(far.solution_.objective, rel=2e-3)
+    K = sm.KernelLMNNProblem.from_labels(np.arange(5.0)[:, None], [0, 0, 1, 1, 1], 1, kernel="rbf", gamma=0.5).space
+    np.testing.assert_allclose(K.rows([[1.5]])[0], np.exp(-0.5 * (1.5 - np.arange(5.0)) ** 2))
+    with pytest.raises(ValueError, match="values of the poly kernel overflow; scale the features"):
+        estimators.KernelLMNN(kernel="poly").fit(1e120 * X, y)

@@ -48,7 +48,7 @@ class ITMLProblem:
         bool, or +1 for similar and -1 for dissimilar.
     upper, lower : float, optional
         Bounds on squared distances, ``0 < upper < lower``; default: the 5th and 95th percentile of the given pairs'
-        squared distances under the prior.
+        squared distances under the prior, those that are 0 left out.
     gamma : float, default 1
         Weight of the slacks, > 0.
     prior : (d, d) array, optional
@@ -88,7 +88,7 @@ class ITMLProblem:
         gamma: float = 1.0,
         prior: ArrayLike | None = None,
     ) -> None:
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
         if not len(rows):
             raise ValueError("there are no pairs; ITML needs at least one.")
@@ -102,7 +102,7 @@ class ITMLProblem:
         A0 = np.eye(d) if prior is None else validation.check_positive_definite("prior", prior, d)
         L0 = psd.factor(A0)
         D0 = distances(np.asarray(data, dtype=np.float64) @ L0.T, rows[:, 0], rows[:, 1])
-        low, high = np.percentile(D0, PERCENTILES).tolist()
+        low, high = np.percentile(D0[D0 > 0] if D0.any() else D0, PERCENTILES).tolist()
         values = {
             "X": data,
             "pairs": rows,
@@ -117,7 +117,8 @@ class ITMLProblem:
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
                 f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
-                "pairs are to be nearer than upper, dissimilar ones further than lower."
+                "pairs are to be nearer than upper, dissimilar ones further than lower. What is not named is a "
+                "percentile of the pairs' distances: name both."
             )
         if self.gamma == 0.0:
             raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")
@@ -137,6 +138,8 @@ class ITMLProblem:
     ) -> ITMLProblem:
         """State ITML for labelled data: pairs of equal labels are similar, all others dissimilar.
 
+        Equal examples of different labels, which no metric can part, are not paired.
+
         Parameters
         ----------
         X : (n, d) array
@@ -149,9 +152,11 @@ class ITMLProblem:
         random_state : int, optional
             Seed of the draw; default 0.
         """
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         _, index = validation.check_labels(y, len(data))
-        return cls(data, *pairs_of_labels(index, n_pairs, random_state), upper, lower, gamma, prior)
+        pairs, similar = pairs_of_labels(index, n_pairs, random_state)
+        kept = similar | (data[pairs[:, 0]] != data[pairs[:, 1]]).any(axis=1)
+        return cls(data, pairs[kept], similar[kept], upper, lower, gamma, prior)
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -235,7 +240,7 @@ class ITMLProblem:
     @cached_property
     def balance(self) -> FloatArray:
         """A symmetric (d, d) matrix B: the metric ``B @ B`` on `points` puts pairs between their bounds, on average."""
-        middle = math.sqrt(self.upper * self.lower)
+        middle = math.sqrt(self.upper) * math.sqrt(self.lower)  # their product may underflow
         mean = adjoint(self.points, *self.ends, np.full(len(self.pairs), 1 / len(self.pairs)))
         values, vectors = np.linalg.eigh(np.eye(len(mean)) + mean / middle)
         return np.asarray((vectors / np.sqrt(np.maximum(values, np.finfo(float).eps * values[-1]))) @ vectors.T)

@@ -64,14 +64,17 @@ class FeatureSpace:
         """
         if kernel not in KERNELS:
             raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, got {kernel!r}.")
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         K = _check_kernel(data if kernel == "precomputed" else _kernel_rows(kernel, parameters, data, data))
         mean = K.mean(axis=0)
         centered = psd.symmetrize(K - mean - mean[:, None] + mean.mean())
         values, vectors = scipy.linalg.eigh(centered)
         kept = np.flatnonzero(values > ZERO * max(values[-1], float(np.abs(K).max()) * len(K) * ZERO))[::-1]
         if not len(kept):
-            raise ValueError("all examples coincide in the feature space of the kernel; there is nothing to learn.")
+            raise ValueError(
+                "all examples coincide in the feature space of the kernel; there is nothing to learn: scale the "
+                "features, or choose another kernel or gamma."
+            )
         # For a column v with eigenvalue s the coordinates of the examples are sqrt(s) v = centered v / sqrt(s).
         vectors = vectors[:, kept] - vectors[:, kept].mean(axis=0)
         roots = np.sqrt(values[kept])
@@ -288,7 +291,13 @@ class KernelLMNNProblem(LMNNProblem):
 
 def _kernel_rows(kernel: str, parameters: dict[str, float], X: ArrayLike, Y: ArrayLike) -> FloatArray:
     X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    rows: FloatArray = np.asarray(pairwise_kernels(X, Y, metric=kernel, filter_params=True, **parameters))
+    if kernel == "rbf":  # depends on differences alone, which are exact near the origin only
+        middle = Y.mean(axis=0)
+        X, Y = X - middle, Y - middle
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows: FloatArray = np.asarray(pairwise_kernels(X, Y, metric=kernel, filter_params=True, **parameters))
+    if not np.isfinite(rows).all():
+        raise ValueError(f"values of the {kernel} kernel overflow; scale the features, for example to [0, 1].")
     return rows
 
 

@@ -119,7 +119,7 @@ class LMNNProblem:
             If the data are not finite, there is one class only, a class is too small, target neighbors are out of
             range or foreign, or a weight is out of range.
         """
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         classes, index = validation.check_labels(y, len(data))
         if target_neighbors is None:
             validation.check_class_sizes(classes, index, n_neighbors)
@@ -156,7 +156,7 @@ class LMNNProblem:
         ValueError
             If the data are not finite, or a triplet or a weight is out of range.
         """
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         checked, values = validation.check_triplets(triplets, weights, len(data))
         source = ListedTriplets.from_triplets(checked, values)
         return cls._checked(data, source, push_weight, ridge, loss, None, "auto")

@@ -69,9 +69,14 @@ class MCMLProblem:
     classes: NDArray[np.generic]
 
     def __init__(self, X: ArrayLike, y: ArrayLike) -> None:
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         classes, index = validation.check_labels(y, len(data))
-        validation.check_class_sizes(classes, index, 1)
+        counts = np.bincount(index)
+        if counts.min() == 1:
+            raise ValueError(
+                f"class {classes.tolist()[counts.argmin()]!r} has one member only, with nothing to be near to; MCML "
+                "needs two of each class: merge or drop such classes."
+            )
         for name, value in (("X", data), ("index", index), ("classes", classes)):
             object.__setattr__(self, name, value)
 

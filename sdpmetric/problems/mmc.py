@@ -63,7 +63,7 @@ class MMCProblem:
     similar: NDArray[np.bool_]
 
     def __init__(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> None:
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
         for name, value in (("X", data), ("pairs", rows), ("similar", flags)):
             object.__setattr__(self, name, value)
@@ -96,7 +96,7 @@ class MMCProblem:
         random_state : int, optional
             Seed of the draw; default 0.
         """
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         _, index = validation.check_labels(y, len(data))
         return cls(data, *pairs_of_labels(index, n_pairs, random_state))
 

@@ -59,7 +59,7 @@ class RCAProblem:
     ridge: float
 
     def __init__(self, X: ArrayLike, chunks: ArrayLike, ridge: float = 0.0) -> None:
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         given = np.asarray(chunks)
         if given.shape != (len(data),) or given.dtype.kind not in "iu" or given.min() < -1:
             raise ValueError(
@@ -90,7 +90,7 @@ class RCAProblem:
             Class labels of any kind; at least two classes.
         ridge : float, default 0
         """
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         return cls(data, validation.check_labels(y, len(data))[1], ridge)
 
     @classmethod
@@ -106,7 +106,7 @@ class RCAProblem:
             bool, or +1 for similar and -1 for dissimilar.
         ridge : float, default 0
         """
-        data = validation.check_data(X)
+        data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
         first, second = rows[flags].T
         graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(len(data), len(data)))

@@ -208,7 +208,7 @@ def run(
     if best is None or bound is None:
         best = bound = Step(np.zeros((0, problem.X.shape[1])))
     if kind == "regret" and best.certificate is not None:  # of the stream, which only its learner has seen
-        components, certificate, dual = best.components.astype(problem.X.dtype), best.certificate, None
+        components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
     else:
         components, certificate, dual = judge(problem, best, bound)
     certificate = replace(certificate, kind=kind)
@@ -236,7 +236,7 @@ def judge(
     problem: CertifiableProblem, best: Step, bound: Step
 ) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
     """The problem's certificate for the best point and the best bound, the point in the data's dtype."""
-    components: NDArray[np.floating] = best.components.astype(problem.X.dtype)
+    components = _in_dtype(best.components, problem.X.dtype)
     dual = None if bound.dual is None else bound.dual()
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
         return components, best.certificate, dual
@@ -253,3 +253,14 @@ def judge(
             unconstrained_lower_bound=best.certificate.unconstrained_lower_bound,
         )
     return components, certificate, dual
+
+
+def _in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
+    with np.errstate(over="ignore"):
+        cast: NDArray[np.floating] = components.astype(dtype)
+    if not np.isfinite(cast).all() and np.isfinite(components).all():
+        raise ValueError(
+            f"the metric is too large for {dtype} (components of {float(np.abs(components).max()):.3g}); scale the "
+            "features, for example to [0, 1], or pass float64."
+        )
+    return cast

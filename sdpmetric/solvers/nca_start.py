@@ -73,6 +73,7 @@ def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
     Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
     and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
     """
+    validation.check_spread(problem.X)  # before it is centered
     index = None if len(problem.targets) else problem.index[problem.order]
     L = initial(problem.rows, index, problem.n_components, "identity" if problem.diagonal else "auto")
     size = float(np.mean(np.sum((problem.rows @ L.T) ** 2, axis=1)))

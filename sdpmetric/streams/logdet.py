@@ -17,6 +17,8 @@ FloatArray = NDArray[np.float64]
 
 # Learning rates that are tried where none are named, in units of one over the mean squared target or distance.
 RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))
+# Mean squares below it have no reciprocal that a rate could be.
+SMALLEST = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,8 @@ class LogDetStream:
             Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ first._G.T
             with np.errstate(over="ignore"):
                 size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
+            if size < SMALLEST and (Z.any() or checked[1].any()):
+                raise ValueError("fourth powers of distances underflow; scale the features, for example to [0, 1].")
             rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
         tries = [cls(data.shape[1], float(rate), initial_metric) for rate in np.ravel(rates)]
         if not tries:
