@@ -1,6 +1,7 @@
 """The reproductions run by one command and say what they measured."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def figures():
         import lmnn_figures
 
         yield lmnn_figures
-    for name in [name for name in sys.modules if name == "lmnn_figures" or name.split(".")[0] == "lmnn_figs"]:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("lmnn_figures", "lmnn_figs", "table1")]:
         sys.modules.pop(name)
 
 
@@ -154,5 +155,80 @@ def test_metrics_of_few_dimensions_and_trees_are_measured_and_kept(figures, tmp_
 
 
 def test_figures_refuse_numbers_that_they_do_not_know(figures, tmp_path):
-    with pytest.raises(SystemExit, match="there is no figure 8 here; choose among"):
-        figures.main(["--figures", "2,8", "--output", str(tmp_path)])
+    with pytest.raises(SystemExit, match="there is no figure 4 here; choose among"):
+        figures.main(["--figures", "2,4", "--output", str(tmp_path)])
+
+
+SMALL_DIGITS = ["--digits", "digits", "--rows", "300", "--test-rows", "200", "--components", "20"]
+
+
+def test_passes_lower_the_objective_and_neighbors_of_digits_are_counted(figures, tmp_path, monkeypatch):
+    import lmnn_figs.passes
+
+    monkeypatch.setattr(lmnn_figs.passes, "PASSES", 2)
+    figures.main(["--figures", "6", "--sets", "digits", *SMALL_DIGITS, "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure6.md").read_text()
+    first, second = (cells(text, f"digits | {n}") for n in (1, 2))
+    # Nearer target neighbors cost less under the metric of the pass before.
+    assert float(second[6].replace(",", "")) < float(first[6].replace(",", ""))
+    assert 0 < float(second[5]) < 100
+    assert float(first[8]) <= 1e-3
+    assert float(first[4]) < float(cells(text, "digits | 0")[4])
+    counts = [int(number) for number in re.findall(r"(?:right|wrong) (\d+)[,.]", text.splitlines()[-1])]
+    assert len(counts) == 4
+    assert sum(counts) == 200
+    for name in ("lmnn_figure6.png", "lmnn_figure6_digits.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+
+
+def test_one_metric_fails_on_circles_and_several_do_not(figures, tmp_path, monkeypatch):
+    import lmnn_figs.circles
+
+    for name, value in {"CLUSTERS": (1, 6), "DIRECTIONS": (3,), "DRAWN": (1, 6)}.items():
+        monkeypatch.setattr(lmnn_figs.circles, name, value)
+    figures.main(["--figures", "7", "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure7.md").read_text()
+    assert cells(text, "1")[2:] == ["not at hand", "100.0", "100.0"]
+    assert cells(text, "6")[2:] == ["not at hand", "0.0", "0.0"]
+    assert cells(text, "3")[3:] == ["0.0", "0.0"]
+    assert (tmp_path / "lmnn_figure7.png").stat().st_size > 10_000
+
+
+def test_a_metric_for_each_of_four_digits_is_learned_and_drawn(figures, tmp_path):
+    figures.main(["--figures", "8", *SMALL_DIGITS, "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure8.md").read_text()
+    for dimensions in (3, 20):
+        one, several = (cells(text, f"{dimensions} | {name}") for name in ("one metric", "a metric for each digit"))
+        assert float(several[5].replace(",", "")) < float(one[5].replace(",", ""))
+    for digit in (0, 1, 2, 4):
+        _, longest, middle, shortest = map(float, cells(text, str(digit)))
+        assert longest >= middle >= 1
+        assert shortest > 0
+    assert (tmp_path / "lmnn_figure8.png").stat().st_size > 10_000
+
+
+def test_ellipsoids_are_of_one_distance_and_of_the_volume_of_the_ball(figures):
+    from lmnn_figs.local import ellipsoid
+
+    M = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.3], [0.0, 0.3, 0.7]])
+    points = ellipsoid(M).reshape(3, -1)
+    np.testing.assert_allclose(np.einsum("in,ij,jn->n", points, M, points), np.linalg.det(M) ** (1 / 3))
+
+
+def test_errors_of_several_metrics_stand_beside_that_of_one(figures, tmp_path, monkeypatch):
+    import lmnn_figs.clusters
+
+    monkeypatch.setattr(lmnn_figs.clusters, "COUNTS", (2,))
+    figures.main(["--figures", "9", "--sets", "digits", *SMALL_DIGITS, "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure9.md").read_text()
+    one, two, each = (cells(text, f"digits | {n}") for n in ("1", "2, clusters", "10, one for each class"))
+    for row in (two, each):
+        assert float(row[5]) == pytest.approx(100 * (float(row[4]) / float(one[4]) - 1), abs=1)
+        assert int(row[7].replace(",", "")) < int(one[7].replace(",", ""))
+        assert float(row[8]) <= 5e-3
+    assert (tmp_path / "lmnn_figure9.png").stat().st_size > 10_000
+
+
+def test_figures_refuse_data_sets_that_they_do_not_know(figures, tmp_path):
+    with pytest.raises(SystemExit, match="there is no data set foo here; choose among letters, isolet, digits"):
+        figures.main(["--figures", "9", "--sets", "foo", *SMALL_DIGITS, "--output", str(tmp_path)])

@@ -1,8 +1,9 @@
-"""Figures of Weinberger and Saul (2009), drawn again: 2, 3, 10, 12 and 13.
+"""Figures of Weinberger and Saul (2009), drawn again: 2, 3, 6 to 10, 12 and 13.
 
-Run it with ``python examples/reproductions/lmnn_figures.py --figures 2,3,10,12,13 --data DIR``; DIR holds mnist.npz
-and olivetti.npz, and the environment variable SDPMETRIC_DATA may name it instead. Each figure is a Markdown table and
-a picture in ``--output``, where the metrics of MNIST are kept, too. Fig. 7 is ``examples/05_several_metrics.py``.
+Run it with ``python examples/reproductions/lmnn_figures.py --figures 2,3,7 --data DIR``; DIR holds mnist.npz,
+olivetti.npz, letters.npz and isolet_1_5.npz, and the environment variable SDPMETRIC_DATA may name it instead. Each
+figure is a Markdown table and a picture in ``--output``, where those metrics of MNIST are kept, too, that several
+figures use.
 """
 
 import argparse
@@ -11,9 +12,14 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from lmnn_figs.circles import figure7
+from lmnn_figs.clusters import figure9
 from lmnn_figs.digits import Digits
 from lmnn_figs.dimensions import figure13
 from lmnn_figs.faces import figure3
+from lmnn_figs.local import figure8
+from lmnn_figs.passes import figure6
+from lmnn_figs.sets import DataSet, data_set
 from lmnn_figs.stripes import figure2
 from lmnn_figs.trees import figure10, figure12
 
@@ -23,16 +29,17 @@ RANKS = (5, 10, 15, 25, 40)
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figures", default="2,3,10,12,13", help="some of %(default)s")
+    parser.add_argument("--figures", default="2,3,6,7,8,9,10,12,13", help="some of %(default)s")
     parser.add_argument("--data", help="folder of .npz files; default: SDPMETRIC_DATA")
     parser.add_argument("--output", type=Path, default=Path("reproduction_results") / "lmnn_figures")
     parser.add_argument(
-        "--digits", default="mnist", choices=["mnist", "digits"], help="for Figs. 10, 12, 13: %(default)s"
+        "--digits", default="mnist", choices=["mnist", "digits"], help="for all but Figs. 2, 3, 7: %(default)s"
     )
     parser.add_argument("--rows", type=int, default=10_000, help="training rows of them, %(default)s")
     parser.add_argument("--test-rows", type=int, default=10_000, help="test rows of them, %(default)s")
     parser.add_argument("--components", type=int, default=350, help="their principal components, %(default)s")
     parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS), help="dimensions, %(default)s")
+    parser.add_argument("--sets", default="letters,isolet,digits", help="data sets of Figs. 6 and 9, %(default)s")
     given = parser.parse_args(arguments)
     if given.data:
         os.environ["SDPMETRIC_DATA"] = given.data
@@ -42,9 +49,17 @@ def main(arguments: list[str] | None = None) -> None:
     def digits() -> Digits:
         return Digits(given.digits, given.rows, given.test_rows, given.components, given.output / "models")
 
+    @cache
+    def sets() -> list[DataSet]:
+        return [data_set(name, digits()) for name in given.sets.split(",")]
+
     figures: dict[str, Callable[[], str]] = {
         "2": lambda: figure2(given.output),
         "3": lambda: figure3(given.output),
+        "6": lambda: figure6(sets(), digits(), given.output),
+        "7": lambda: figure7(given.output),
+        "8": lambda: figure8(digits(), given.output),
+        "9": lambda: figure9(sets(), given.output),
         "10": lambda: figure10(digits(), given.ranks, given.output),
         "12": lambda: figure12(digits(), given.ranks, given.output),
         "13": lambda: figure13(digits(), given.ranks, given.output),

@@ -1,5 +1,6 @@
 """Handwritten digits and the metrics of many ranks that three figures share, each learned once and kept."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,8 @@ class Digits:
         Principal components kept.
     folder : Path
         Where solutions are kept.
+    rows : (n_train,) integer array
+        The drawn rows of the training part.
     every, Z, Z_test : (n, n_components) arrays
         The whole training part, its drawn rows, and the test rows.
     """
@@ -41,8 +44,8 @@ class Digits:
     folder: Path
 
     def __post_init__(self) -> None:
-        split = datasets.load_split(self.name, **({"test_share": 0.3, "random_state": 0} if self.small else {}))
-        rows = np.sort(np.random.default_rng(0).permutation(len(split.y_train))[: self.n_train])
+        split = self._split
+        self.rows = rows = np.sort(np.random.default_rng(0).permutation(len(split.y_train))[: self.n_train])
         everything, T = (datasets.deskew(P.astype(np.float32)) for P in (split.X_train, split.X_test[: self.n_test]))
         X = everything[rows]
         self.y, self.y_test = split.y_train[rows], split.y_test[: self.n_test]
@@ -50,6 +53,17 @@ class Digits:
         every, Z_test = (turn.transform(P).astype(np.float64) for P in (everything, T))
         size = 4.0 / np.linalg.norm(every[rows], axis=1).mean()  # LMNN's optimum does not depend on it
         self.every, self.Z, self.Z_test = every * size, every[rows] * size, Z_test * size
+
+    @property
+    def _split(self) -> datasets.Split:
+        return datasets.load_split(self.name, **({"test_share": 0.3, "random_state": 0} if self.small else {}))
+
+    def images(self, rows: np.ndarray, tests: np.ndarray) -> np.ndarray:
+        """What some drawn rows and then some test rows look like, deskewed, (n, side, side)."""
+        split = self._split
+        pixels = np.concatenate([split.X_train[self.rows[rows]], split.X_test[tests]]).astype(np.float32)
+        side = math.isqrt(pixels.shape[1])
+        return datasets.deskew(pixels).reshape(-1, side, side)
 
     @property
     def small(self) -> bool:
