@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn.neighbors import NearestNeighbors
 from sdpmetric import validation
 
 FloatArray = NDArray[np.float64]
+# Embedded examples further out have squared distances that are no numbers.
+LARGEST = 1e150
 Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "faiss"]
 
 
@@ -55,13 +58,11 @@ def nearest_neighbors(
     """
     train = np.asarray(validation.check_data(X_train), dtype=np.float64)
     queries = train if X is None else np.asarray(validation.check_data(X), dtype=np.float64)
-    factors = np.asarray(components, dtype=np.float64)
-    factors = factors if factors.ndim == 3 else factors[None]
+    factors = validation.check_factors(components, train.shape[1])
     region = np.zeros(len(train), dtype=np.int64) if regions is None else np.asarray(regions)
-    if factors.ndim != 3 or factors.shape[2] != train.shape[1] or queries.shape[1] != train.shape[1]:
+    if queries.shape[1] != train.shape[1]:
         raise ValueError(
-            f"components {np.shape(components)}, training examples {train.shape} and queries {queries.shape} must have "
-            "the same number of columns."
+            f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the same ones."
         )
     if (
         region.dtype.kind not in "iu"
@@ -74,26 +75,33 @@ def nearest_neighbors(
         raise ValueError(f"pass regions= with {len(factors)} metrics: which of them each training example has.")
     if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer):
         raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
-    if not np.isfinite(factors).all():
-        raise ValueError("components contain NaN or infinity.")
     k = n_neighbors + (X is None)
     if not 1 <= n_neighbors <= len(train) - (X is None):
         raise ValueError(f"n_neighbors must be between 1 and {len(train) - (X is None)}, got {n_neighbors!r}.")
+    if not factors.shape[1]:  # a metric of rank 0 puts all examples in one place
+        factors = np.zeros((len(factors), 1, train.shape[1]))
+    # Distances lose less to rounding near the origin, and neighbors are the same in units in which squares are numbers.
+    with np.errstate(over="ignore", invalid="ignore"):
+        center = train.mean(axis=0)
+        train, queries = train - center, queries - center
+        reach = max(float(np.abs(train).max()), float(np.abs(queries).max())) * train.shape[1]
+        size = reach * float(np.abs(factors).max())
+    if not size < LARGEST:
+        raise ValueError("squared distances under the metric overflow; scale the data or the metric down.")
+    unit = 2.0 ** math.frexp(size)[1] if size > 0.0 else 1.0
     distances, rows = [], []
     for c, L in enumerate(factors):
         members = np.flatnonzero(region == c)
         if not len(members):
             continue
-        # A metric of rank 0 puts all examples in one place.
-        L = L if len(L) else np.zeros((1, train.shape[1]))
-        found, index = _search(train[members] @ L.T, queries @ L.T, min(k, len(members)), algorithm)
+        found, index = _search(train[members] @ L.T / unit, queries @ L.T / unit, min(k, len(members)), algorithm)
         distances.append(found)
         rows.append(members[index])
     D, R = np.concatenate(distances, axis=1), np.concatenate(rows, axis=1)
     if X is None:
         D[np.arange(len(queries))[:, None] == R] = np.inf
     order = np.lexsort((R, D), axis=1)[:, :n_neighbors]
-    return np.take_along_axis(D, order, axis=1), np.take_along_axis(R, order, axis=1)
+    return unit**2 * np.take_along_axis(D, order, axis=1), np.take_along_axis(R, order, axis=1)
 
 
 def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:
@@ -130,15 +138,19 @@ def knn_predict(
     components, X_train, X, n_neighbors, regions, algorithm
         As in `nearest_neighbors`.
     y_train : (n,) array
+        Class labels of any kind, one class included.
 
     Returns
     -------
     labels : (m,) array
+
+    Raises
+    ------
+    ValueError
+        As `nearest_neighbors`, or if there is not one label for each training example, or a label is missing.
     """
-    classes, y = np.unique(np.asarray(y_train), return_inverse=True)
     _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions, algorithm=algorithm)
-    if len(y) != len(np.asarray(X_train)):
-        raise ValueError(f"y_train has {len(y)} labels for {len(np.asarray(X_train))} training examples.")
+    classes, y = validation.check_labels(y_train, len(np.asarray(X_train)), n_classes=1)
     votes = np.zeros((len(neighbors), n_neighbors, len(classes)), dtype=np.int64)
     np.put_along_axis(votes, y[neighbors][:, :, None], 1, axis=2)
     counts = np.cumsum(votes, axis=1)

@@ -232,6 +232,20 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     return psd.factor(M), residual
 
 
+def check_factors(components: ArrayLike, d: int) -> FloatArray:
+    """Factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
+    given = _real_matrix("components", components)
+    factors = given[None] if given.ndim == 2 else given
+    if factors.ndim != 3 or not len(factors) or factors.shape[2] != d:
+        raise ValueError(
+            f"components must have shape (r, {d}), or (c, r, {d}) for c metrics, a column for each feature, got "
+            f"{given.shape}."
+        )
+    if not np.isfinite(factors).all():
+        raise ValueError("components contain NaN or infinity.")
+    return factors
+
+
 def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
     """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
     check_point(None, given, d)
