@@ -30,42 +30,6 @@ def relative_gap(objective: float, lower_bound: float) -> float:
     return gap / max(abs(objective), abs(lower_bound)) if 0.0 < gap < math.inf else gap
 
 
-def best_multiple_bound(
-    total: float, squares: float | None, top: float, push_weight: float, headroom: float = 1.0, kept: float = 0.0
-) -> tuple[float, float]:
-    """The best lower bound that multiples of multipliers prove for LMNN, and the multiple.
-
-    With ``S = I - sum a_t B_t`` in whitened coordinates, a multiple t is dual feasible up to ``1 / top``; it proves
-    ``t sum a`` for the hinge and ``t sum a - t^2 sum a^2 / (4 mu w)`` for its square.
-
-    Parameters
-    ----------
-    total : float
-        ``sum a``, all multipliers nonnegative.
-    squares : float or None
-        ``sum a^2 / w`` for the squared hinge.
-    top : float
-        The largest eigenvalue of ``sum a_t B_t``.
-    push_weight : float
-    headroom : float, default 1
-        The largest multiple that stays in the box of the hinge.
-    kept : float, default 0
-        The part of the total that belongs to impostors at the very place of their anchors. Their ``B_t`` is negative
-        semidefinite, so that they need not be scaled down with the others: with ``t <= 1`` and N their part of the sum,
-        ``I - t (sum - N) - N >= I - t sum``. For the hinge.
-    """
-    if not total > 0.0:
-        return 0.0, 0.0
-    limit = 1.0 / (top * (1 + 1e-13)) if top > 0 else math.inf
-    if squares is None:
-        multiple = min(limit, headroom)
-        bound = multiple * total + max(0.0, 1.0 - multiple) * kept
-    else:
-        multiple = min(limit, 2 * push_weight * total / squares) if squares > 0 else limit  # a parabola
-        bound = multiple * total - multiple**2 * squares / (4 * push_weight)
-    return (bound, multiple) if math.isfinite(bound) else (0.0, 0.0)
-
-
 @dataclass(frozen=True)
 class Certificate:
     """What is proven about one point of one problem. Made by the problem, never by a solver.

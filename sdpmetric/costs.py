@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric import psd
-from sdpmetric.distances import differences
+from sdpmetric.distances import adjoint, differences, distances
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -49,6 +49,17 @@ class PullCost:
         pulls = differences(self.X @ basis, self.first, self.second)
         root = psd.triangle(chain(rows, (math.sqrt(self.weight) * pull for pull in pulls)))
         return psd.whiten(basis, inverse, root)
+
+    def value(self, components: FloatArray, Z: FloatArray) -> float:
+        """``<C, M>`` for a factor of M, (r, d), and the points ``X @ components.T``, (n, r)."""
+        pull = float(distances(Z, self.first, self.second).sum())
+        return self.weight * pull + self.ridge * float(np.sum(components**2))
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """``C``, (d, d), in the data's own coordinates."""
+        pull = adjoint(self.X, self.first, self.second, np.ones(len(self.first)))
+        return self.weight * pull + self.ridge * np.eye(len(pull))
 
     @cached_property
     def points(self) -> FloatArray:

@@ -167,6 +167,12 @@ def leading(L: NDArray[np.floating], n_components: int) -> NDArray[np.floating]:
     return np.ascontiguousarray((sigma[:, None] * rows)[:n_components])
 
 
+def stack(factors: list[FloatArray]) -> FloatArray:
+    """Stack factors of several metrics, (c, r, d), padded with rows of zeros."""
+    most = max((len(L) for L in factors), default=0)
+    return np.stack([np.pad(L, ((0, most - len(L)), (0, 0))) for L in factors])
+
+
 def product_error(Z: FloatArray, T: FloatArray) -> FloatArray:
     """How far, at most, rounding moves each row of ``Z @ T``, where the entries of Z are rounded differences, (p,)."""
     share = (Z.shape[1] + 4) * np.finfo(float).eps

@@ -98,6 +98,12 @@ class Candidates:
         return triplets, values[pair, slot]
 
     @classmethod
+    def none(cls, n_targets: int = 1) -> Candidates:
+        """No rows at all."""
+        empty = np.zeros(0, dtype=np.int32)
+        return cls(empty, np.zeros((0, n_targets), np.int32), np.zeros(1, np.int64), empty)
+
+    @classmethod
     def concatenate(cls, parts: list[Candidates]) -> Candidates:
         """Stack the rows of several candidate sets; those that have the same rows are put together row by row."""
         if len(parts) > 1 and all(part.anchors is parts[0].anchors for part in parts):

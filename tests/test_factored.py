@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric import kernels, neighbors, psd
 from sdpmetric.solvers.refinement import prove, refined_dual
-from sdpmetric.solvers.working_set import WorkingSet
+from sdpmetric.solvers.working_set import OneRegion, WorkingSet
 from sdpmetric.triplet_sources import LabeledTriplets
 
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
@@ -50,7 +50,7 @@ def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
 def test_gradient_is_that_of_the_smoothed_objective() -> None:
     problem = blobs()
     rng = np.random.default_rng(1)
-    working = WorkingSet(problem, np.arange(90, dtype=np.int32))
+    working = WorkingSet(OneRegion(problem), np.arange(90, dtype=np.int32))
     L = rng.normal(size=(1, 3, problem.coordinates.rank)) * 3
     working.search(L, 1.0)
     direction = rng.normal(size=L.shape)
@@ -68,7 +68,7 @@ def test_refinement_tightens_the_bound_and_stays_valid() -> None:
     problem = blobs()
     loose = sm.solve(problem, tol=3e-2)
     tight = sm.solve(problem, tol=1e-5)
-    working = WorkingSet(problem, np.arange(90, dtype=np.int32))
+    working = WorkingSet(OneRegion(problem), np.arange(90, dtype=np.int32))
     L = problem.pull_cost.whitened(loose.components)[None]
     working.search(L, 0.2)
     plain, refined = prove(working, L, 0.01, refine=False), prove(working, L, 0.01)
@@ -216,7 +216,7 @@ def test_any_number_of_threads_gives_the_same_result_to_rounding(threads: int, m
     monkeypatch.setattr(kernels, "SMALL_WORK", 0)
     for count in (1, threads):
         monkeypatch.setattr(kernels, "thread_count", lambda count=count: count)
-        working = WorkingSet(problem, np.arange(400, dtype=np.int32))
+        working = WorkingSet(OneRegion(problem), np.arange(400, dtype=np.int32))
         working.search(L, 0.5)
         values.append((working.value(L, 0.1), prove(working, L, 0.1).value, len(working.candidates.impostors)))
         solutions.append(sm.solve(problem, tol=1e-4, random_state=3))

@@ -15,7 +15,8 @@ from sdpmetric.classify import knn_predict, nearest_neighbors
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.large_margin import LargeMarginEstimator, LargeMarginProblem
 from sdpmetric.problems.lmnn import Loss
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.regions import Regions
 from sdpmetric.solvers.base import CertifiableProblem
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,18 +13,16 @@ from scipy.optimize import brentq
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
-from sdpmetric.distances import adjoint, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.distances import hinge_slopes, margin_adjoint, slope_adjoint
 from sdpmetric.problems import screening
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.push_dual import SMOOTHINGS
 from sdpmetric.problems.screening import Screening
 from sdpmetric.solution import Dual
 from sdpmetric.triplet_sources import SearchMethod
 from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
-
-# Smoothing widths whose slopes are tried as dual candidates where none is given.
-SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +178,10 @@ class FrobeniusLMNNProblem:
         """Return a hash of data, triplets and parameters."""
         return hashlib.sha256(f"Frobenius {self.frobenius!r} {self.base.fingerprint()}".encode()).hexdigest()
 
-    @cached_property
+    @property
     def linear_cost(self) -> FloatArray:
         """``C``, (d, d): pull and ridge, as a matrix in the data's own coordinates."""
-        base = self.base
-        pull = adjoint(base.centered, *base.target_pairs, np.ones(len(base.target_pairs[0])))
-        return (1 - base.push_weight) * pull + base.ridge * np.eye(len(pull))
+        return self.base.pull_cost.matrix
 
     def penalty(self, components: FloatArray) -> float:
         """``lam / 2 ||L^T L||_F^2``."""
@@ -235,7 +230,7 @@ class FrobeniusLMNNProblem:
         widths = () if dual is not None else SMOOTHINGS
         totals, B = np.zeros(len(widths)), np.zeros((len(widths), len(self.linear_cost), len(self.linear_cost)))
         loss, n_active = 0.0, 0
-        for block in base.source.near(Z, np.zeros(len(Z), dtype=np.int32), method=base.search):
+        for block in base.push.near(Z):
             sums, _ = hinge_slopes(Z, block, 0.0, False)
             loss, n_active = loss + sums.loss, n_active + sums.n_active
             for g, gamma in enumerate(widths):
@@ -351,8 +346,8 @@ class FrobeniusLMNNProblem:
     def _repaired(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
         """Triplets with a positive multiplier in its box; the boxes; how far the worst was outside."""
         # The term costs every direction something: no two examples are apart for free.
-        triplets, a, weights, violation = self.base.in_box(dual, lambda T: np.zeros(len(T), dtype=bool))
-        return triplets, a, self.base.push_weight * weights, violation
+        boxed = self.base.push.in_box(dual)
+        return boxed.triplets, boxed.values, self.base.push_weight * boxed.weights, boxed.violation
 
     def _value(self, total: float, B: FloatArray) -> float:
         positive = np.maximum(np.linalg.eigvalsh(B - self.linear_cost), 0.0)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import neighbors, psd, validation
-from sdpmetric.certificate import Certificate, best_multiple_bound
+from sdpmetric.certificate import Certificate
 from sdpmetric.costs import PullCost
-from sdpmetric.distances import adjoint, distances, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.distances import distances, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.problems.push import Boxed, Push
+from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, Survey
 from sdpmetric.solution import Dual
 from sdpmetric.triplet_sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
 from sdpmetric.triplets import Candidates, Triplets
@@ -23,25 +24,6 @@ from sdpmetric.triplets import Candidates, Triplets
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 Loss = Literal["hinge", "squared_hinge"]
-
-# Smoothing widths whose slopes are tried as dual candidates where none is given.
-SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
-# An objective below this share of that of the zero metric is nothing but rounding.
-ZERO = 1e-14
-# Absolute error of the matrix of a dual candidate, to be compared with the identity.
-DUAL_ACCURACY = 1e-11
-
-
-@dataclass(frozen=True)
-class _SlopeSums:
-    """What a lower bound needs of a dual candidate: ``sum a``, ``sum a^2 / w``, and ``sum a_t B_t``, whitened."""
-
-    total: float
-    squares: float
-    B: FloatArray
-    headroom: float = 1.0
-    box_violation: float = 0.0
-    kept: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +108,7 @@ class LMNNProblem:
             targets = neighbors.target_neighbors(np.asarray(data, dtype=np.float64), index, int(n_neighbors))
         else:
             targets = validation.check_target_neighbors(target_neighbors, index)
-        return cls._checked(data, LabeledTriplets(targets, index), push_weight, ridge, loss, classes, search)
+        return cls(data, LabeledTriplets(targets, index), push_weight, ridge, loss, classes, search)._checked()
 
     @classmethod
     def from_triplets(
@@ -158,31 +140,20 @@ class LMNNProblem:
         """
         data = validation.check_examples(X)
         checked, values = validation.check_triplets(triplets, weights, len(data))
-        source = ListedTriplets.from_triplets(checked, values)
-        return cls._checked(data, source, push_weight, ridge, loss, None, "auto")
+        return cls(data, ListedTriplets.from_triplets(checked, values), push_weight, ridge, loss)._checked()
 
-    @classmethod
-    def _checked(
-        cls,
-        X: NDArray[np.floating],
-        source: TripletSource,
-        push_weight: float,
-        ridge: float,
-        loss: Loss,
-        classes: NDArray[np.generic] | None,
-        search: SearchMethod,
-    ) -> LMNNProblem:
-        mu = validation.check_number("push_weight", push_weight, 0.0, 1.0)
-        ridge = validation.check_number("ridge", ridge, 0.0)
+    def _checked(self) -> Self:
+        mu = validation.check_number("push_weight", self.push_weight, 0.0, 1.0)
+        ridge = validation.check_number("ridge", self.ridge, 0.0)
         if mu == 1.0 and ridge == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimise but hinges; pass a positive ridge with it.")
-        if loss not in ("hinge", "squared_hinge"):
-            raise ValueError(f"loss must be 'hinge' or 'squared_hinge', got {loss!r}.")
-        if search not in ("auto", "brute", "ball_tree"):
-            raise ValueError(f"search must be 'auto', 'brute' or 'ball_tree', got {search!r}.")
-        return cls(X, source, mu, ridge, loss, classes, search)
+        if self.loss not in ("hinge", "squared_hinge"):
+            raise ValueError(f"loss must be 'hinge' or 'squared_hinge', got {self.loss!r}.")
+        if self.search not in ("auto", "brute", "ball_tree"):
+            raise ValueError(f"search must be 'auto', 'brute' or 'ball_tree', got {self.search!r}.")
+        return replace(self, push_weight=mu, ridge=ridge)
 
-    def with_weights(self, *, push_weight: float | None = None, ridge: float | None = None) -> LMNNProblem:
+    def with_weights(self, *, push_weight: float | None = None, ridge: float | None = None) -> Self:
         """State the same problem with other weights; data and triplets are shared.
 
         Parameters
@@ -192,7 +163,7 @@ class LMNNProblem:
         """
         mu = self.push_weight if push_weight is None else push_weight
         lam = self.ridge if ridge is None else ridge
-        return self._checked(self.X, self.source, mu, lam, self.loss, self.classes, self.search)
+        return replace(self, push_weight=mu, ridge=lam)._checked()
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -232,12 +203,6 @@ class LMNNProblem:
         return np.where(constant, 0.0, X - X.mean(axis=0))
 
     @cached_property
-    def places(self) -> IndexArray:
-        """A number for each place that examples lie at, (n,): equal rows of X have equal numbers."""
-        number: dict[bytes, int] = {}
-        return np.array([number.setdefault(row.tobytes(), len(number)) for row in self.centered + 0.0], dtype=np.int32)
-
-    @cached_property
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs of the pull term, each once."""
         return self.source.target_pairs()
@@ -248,8 +213,7 @@ class LMNNProblem:
 
     def cost(self, components: FloatArray, Z: FloatArray) -> float:
         """The linear part ``<C, M>``: pull and trace."""
-        pull = float(distances(Z, *self.target_pairs).sum())
-        return (1 - self.push_weight) * pull + self.ridge * float(np.sum(components**2))
+        return self.pull_cost.value(components, Z)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 14).
@@ -263,21 +227,15 @@ class LMNNProblem:
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         Z = self.embed(L)
-        loss = sum(hinge_slopes(Z, block, 0.0, self.squared)[0].loss for block in self._all_near(Z))
-        return self.cost(L, Z) + self.push_weight * loss
+        return self.cost(L, Z) + self.push_weight * self.push.loss(Z)
 
     def partial_objective(self, Z: FloatArray, components: FloatArray, among: IndexArray) -> float:
         """The part of the objective that belongs to the given anchors, at embedded points Z."""
         anchors, targets = self.target_pairs
         own = np.isin(anchors, among)
-        everywhere = np.zeros(len(Z), dtype=np.int32)
-        loss = sum(
-            hinge_slopes(Z, block, 0.0, self.squared)[0].loss
-            for block in self.source.near(Z, everywhere, among=among, method=self.search)
-        )
         pull = float(distances(Z, anchors[own], targets[own]).sum())
         ridge = self.ridge * float(np.sum(components**2)) * len(among) / len(Z)
-        return (1 - self.push_weight) * pull + ridge + self.push_weight * loss
+        return (1 - self.push_weight) * pull + ridge + self.push_weight * self.push.loss(Z, among)
 
     def subgradient(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
         """Subgradient of the objective in M (Weinberger and Saul 2009, Eq. 18), (d, d), symmetric.
@@ -289,16 +247,16 @@ class LMNNProblem:
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         Z = self.embed(L)
-        G = (1 - self.push_weight) * adjoint(self.centered, *self.target_pairs, np.ones(len(self.target_pairs[0])))
-        G += self.ridge * np.eye(len(G))
-        for block in self._all_near(Z):
+        G = self.pull_cost.matrix.copy()
+        for block in self.push.near(Z):
             _, slopes = hinge_slopes(Z, block, 0.0, self.squared)
             G -= self.push_weight * slope_adjoint(self.centered, block, slopes)
         return G
 
-    def _all_near(self, Z: FloatArray) -> Iterator[Candidates]:
-        everywhere = np.zeros(len(self.X), dtype=np.int32)
-        return self.source.near(Z, everywhere, method=self.search)
+    @cached_property
+    def push(self) -> Push:
+        """The hinges of the objective."""
+        return Push(self.centered, self.source, self.push_weight, self.squared, self.search)
 
     # -- coordinates for solvers: there C is the identity -----------------------------------------------------------
 
@@ -325,26 +283,6 @@ class LMNNProblem:
         """
         return self.pull_cost.strata
 
-    @property
-    def regions(self) -> IndexArray:
-        """All examples share one metric: region 0, (n,)."""
-        return np.zeros(len(self.X), dtype=np.int32)
-
-    @property
-    def regional_points(self) -> list[FloatArray]:
-        """`points`, for solvers that know of several metrics."""
-        return [self.points]
-
-    def regional_candidates(
-        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
-    ) -> list[Candidates]:
-        """`candidates`, for solvers that know of several metrics."""
-        return [self.candidates(embedded[0], widen=widen, among=among)]
-
-    def lift_regional(self, whitened: FloatArray) -> FloatArray:
-        """`lift`, for solvers that know of several metrics: (1, r, rank) to (r', d)."""
-        return self.lift(whitened[0])
-
     def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None) -> Candidates:
         """Search exhaustively for the triplets that can cost anything near a metric.
 
@@ -357,11 +295,7 @@ class LMNNProblem:
         among : (m,) int32 array, optional
             Only rows of these anchors.
         """
-        blocks = list(self.source.near(Z, self.strata, widen=widen, among=among, method=self.search))
-        if not blocks:
-            empty = np.zeros(0, dtype=np.int32)
-            return Candidates(empty, np.zeros((0, 1), np.int32), np.zeros(1, np.int64), empty)
-        return Candidates.concatenate(blocks)
+        return self.push.candidates(Z, self.strata, widen=widen, among=among)
 
     def lift(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates from a factor on `points`.
@@ -413,26 +347,16 @@ class LMNNProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         Z = self.embed(L)
-        widths = () if dual is not None else (0.0,) if self.squared else SMOOTHINGS
-        totals, loss, n_active = self._slope_sums(Z, widths)
-        objective = self.cost(L, Z) + self.push_weight * loss
-        if objective <= ZERO * self.push_weight * self.source.total_weight:
-            objective = 0.0  # the rounding of null directions, whose pull is 0
-        tries = totals if dual is None else [self._dual_sums(dual)]
-        bounds = [self._bound(sums) for sums in tries]
-        best = int(np.argmax([bound for bound, _ in bounds]))
-        lower_bound, scaling = bounds[best]
-        sums = tries[best]
-        in_range = self.pull_cost.whitened(L)
-        aligned = float(np.sum((in_range @ sums.B) * in_range))
-        violation = max(0.0, psd.largest_eigenvalue(sums.B) - 1.0)
-        return Certificate(
-            objective=objective,
-            lower_bound=lower_bound,
+        survey = Survey(self.push, 1, self.coordinates.rank, slopes=dual is None)
+        for block in self.push.near(Z):
+            for g, part, slopes in survey.add(Z, block, self.strata):
+                B = slope_adjoint(self.points, part, slopes, accuracy=DUAL_ACCURACY)
+                survey.matrices[g, 0] += self.push_weight * B
+        return survey.certificate(
+            self.cost(L, Z),
+            self.pull_cost.whitened(L)[None],
+            None if dual is None else self._candidate(self.push.in_box(dual, self.separated)),
             primal_residual=primal_residual,
-            dual_residual=max(violation, sums.box_violation),
-            complementarity=abs(self.cost(L, Z) - scaling * aligned) / max(1.0, objective),
-            n_active=n_active,
             null_dimension=self.coordinates.null.shape[1],
         )
 
@@ -455,94 +379,14 @@ class LMNNProblem:
         ValueError
             If the multipliers are not finite, or name rows that are not in the data.
         """
-        triplets, a, weights, _ = self.in_box(dual, self.separated)
-        scaling = self._bound(self._dual_sums(dual))[1]
-        if self.squared:
-            scaled = scaling * a
-        else:  # impostors at the place of their anchors are not scaled down
-            together = self.places[triplets.anchors] == self.places[triplets.impostors]
-            scaled = np.minimum(np.where(together, max(1.0, scaling), scaling) * a, self.push_weight * weights)
-        return Dual(triplets[scaled > 0], scaled[scaled > 0])
-
-    def _slope_sums(self, Z: FloatArray, widths: tuple[float, ...]) -> tuple[list[_SlopeSums], float, int]:
-        """One exhaustive pass: dual candidates for each smoothing width, the loss, and the active triplets."""
-        mu, rank = self.push_weight, self.coordinates.rank
-        total, squares, kept = (np.zeros(len(widths)) for _ in range(3))
-        B = np.zeros((len(widths), rank, rank))
-        loss, n_active = 0.0, 0
-        for block in self._all_near(Z):
-            sums, _ = hinge_slopes(Z, block, 0.0, self.squared)
-            loss += sums.loss
-            n_active += sums.n_active
-            if widths and self.coordinates.null.shape[1]:
-                block = block.select(self.strata[block.anchors[block.rows]] == self.strata[block.impostors])
-            for g, gamma in enumerate(widths):
-                sums, slopes = hinge_slopes(Z, block, gamma, self.squared)
-                total[g] += mu * sums.slopes
-                squares[g] += mu**2 * sums.squares
-                kept[g] += mu * float(
-                    slopes[self.places[block.anchors[block.rows]] == self.places[block.impostors]].sum()
-                )
-                B[g] += mu * slope_adjoint(self.points, block, slopes, accuracy=DUAL_ACCURACY)
-        tries = zip(total.tolist(), squares.tolist(), B, kept.tolist(), strict=True)
-        return [_SlopeSums(t, q, matrix, kept=k) for t, q, matrix, k in tries], loss, n_active
+        boxed = self.push.in_box(dual, self.separated)
+        return self._candidate(boxed).feasible(boxed)
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
         """Whether null directions of the cost separate anchor and impostor."""
         apart: NDArray[np.bool_] = self.strata[triplets.anchors] != self.strata[triplets.impostors]
         return apart
 
-    def in_box(
-        self, dual: Dual, separated: Callable[[Triplets], NDArray[np.bool_]]
-    ) -> tuple[Triplets, FloatArray, FloatArray, float]:
-        """Repair multipliers: each triplet once, in its box, none on pairs that null directions separate.
-
-        Parameters
-        ----------
-        dual : Dual
-        separated : callable
-            `separated`, of this problem or of one with more metrics.
-
-        Returns
-        -------
-        triplets, values, weights
-            Those with a positive multiplier.
-        violation : float
-            How far the multipliers were from their box, relative to the push weight.
-        """
-        values = np.asarray(dual.values, dtype=np.float64)
-        given = dual.triplets.to_array()
-        if values.shape != (len(given),) or not np.isfinite(values).all():
-            raise ValueError(f"dual has {values.size} values for {len(given)} triplets; both must match, all finite.")
-        if given.size and (given.min() < 0 or given.max() >= len(self.X)):
-            raise ValueError(f"dual names rows outside 0..{len(self.X) - 1}.")
-        _, first, inverse = np.unique(dual.triplets.keys(len(self.X)), return_index=True, return_inverse=True)
-        triplets = dual.triplets[first]
-        values = np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64)
-        weights = self.source.weights_of(triplets)
-        weights[separated(triplets)] = 0.0
-        ceiling = np.inf * np.ones(len(weights)) if self.squared else self.push_weight * weights
-        ceiling[weights == 0] = 0.0
-        clipped = np.clip(values, 0.0, ceiling)
-        excess = float(np.abs(values - clipped).max(initial=0.0))
-        violation = excess / self.push_weight if self.push_weight > 0 else np.inf if excess > 0 else 0.0
-        used = clipped > 0
-        return triplets[used], clipped[used], weights[used], violation
-
-    def _dual_sums(self, dual: Dual) -> _SlopeSums:
-        triplets, a, w, violation = self.in_box(dual, self.separated)
-        headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
-        B = margin_adjoint(self.points, triplets, a, accuracy=DUAL_ACCURACY)
-        with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
-            squares = float((a**2 / w).sum())
-        kept = float(a[self.places[triplets.anchors] == self.places[triplets.impostors]].sum())
-        return _SlopeSums(float(a.sum()), squares, B, max(1.0, headroom), violation, kept)
-
-    def _bound(self, sums: _SlopeSums) -> tuple[float, float]:
-        """The best lower bound from multiples of a dual candidate, and the multiple."""
-        if self.push_weight == 0.0:
-            return 0.0, 0.0
-        top = psd.largest_eigenvalue(sums.B)
-        mu = self.push_weight
-        squares = sums.squares if self.squared else None
-        return best_multiple_bound(sums.total, squares, top, mu, sums.headroom, sums.kept)
+    def _candidate(self, boxed: Boxed) -> DualCandidate:
+        B = margin_adjoint(self.points, boxed.triplets, boxed.values, accuracy=DUAL_ACCURACY)
+        return DualCandidate.of(self.push, boxed, B[None])

@@ -6,37 +6,25 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans, SpectralClustering
 
 from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate, best_multiple_bound
+from sdpmetric.certificate import Certificate
 from sdpmetric.costs import PullCost
 from sdpmetric.distances import adjoint, distances, hinge_slopes, slope_pairs
-from sdpmetric.problems.lmnn import DUAL_ACCURACY, SMOOTHINGS, ZERO, LMNNProblem, Loss
+from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.problems.push import Push
+from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, Survey
+from sdpmetric.problems.regions import Regions, check_members, divide
 from sdpmetric.solution import Dual
 from sdpmetric.triplet_sources import LabeledTriplets
 from sdpmetric.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
-Regions = Literal["class", "kmeans", "spectral"]
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """What a lower bound needs of a dual candidate; ``B`` is block diagonal, (c, rank, rank)."""
-
-    total: float
-    squares: float
-    B: FloatArray
-    headroom: float = 1.0
-    box_violation: float = 0.0
-    kept: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,33 +90,9 @@ class MultiMetricLMNNProblem:
         tied = LMNNProblem.from_labels(
             X, y, n_neighbors, push_weight, target_neighbors=target_neighbors, ridge=ridge, loss=loss
         )
-        if isinstance(regions, str):
-            given = _regions(tied, y, regions, n_regions, random_state)
-        else:
-            given = np.asarray(regions)
-            if given.shape != (len(tied.X),):
-                raise ValueError(
-                    f"regions has shape {given.shape}; pass one region for each of {len(tied.X)} examples."
-                )
-        names, index = np.unique(given, return_inverse=True)
-        problem = cls(tied, index.astype(np.int32), names)
-        problem._check_regions(n_neighbors)
-        return problem
-
-    def _check_regions(self, n_neighbors: int) -> None:
-        sizes = np.bincount(self.regions)
-        pulled = np.bincount(self.regions[self.target_pairs[1]], minlength=len(sizes))
-        for name, size, pairs in zip(self.region_names.tolist(), sizes.tolist(), pulled.tolist(), strict=True):
-            if size <= n_neighbors:
-                raise ValueError(
-                    f"region {name!r} has {size} members, at least {n_neighbors + 1} are needed for a metric of its "
-                    "own; merge it with another region, or ask for fewer regions."
-                )
-            if pairs == 0 and self.ridge == 0:
-                raise ValueError(
-                    f"no member of region {name!r} is a target neighbor, so that its metric would have no pull; merge "
-                    "it with another region, or pass a positive ridge."
-                )
+        index, names = divide(regions, tied.centered, y, n_regions, random_state)
+        check_members(index, names, tied.target_pairs[1], n_neighbors, pulled=tied.ridge == 0)
+        return cls(tied, index, names)
 
     # -- the statement ----------------------------------------------------------------------------------------------
 
@@ -164,9 +128,9 @@ class MultiMetricLMNNProblem:
         return self.tied.target_pairs
 
     @property
-    def places(self) -> IndexArray:
-        """A number for each place that examples lie at; see `LMNNProblem.places`."""
-        return self.tied.places
+    def push(self) -> Push:
+        """The triplets, weights and places of the hinges, which are those of `tied`."""
+        return self.tied.push
 
     @property
     def n_regions(self) -> int:
@@ -199,7 +163,7 @@ class MultiMetricLMNNProblem:
             checked = [validation.check_point(L, None, d) for L in np.asarray(given)]
         else:
             checked = [validation.check_point(None, M, d) for M in np.asarray(given)]
-        return pad([L for L, _ in checked]), max(residual for _, residual in checked)
+        return psd.stack([L for L, _ in checked]), max(residual for _, residual in checked)
 
     def embed(self, components: FloatArray) -> list[FloatArray]:
         """All examples under each metric, centered, each (n, r)."""
@@ -292,8 +256,7 @@ class MultiMetricLMNNProblem:
         parts: list[list[Candidates]] = [[] for _ in embedded]
         for region, part in self._found(embedded, self.near(embedded), strata=self.strata, widen=widen, among=among):
             parts[region].append(part)
-        none = np.zeros(0, dtype=np.int32)
-        nothing = Candidates(none, np.zeros((0, self.source.targets.shape[1]), np.int32), np.zeros(1, np.int64), none)
+        nothing = Candidates.none(self.source.targets.shape[1])
         return [Candidates.concatenate(found) if found else nothing for found in parts]
 
     def whitened(self, components: FloatArray) -> FloatArray:
@@ -309,19 +272,15 @@ class MultiMetricLMNNProblem:
         """
         costs = self.pull_costs
         parts = [L[:, : c.coordinates.rank] @ c.coordinates.range.T for c, L in zip(costs, whitened, strict=True)]
-        furthest = float(self.near(self.embed(pad(parts))).max(initial=0.0))
+        furthest = float(self.near(self.embed(psd.stack(parts))).max(initial=0.0))
         if self.push_weight == 0:
-            return pad(parts)
-        return pad([np.concatenate([L, c.silencing(furthest)]) for c, L in zip(costs, parts, strict=True)])
+            return psd.stack(parts)
+        return psd.stack([np.concatenate([L, c.silencing(furthest)]) for c, L in zip(costs, parts, strict=True)])
 
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def certify(
-        self,
-        components: ArrayLike | None = None,
-        *,
-        metrics: ArrayLike | None = None,
-        dual: Dual | None = None,
+        self, components: ArrayLike | None = None, *, metrics: ArrayLike | None = None, dual: Dual | None = None
     ) -> Certificate:
         """Judge any point, whoever made it; see `LMNNProblem.certify`.
 
@@ -338,71 +297,34 @@ class MultiMetricLMNNProblem:
         L, primal_residual = self.check_components(components, metrics)
         embedded = self.embed(L)
         near = self.near(embedded)
-        widths = () if dual is not None else (0.0,) if self.squared else SMOOTHINGS
-        tries, loss, n_active = self._slope_sums(embedded, near, widths)
-        cost = self._cost(L, near)
-        objective = cost + self.push_weight * loss
-        if objective <= ZERO * self.push_weight * self.source.total_weight:
-            objective = 0.0  # the rounding of null directions, whose pull is 0
-        tries = tries if dual is None else [self._dual_sums(dual)]
-        tops = [max((psd.largest_eigenvalue(B) for B in sums.B), default=0.0) for sums in tries]
-        bounds = [self._bound(sums, top) for sums, top in zip(tries, tops, strict=True)]
-        best = int(np.argmax([bound for bound, _ in bounds]))
-        lower_bound, scaling = bounds[best]
-        whitened = self.whitened(L)
-        aligned = float(np.sum((whitened @ tries[best].B) * whitened))
-        return Certificate(
-            objective=objective,
-            lower_bound=lower_bound,
+        return self._survey(embedded, near, slopes=dual is None).certificate(
+            self._cost(L, near),
+            self.whitened(L),
+            None if dual is None else self._candidate(dual),
             primal_residual=primal_residual,
-            dual_residual=max(0.0, tops[best] - 1.0, tries[best].box_violation),
-            complementarity=abs(cost - scaling * aligned) / max(1.0, objective),
-            n_active=n_active,
             null_dimension=sum(c.coordinates.null.shape[1] for c in self.pull_costs),
             program="Multi-metric LMNN",
         )
 
-    def _bound(self, sums: _Sums, top: float) -> tuple[float, float]:
-        if self.push_weight == 0.0:
-            return 0.0, 0.0
-        squares = sums.squares if self.squared else None
-        return best_multiple_bound(sums.total, squares, top, self.push_weight, sums.headroom, sums.kept)
-
-    def _slope_sums(
-        self, embedded: Sequence[FloatArray], near: FloatArray, widths: tuple[float, ...]
-    ) -> tuple[list[_Sums], float, int]:
-        """One exhaustive pass: dual candidates for each smoothing width, the loss, and the active triplets."""
+    def _survey(self, embedded: Sequence[FloatArray], near: FloatArray, *, slopes: bool) -> Survey:
+        """One exhaustive pass; slopes of the targets, which may belong to another metric, are summed up at its end."""
         mu, n = self.push_weight, len(self.X)
-        rank = self.regional_points[0].shape[1]
-        total, squares, kept = (np.zeros(len(widths)) for _ in range(3))
-        B = np.zeros((len(widths), self.n_regions, rank, rank))
-        pull = np.zeros((len(widths), *near.shape))
-        loss, n_active = 0.0, 0
-        for region, part in self._found(embedded, near):
-            own = near[part.anchors]
-            sums, _ = hinge_slopes(embedded[region], part, 0.0, self.squared, own)
-            loss += sums.loss
-            n_active += sums.n_active
-            strata = self.strata[region]
-            if widths and strata.max(initial=0) > 0:
-                part = part.select(strata[part.anchors[part.rows]] == strata[part.impostors])
-            for g, gamma in enumerate(widths):
-                sums, slopes = hinge_slopes(embedded[region], part, gamma, self.squared, own)
-                total[g] += mu * sums.slopes
-                squares[g] += mu**2 * sums.squares
-                kept[g] += mu * float(slopes[self.places[part.anchors[part.rows]] == self.places[part.impostors]].sum())
-                first, second, weights = slope_pairs(part, slopes)
+        survey = Survey(self.push, self.n_regions, self.regional_points[0].shape[1], slopes=slopes)
+        pull = np.zeros((len(survey.matrices), *near.shape))
+        for region, found in self._found(embedded, near):
+            own = near[found.anchors]
+            for g, part, values in survey.add(embedded[region], found, self.strata[region], own):
+                first, second, weights = slope_pairs(part, values)
                 push = weights > 0
-                B[g, region] += mu * adjoint(
+                survey.matrices[g, region] += mu * adjoint(
                     self.regional_points[region], first[push], second[push], weights[push], accuracy=DUAL_ACCURACY
                 )
                 for k in range(near.shape[1]):
-                    pull[g, :, k] += np.bincount(part.anchors[part.rows], slopes[:, k], minlength=n)
+                    pull[g, :, k] += np.bincount(part.anchors[part.rows], values[:, k], minlength=n)
         row, slot = np.nonzero(self.source.targets >= 0)
-        for g in range(len(widths)):
-            B[g] -= mu * self._by_region(row, self.source.targets[row, slot], pull[g, row, slot])
-        tries = zip(total.tolist(), squares.tolist(), B, kept.tolist(), strict=True)
-        return [_Sums(t, q, matrix, kept=k) for t, q, matrix, k in tries], loss, n_active
+        for B, weights in zip(survey.matrices, pull, strict=True):
+            B -= mu * self._by_region(row, self.source.targets[row, slot], weights[row, slot])
+        return survey
 
     def _by_region(self, first: NDArray[np.integer], second: IndexArray, weights: FloatArray) -> FloatArray:
         """``D*(w)`` of pairs in whitened coordinates, each under the metric of its second member, (c, rank, rank)."""
@@ -419,37 +341,8 @@ class MultiMetricLMNNProblem:
         apart: NDArray[np.bool_] = strata[region, triplets.anchors] != strata[region, triplets.impostors]
         return apart
 
-    def _dual_sums(self, dual: Dual) -> _Sums:
-        T, a, w, violation = self.tied.in_box(dual, self.separated)
-        headroom = np.inf if self.squared else float((self.push_weight * w / a).min(initial=np.inf))
+    def _candidate(self, dual: Dual) -> DualCandidate:
+        boxed = self.push.in_box(dual, self.separated)
+        T, a = boxed.triplets, boxed.values
         B = self._by_region(T.anchors, T.impostors, a) - self._by_region(T.anchors, T.targets, a)
-        with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
-            squares = float((a**2 / w).sum())
-        kept = float(a[self.places[T.anchors] == self.places[T.impostors]].sum())
-        return _Sums(float(a.sum()), squares, B, max(1.0, headroom), violation, kept)
-
-
-def pad(factors: list[FloatArray]) -> FloatArray:
-    """Stack factors of several metrics, (c, r, d), padded with rows of zeros."""
-    most = max((len(L) for L in factors), default=0)
-    return np.stack([np.pad(L, ((0, most - len(L)), (0, 0))) for L in factors])
-
-
-def _regions(
-    tied: LMNNProblem, y: ArrayLike, how: str, n_regions: int | None, random_state: int
-) -> NDArray[np.generic]:
-    assert tied.classes is not None
-    if how == "class":
-        if n_regions is not None:
-            raise ValueError("n_regions is for clusters; regions='class' has one region for each class.")
-        return np.asarray(y).ravel()
-    count = len(tied.classes) if n_regions is None else n_regions
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= len(tied.X):
-        raise ValueError(f"n_regions must be an integer between 1 and {len(tied.X)}, got {n_regions!r}.")
-    if how == "kmeans":
-        clusters = KMeans(int(count), random_state=random_state)
-    elif how == "spectral":
-        clusters = SpectralClustering(int(count), affinity="nearest_neighbors", random_state=random_state)
-    else:
-        raise ValueError(f"regions must be 'class', 'kmeans', 'spectral' or an array, got {how!r}.")
-    return np.asarray(clusters.fit_predict(tied.centered))
+        return DualCandidate.of(self.push, boxed, B)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from sdpmetric.distances import margins
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.refinement import Bound, prove
-from sdpmetric.solvers.working_set import RegionalProblem, WorkingSet
+from sdpmetric.solvers.working_set import OneRegion, RegionalProblem, WorkingSet
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -44,13 +43,6 @@ LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
 NEGLIGIBLE = 1e-3
 # Triplets that the starting scale is chosen by.
 SAMPLE = 30_000
-
-
-class FactoredProblem(RegionalProblem, Protocol):
-    """What the rounds ask of a problem besides its candidates."""
-
-    def lift_regional(self, whitened: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates from factors on `regional_points`."""
 
 
 @dataclass
@@ -99,18 +91,19 @@ def steps(
     rng = np.random.default_rng(random_state)
     L, warm = scaled_start(problem, start, rng)
     state = State(L[None])
-    whole = WorkingSet(problem, np.arange(n, dtype=np.int32))
+    single = OneRegion(problem)
+    whole = WorkingSet(single, np.arange(n, dtype=np.int32))
     try:
         if not warm:
-            yield from approach(problem, state, budget, rng)
-        yield from refine_until_proven(problem, state, whole, budget, tol)
+            yield from approach(single, state, budget, rng)
+        yield from refine_until_proven(single, state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
-        yield last_step(problem, state, whole)
+        yield last_step(single, state, whole)
         raise
 
 
 def approach(
-    problem: FactoredProblem,
+    problem: RegionalProblem,
     state: State,
     budget: Budget,
     rng: np.random.Generator,
@@ -130,14 +123,14 @@ def approach(
             yield Step(problem.lift_regional(state.L), step=gamma)
 
 
-def last_step(problem: FactoredProblem, state: State, working: WorkingSet) -> Step:
+def last_step(problem: RegionalProblem, state: State, working: WorkingSet) -> Step:
     """Where the budget ends in the middle of a round: the factor at hand and what it proves."""
     working.search(state.L, 0.0)
     return _step(problem, working, state.L, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0)
 
 
 def refine_until_proven(
-    problem: FactoredProblem,
+    problem: RegionalProblem,
     state: State,
     working: WorkingSet,
     budget: Budget,
@@ -219,7 +212,7 @@ class _Settled:
 
 
 def _step(
-    problem: FactoredProblem,
+    problem: RegionalProblem,
     working: WorkingSet,
     L: FloatArray,
     bound: Bound,

@@ -22,7 +22,7 @@ from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.base import Budget, Step
-from sdpmetric.triplets import Candidates, Triplets
+from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 
@@ -134,10 +134,7 @@ def _near(problem: FrobeniusLMNNProblem, L: FloatArray) -> Triplets:
     """The triplets whose margin is below 1 at a metric, or a little above."""
     base = problem.base
     Z = base.embed(L)
-    blocks = list(base.source.near(Z, np.zeros(len(Z), dtype=np.int32), widen=BAND, method=base.search))
-    if not blocks:
-        return Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
-    every = Candidates.concatenate(blocks)
+    every = base.push.candidates(Z, widen=BAND)
     weights = np.ones(len(every.impostors)) if every.weights is None else every.weights
     listed, _ = every.triplets((every.targets >= 0)[every.rows] * weights[:, None])
     return listed[margins(Z, listed) <= 1.0 + BAND]

@@ -142,8 +142,7 @@ def _roles(problem: FrobeniusLMNNProblem, L: FloatArray) -> tuple[Triplets, Trip
 def _listed(problem: FrobeniusLMNNProblem, L: FloatArray, widen: float) -> Triplets:
     base = problem.base
     Z = base.embed(L)
-    blocks = list(base.source.near(Z, np.zeros(len(Z), dtype=np.int32), widen=widen, method=base.search))
-    parts = [list_triplets(block) for block in blocks]
+    parts = [list_triplets(block) for block in base.push.near(Z, widen=widen)]
     every = _both(*parts) if parts else Triplets.from_array(np.zeros((0, 3), np.int32))
     return every[base.source.weights_of(every) > 0.0]
 

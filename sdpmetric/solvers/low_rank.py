@@ -12,7 +12,7 @@ from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solution import Solution
 from sdpmetric.solvers.base import Budget, Step
 from sdpmetric.solvers.factored import Slow, State, descend
-from sdpmetric.solvers.working_set import WorkingSet
+from sdpmetric.solvers.working_set import OneRegion, WorkingSet
 
 # Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
 WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
@@ -39,7 +39,7 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
     Step
     """
     dual = full.dual
-    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    working = WorkingSet(OneRegion(problem), np.arange(len(problem.X), dtype=np.int32))
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     whitened = np.asarray(full.components, dtype=np.float64) @ inverse.T
     state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
@@ -48,7 +48,7 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
         working.search(state.L, 0.3)
         value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
-            problem.lift_regional(state.L),
+            problem.lift(state.L[0]),
             value.objective,
             full.lower_bound,
             None if dual is None else lambda: dual,

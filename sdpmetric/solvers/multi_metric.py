@@ -10,17 +10,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.certificate import best_multiple_bound
+from sdpmetric import psd
 from sdpmetric.distances import distances
 from sdpmetric.formulations.lmnn import list_triplets
 from sdpmetric.formulations.multi_lmnn import stated
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, pad
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.push_dual import best_multiple_bound
 from sdpmetric.solution import Dual
 from sdpmetric.solvers import factored
 from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend
 from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.factored import State
-from sdpmetric.solvers.working_set import WorkingSet
+from sdpmetric.solvers.working_set import OneRegion, WorkingSet
 from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -94,10 +95,10 @@ def _started(
     single, _ = factored.scaled_start(tied, None, rng)
     if single.size:
         state = State(single[None])
-        for step in factored.approach(tied, state, budget, rng):
-            yield replace(step, components=pad([step.components] * problem.n_regions))
+        for step in factored.approach(OneRegion(tied), state, budget, rng):
+            yield replace(step, components=psd.stack([step.components] * problem.n_regions))
         single = state.L[0]
-    return problem.whitened(pad([tied.lift(single)] * problem.n_regions))
+    return problem.whitened(psd.stack([tied.lift(single)] * problem.n_regions))
 
 
 def subgradient_steps(
@@ -124,7 +125,7 @@ def subgradient_steps(
     if trivial is not None:
         yield trivial
         return
-    yield Step(pad([np.eye(problem.X.shape[1])] * problem.n_regions))
+    yield Step(psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions))
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
     L = yield from _started(problem, budget, start, np.random.default_rng(0))
     M, identity = np.swapaxes(L, 1, 2) @ L, np.eye(L.shape[2])
@@ -210,7 +211,7 @@ def conic_steps(
     if trivial is not None:
         yield trivial
         return
-    components = pad([np.eye(problem.X.shape[1])] * problem.n_regions)
+    components = psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions)
     yield Step(components)
     for step in factored_steps(problem, budget, 1e-4):
         components = step.components

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric import psd
-from sdpmetric.certificate import best_multiple_bound
 from sdpmetric.distances import Blocks, laplacian_form, margin_adjoint, pair_forms
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.push_dual import best_multiple_bound
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.working_set import Multipliers, WorkingSet
 
@@ -70,10 +70,9 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     refine : bool, default True
         Whether to refine at all.
     """
-    problem = working.problem
     a = working.multipliers(L, gamma)
     eigenvalues, eigenvectors = np.linalg.eigh(a.matrix)
-    squared = problem.squared
+    squared = working.problem.push.squared
     together = working.together
     ceiling = working.weight * (1.0 if working.candidates.weights is None else working.candidates.weights[:, None])
 
@@ -154,7 +153,7 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
     values = np.clip(dual.values, 0.0, ceiling)
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix = margin_adjoint(problem.points, dual.triplets, values)
-    together = problem.places[dual.triplets.anchors] == problem.places[dual.triplets.impostors]
+    together = problem.push.together(dual.triplets)
 
     def bound(top: float) -> float:
         return best_multiple_bound(

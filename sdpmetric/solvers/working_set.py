@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sdpmetric import kernels
 from sdpmetric.distances import Blocks, hinge_slopes, laplacian_form, slope_pairs, target_distances
 from sdpmetric.kernels import hinges
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.push import Push
 from sdpmetric.solution import Dual
 from sdpmetric.triplets import Candidates
 
@@ -73,20 +75,12 @@ class RegionalProblem(Protocol):
     """LMNN with one metric for each region of examples; the ordinary problem has one region."""
 
     @property
-    def push_weight(self) -> float:
-        """Weight of the hinges."""
+    def push(self) -> Push:
+        """The hinges."""
 
     @property
     def X(self) -> NDArray[np.floating]:
         """The data, (n, d)."""
-
-    @property
-    def squared(self) -> bool:
-        """Whether the loss is the squared hinge."""
-
-    @property
-    def places(self) -> IndexArray:
-        """A number for each place that examples lie at, (n,)."""
 
     @property
     def regions(self) -> IndexArray:
@@ -100,6 +94,46 @@ class RegionalProblem(Protocol):
         self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
     ) -> list[Candidates]:
         """Candidates for each region, whose metric embeds the data so; see `LMNNProblem.candidates`."""
+
+    def lift_regional(self, whitened: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from factors on `regional_points`, (c, r, rank)."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneRegion:
+    """LMNN with a single metric as a `RegionalProblem`: all examples are of one region."""
+
+    problem: LMNNProblem
+
+    @property
+    def push(self) -> Push:
+        """The hinges."""
+        return self.problem.push
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+        return self.problem.X
+
+    @property
+    def regions(self) -> IndexArray:
+        """Region 0 for every example, (n,)."""
+        return np.zeros(len(self.problem.X), dtype=np.int32)
+
+    @property
+    def regional_points(self) -> list[FloatArray]:
+        """The whitened data, (n, rank)."""
+        return [self.problem.points]
+
+    def regional_candidates(
+        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+    ) -> list[Candidates]:
+        """See `LMNNProblem.candidates`."""
+        return [self.problem.candidates(embedded[0], widen=widen, among=among)]
+
+    def lift_regional(self, whitened: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates, (r', d), from a factor (1, r, rank)."""
+        return self.problem.lift(whitened[0])
 
 
 @dataclass
@@ -128,7 +162,7 @@ class WorkingSet:
 
     def __post_init__(self) -> None:
         self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
-        self.weight = self.problem.push_weight * len(self.problem.X) / len(self.anchors)
+        self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
 
     @property
     def whole(self) -> bool:
@@ -182,7 +216,7 @@ class WorkingSet:
 
     def value(self, L: FloatArray, gamma: float) -> Value:
         """Evaluate the smoothed objective and its gradient at a factor."""
-        C, bases, Z, squared = self.candidates, self.bases, self.embed(L), self.problem.squared
+        C, bases, Z, squared = self.candidates, self.bases, self.embed(L), self.problem.push.squared
         if (len(C.impostors) + self.X.size) * L.shape[1] <= kernels.SMALL_WORK:  # too short to wake a second thread for
             parts, sums = np.empty((1, *Z.shape), dtype=self.dtype), np.zeros((1, 3))
             hinges.smoothed_push_of_rows(
@@ -218,7 +252,7 @@ class WorkingSet:
         """The slopes at a factor as a dual candidate."""
         Z = self.embed(L)
         near = target_distances(Z, self.bases, self.candidates.targets)
-        sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.squared, near)
+        sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, near)
         slopes *= self.weight
         return Multipliers(
             slopes, self.matrix(*slope_pairs(self.candidates, slopes, self.bases)), self.weight * sums.loss
@@ -232,7 +266,7 @@ class WorkingSet:
     @property
     def together(self) -> NDArray[np.bool_]:
         """Candidate pairs whose anchor and impostor lie at the very same place, (nnz,)."""
-        place = self.problem.places[self.used % len(self.problem.X)]
+        place = self.problem.push.places[self.used % len(self.problem.X)]
         pairs: NDArray[np.bool_] = (
             place[self.candidates.anchors[self.candidates.rows]] == place[self.candidates.impostors]
         )
