@@ -316,32 +316,13 @@ class FrobeniusLMNNProblem:
         if lower_bound is not None and not math.isfinite(lower_bound):
             raise ValueError(f"lower_bound must be a finite number, that of a certificate, got {lower_bound!r}.")
         objective = self.objective(L)
-        center, radius = L, math.inf
-        if lower_bound is not None:
-            center, radius = L, screening.radius_of(self._gap(objective, lower_bound), self.frobenius)
+        balls = [] if lower_bound is None else [screening.ball(L, objective, lower_bound, self.frobenius)]
         if dual is not None:
             point = self.dual_point(dual)
-            gap = self._gap(objective, point.value)
-            both = np.concatenate([L, point.components])
-            cross = L @ point.components.T
-            apart = sum(float(np.sum((F @ F.T) ** 2)) for F in (L, point.components)) - 2.0 * float(np.sum(cross**2))
-            # The distance of nearly equal metrics is the rounding of its terms.
-            rounding = screening.ROUNDING * float(np.sum((both @ both.T) ** 2))
-            smaller = math.sqrt(max(gap / self.frobenius - 0.25 * max(apart, 0.0), 0.0) + rounding)
-            if smaller < radius:
-                center, radius = psd.factor(0.5 * both.T @ both), smaller
-        return screening.screen(self.base, center, radius)
+            balls.append(screening.ball(L, objective, point.value, self.frobenius, other=point.components))
+        return screening.screen(self.base, *min(balls, key=lambda found: found[1]))
 
     # -- parts --------------------------------------------------------------------------------------------------
-
-    def _gap(self, objective: float, lower_bound: float) -> float:
-        rounding = screening.ROUNDING * max(abs(objective), abs(lower_bound))
-        if lower_bound > objective + 1e3 * rounding:
-            raise ValueError(
-                f"the lower bound {lower_bound!r} is above the objective {objective!r}: pass a proven one, for example "
-                "certificate.lower_bound of this problem."
-            )
-        return max(objective - lower_bound, 0.0) + rounding
 
     def _repaired(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
         """Triplets with a positive multiplier in its box; the boxes; how far the worst was outside."""

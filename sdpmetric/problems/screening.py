@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric import psd
 from sdpmetric.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets import Triplets
@@ -69,6 +70,45 @@ class Screening:
         )
 
 
+def ball(
+    L: FloatArray, objective: float, lower_bound: float, frobenius: float, *, other: FloatArray | None = None
+) -> tuple[FloatArray, float]:
+    """A ball around the optimum of a problem with a Frobenius term: the factor of its center, and its radius.
+
+    Parameters
+    ----------
+    L : (r, d) array
+        Factor of a metric.
+    objective, lower_bound : float
+        Of this metric, and of the problem.
+    frobenius : float
+        Weight of the term.
+    other : (r', d) array, optional
+        Factor of the metric that the multipliers behind the lower bound stand for; a smaller ball then is around the
+        middle of the two.
+
+    Raises
+    ------
+    ValueError
+        If the lower bound is above the objective by more than rounding.
+    """
+    rounding = ROUNDING * max(abs(objective), abs(lower_bound))
+    if lower_bound > objective + 1e3 * rounding:
+        raise ValueError(
+            f"the lower bound {lower_bound!r} is above the objective {objective!r}: pass a proven one, for example "
+            "certificate.lower_bound of this problem."
+        )
+    gap = max(objective - lower_bound, 0.0) + rounding
+    if other is None:
+        return L, math.sqrt(2.0 * gap / frobenius)
+    both, cross = np.concatenate([L, other]), L @ other.T
+    apart = sum(float(np.sum((F @ F.T) ** 2)) for F in (L, other)) - 2.0 * float(np.sum(cross**2))
+    # The distance of nearly equal metrics is the rounding of its terms.
+    rounding = ROUNDING * float(np.sum((both @ both.T) ** 2))
+    radius = math.sqrt(max(gap / frobenius - 0.25 * max(apart, 0.0), 0.0) + rounding)
+    return psd.factor(0.5 * both.T @ both), radius
+
+
 def screen(problem: LMNNProblem, center: FloatArray, radius: float) -> Screening:
     """Sort all triplets of a problem by their margins over a ball of metrics.
 
@@ -124,8 +164,3 @@ def norms(far: FloatArray, near: FloatArray, between: FloatArray) -> FloatArray:
     plus = np.maximum(2.0 * total - between, 0.0) + ROUNDING * total
     size: FloatArray = np.sqrt(0.5 * (plus * between + (far - near) ** 2)) + ROUNDING * total
     return size
-
-
-def radius_of(gap: float, frobenius: float) -> float:
-    """Radius of the ball around a point with a gap, in which a strongly convex problem has its optimum."""
-    return math.sqrt(2.0 * max(gap, 0.0) / frobenius)
