@@ -150,6 +150,34 @@ def whiten(basis: FloatArray, inverse: FloatArray, root: FloatArray) -> Whitenin
     return Whitening(transform=basis @ (Vt.T / size), inverse=(size[:, None] * Vt) @ inverse, rank=rank)
 
 
+def projection_slopes(values: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
+    """The derivative of the projection onto the cone, at a matrix with these eigenvalues.
+
+    It is ``H -> Q (Omega * (Q^T H Q)) Q^T`` with ``Omega`` 1 where both eigenvalues are positive, 0 where neither is,
+    and ``l_i / (l_i - l_j)`` between.
+
+    Parameters
+    ----------
+    values : (d,) array
+
+    Returns
+    -------
+    row, column : (p,) arrays
+        The places on and above the diagonal where ``Omega`` is not 0.
+    slopes : (p,) array
+        ``Omega`` there, off the diagonal twice: ``<H, derivative(H)> = sum slopes * (Q^T H Q)[row, column]^2``.
+    """
+    positive = values > 0.0
+    row, column = np.triu_indices(len(values))
+    both, one = positive[row] & positive[column], positive[row] ^ positive[column]
+    omega = both.astype(np.float64)
+    larger, smaller = np.maximum(values[row], values[column]), np.minimum(values[row], values[column])
+    omega[one] = larger[one] / (larger[one] - smaller[one])
+    used = omega > 0.0
+    row, column = row[used], column[used]
+    return row, column, omega[used] * np.where(row == column, 1.0, 2.0)
+
+
 def leading(L: NDArray[np.floating], n_components: int) -> NDArray[np.floating]:
     """The factor of the metric ``L.T @ L`` cut down to its leading eigenvectors.
 

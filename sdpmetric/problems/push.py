@@ -103,6 +103,10 @@ class Push:
         """``sum_t w_t h(1 - <B_t, M>)`` at embedded points, over all anchors or some; the push weight is left out."""
         return sum(hinge_slopes(Z, block, 0.0, self.squared)[0].loss for block in self.near(Z, among=among))
 
+    def ceilings(self, triplets: Triplets) -> FloatArray:
+        """The upper ends of the boxes of the hinge's multipliers, (t,); 0 for foreign triplets."""
+        return self.weight * self.source.weights_of(triplets)
+
     def in_box(self, dual: Dual, separated: Callable[[Triplets], BoolArray] | None = None) -> Boxed:
         """Repair multipliers: each triplet once, in its box.
 

@@ -205,23 +205,11 @@ def _newton(problem: POLAProblem, a: FloatArray, budget: Budget) -> tuple[FloatA
 
 
 def _curvature(problem: POLAProblem, here: _Evaluation, free: NDArray[np.intp]) -> FloatArray:
-    """The negative Hessian of the dual on some multipliers (one element of the generalized Hessian).
-
-    The derivative of the projection onto the cone is ``H -> Q (Omega * (Q^T H Q)) Q^T`` with ``Omega`` 1 where both
-    eigenvalues are positive, 0 where neither is, and ``l_i / (l_i - l_j)`` between.
-    """
-    values, signs = here.values, problem.signs[free]
-    positive = values > 0.0
-    row, column = np.triu_indices(len(values))
-    both, one = positive[row] & positive[column], positive[row] ^ positive[column]
-    omega = both.astype(np.float64)
-    larger, smaller = np.maximum(values[row], values[column]), np.minimum(values[row], values[column])
-    omega[one] = larger[one] / (larger[one] - smaller[one])
-    used = omega > 0.0
-    row, column = row[used], column[used]
-    root = np.sqrt(omega[used] * np.where(row == column, 1.0, 2.0))
+    """The negative Hessian of the dual on some multipliers (one element of the generalized Hessian)."""
+    signs = problem.signs[free]
+    row, column, slopes = psd.projection_slopes(here.values)
     U = problem.differences[free] @ here.vectors
-    features = (signs[:, None] * root) * U[:, row] * U[:, column]
+    features = (signs[:, None] * np.sqrt(slopes)) * U[:, row] * U[:, column]
     K: FloatArray = features @ features.T
     return K + np.outer(signs, signs) if here.moving else K
 

@@ -149,7 +149,7 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
     """
     if problem.squared:
         return dual
-    ceiling = problem.push_weight * problem.source.weights_of(dual.triplets)
+    ceiling = problem.push.ceilings(dual.triplets)
     values = np.clip(dual.values, 0.0, ceiling)
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix = margin_adjoint(problem.points, dual.triplets, values)
