@@ -81,8 +81,9 @@ def nearest_neighbors(
     if not factors.shape[1]:  # a metric of rank 0 puts all examples in one place
         factors = np.zeros((len(factors), 1, train.shape[1]))
     # Distances lose less to rounding near the origin, and neighbors are the same in units in which squares are numbers.
+    # The origin is an example near the mean, so that whole numbers stay whole, and ties among them ties.
     with np.errstate(over="ignore", invalid="ignore"):
-        center = train.mean(axis=0)
+        center = train[np.square(train - train.mean(axis=0)).sum(axis=1).argmin()]
         train, queries = train - center, queries - center
         reach = max(float(np.abs(train).max()), float(np.abs(queries).max())) * train.shape[1]
         size = reach * float(np.abs(factors).max())

@@ -118,3 +118,12 @@ def test_labels_in_a_column_and_metrics_of_rank_0():
     assert np.array_equal(classify.knn_predict(L, X, labels[:, None], Q), plain)
     assert (classify.knn_predict(L[:0], X, labels, Q, 1) == 0).all()
     assert (classify.knn_predict(L, X, np.full(60, "one"), Q) == "one").all()
+
+
+def test_ties_among_whole_numbers_go_to_the_first_row():
+    X = np.random.default_rng(7).integers(0, 4, (47, 3))  # means are no whole numbers
+    exact = np.square(X[:, None] - X).sum(axis=2)
+    exact[np.arange(47), np.arange(47)] = exact.max() + 1
+    D, R = classify.nearest_neighbors(np.eye(3), X + 5, n_neighbors=46)
+    np.testing.assert_array_equal(R, np.argsort(exact, axis=1, kind="stable")[:, :46])
+    np.testing.assert_allclose(D, np.take_along_axis(exact, R, axis=1))
