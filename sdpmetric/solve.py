@@ -112,7 +112,10 @@ def solve(
             f"its options are {', '.join(sorted(entry.options))}."
         )
     if options.get("start") is not None and not isinstance(problem, MultiMetricLMNNProblem):
-        options["start"], _ = validation.check_point(np.asarray(options["start"]), None, problem.X.shape[1])
+        factors = validation.check_factors(np.asarray(options["start"]), problem.X.shape[1], name="start")
+        if len(factors) > 1:
+            raise ValueError(f"start holds {len(factors)} factors; pass one of shape (r, {problem.X.shape[1]}).")
+        options["start"] = factors[0]
     tol = entry.tol if tol is None else tol
     budget = base.Budget(max_time, max_iter)
     if (
@@ -146,8 +149,9 @@ def _check_rank(problem: Problem, solver: str, n_components: int) -> LMNNProblem
         raise ValueError(
             f"n_components is for LMNN with solver='factored' only, got {type(problem).__name__} with {solver!r}."
         )
-    if isinstance(n_components, bool) or not 1 <= n_components <= problem.X.shape[1]:
-        raise ValueError(f"n_components must be between 1 and {problem.X.shape[1]}, got {n_components!r}.")
+    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    if not whole or not 1 <= n_components <= problem.X.shape[1]:
+        raise ValueError(f"n_components must be an integer between 1 and {problem.X.shape[1]}, got {n_components!r}.")
     if problem.coordinates.null.shape[1]:
         raise ValueError(
             f"{problem.coordinates.null.shape[1]} directions have no pull cost, and the metric needs them all: "

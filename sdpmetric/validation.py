@@ -181,6 +181,11 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
     return number
 
 
+def positive(value: object) -> bool:
+    """Say whether it is a positive number, infinity included."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(value > 0)
+
+
 def check_entries(name: str, rows: ArrayLike, largest: float = LARGEST) -> None:
     """Refuse finite rows with an entry above `largest` in size, as fourth powers of their distances would overflow."""
     found = float(np.abs(rows).max(initial=0.0))
@@ -232,24 +237,30 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     return psd.factor(M), residual
 
 
-def check_factors(components: ArrayLike, d: int) -> FloatArray:
+def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:
     """Factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
-    given = _real_matrix("components", components)
-    factors = given[None] if given.ndim == 2 else given
+    given = _real_matrix(name, components)
+    factors = np.ascontiguousarray(given[None] if given.ndim == 2 else given)
     if factors.ndim != 3 or not len(factors) or factors.shape[2] != d:
         raise ValueError(
-            f"components must have shape (r, {d}), or (c, r, {d}) for c metrics, a column for each feature, got "
+            f"{name} must have shape (r, {d}), or (c, r, {d}) for c metrics, a column for each feature, got "
             f"{given.shape}."
         )
     if not np.isfinite(factors).all():
-        raise ValueError("components contain NaN or infinity.")
+        raise ValueError(f"{name} contain NaN or infinity.")
     return factors
 
 
 def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
     """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
-    check_point(None, given, d)
-    A = psd.symmetrize(np.asarray(given, dtype=np.float64))
+    A = _real_matrix(name, given)
+    if A.shape != (d, d):
+        raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for each feature, got {A.shape}.")
+    if not np.isfinite(A).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if np.abs(A - A.T).max() > PSD_TOLERANCE * np.abs(A).max():
+        raise ValueError(f"{name} is not symmetric; pass a symmetric positive definite matrix.")
+    A = psd.symmetrize(A)
     values = np.linalg.eigvalsh(A)
     if values[0] <= psd.RANK_TOLERANCE * values[-1]:
         raise ValueError(

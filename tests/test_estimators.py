@@ -308,3 +308,52 @@ def test_random_states_of_every_kind(data):
     two = LMNN(early_stopping=True, random_state=np.random.RandomState(5), tol=0.5).fit(*data)
     assert one.solution_.problem.fingerprint() != two.solution_.problem.fingerprint()
     assert LMNN(random_state=None).fit(*data).dual_gap_ == LMNN(random_state=0).fit(*data).dual_gap_
+
+
+# -- arguments that do not serve --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("LMNN", {"max_iter": "a"}, "max_iter must be positive or None"),
+        ("ITML", {"max_time": "1"}, "max_time must be positive or None"),
+        ("LMNN", {"tol": "a"}, "tol must be a positive relative gap"),
+        ("MCML", {"tol": np.nan}, "tol must be a positive relative gap"),
+        ("LMNN", {"n_components": 2.5}, "n_components must be an integer between 1 and 4, got 2.5"),
+        ("LMNN", {"early_stopping": True, "validation_fraction": 0}, "validation_fraction must lie between 0 and 1"),
+        ("LMNN", {"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction must be a finite number"),
+        ("LMNN", {"early_stopping": True, "validation_fraction": "a"}, "validation_fraction must be a finite number"),
+        ("LMNN", {"early_stopping": True, "validation_fraction": 0.01}, "classes without examples to learn from"),
+        ("MultiMetricLMNN", {"early_stopping": True, "n_iter_no_change": 0}, "n_iter_no_change must be a positive"),
+        ("MultiMetricLMNN", {"early_stopping": True, "n_iter_no_change": 1.5}, "n_iter_no_change must be a positive"),
+        ("ITML", {"prior": -np.eye(4)}, "prior must be positive definite"),
+        ("ITML", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
+        ("ITML", {"prior": np.triu(np.ones((4, 4)))}, "prior is not symmetric"),
+        ("ITML", {"prior": np.full((4, 4), np.nan)}, "prior contains NaN"),
+        ("LEGO", {"initial_metric": -np.eye(4)}, "initial_metric must be positive definite"),
+        ("LEGO", {"initial_metric": np.eye(3)}, r"initial_metric must have shape \(4, 4\)"),
+        ("FRML", {"step": -1.0}, "step must be a finite number of at least 0, got -1.0"),
+        ("FRML", {"decay": -1.0}, "decay must be a finite number of at least 0, got -1.0"),
+        ("FRML", {"passes": 0}, "passes must be a positive integer"),
+        ("FRML", {"stop_after": 0}, "stop_after must be a positive integer"),
+        ("FRML", {"start": np.eye(3)}, r"start must have shape \(r, 4\)"),
+    ],
+)
+def test_arguments_are_refused_by_their_names(name, arguments, words, data):
+    with pytest.raises(ValueError, match=words):
+        getattr(estimators, name)(**arguments).fit(*data)
+
+
+def test_a_limit_of_frml_is_told_by_its_name(data):
+    with pytest.warns(ConvergenceWarning, match=r"raise passes \(2\), max_iter or max_time, or lower stop_after \(5\)"):
+        estimators.FRML(passes=2).fit(*data)
+
+
+def test_the_only_member_of_a_class_is_not_held_back(data):
+    X, y = data[0], data[1].astype("U5")
+    y[7] = "alone"
+    with pytest.warns(UserWarning, match=r"fewer members: alone \(1\)"):
+        lmnn = LMNN(early_stopping=True, tol=0.1).fit(X, y)
+    assert 0.65 * 60 < len(lmnn.solution_.problem.X) < 0.75 * 60
+    assert np.all(X[7] == lmnn.solution_.problem.X, axis=1).sum() == 1

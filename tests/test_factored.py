@@ -135,7 +135,7 @@ def test_bounded_rank_has_a_relaxation_gap() -> None:
 
 
 def test_bounded_rank_is_refused_where_it_has_no_meaning() -> None:
-    with pytest.raises(ValueError, match="n_components must be between 1 and 6"):
+    with pytest.raises(ValueError, match="n_components must be an integer between 1 and 6"):
         sm.solve(blobs(), n_components=7)
     with pytest.raises(ValueError, match="solver='factored' only"):
         sm.solve(blobs(), solver="conic", n_components=2)

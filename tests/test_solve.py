@@ -32,7 +32,7 @@ def exact(problem: sm.LMNNProblem) -> sm.Solution:
         ({"tol": 0.0}, ValueError, "tol must be a positive relative gap"),
         ({"max_time": -1.0}, ValueError, "max_time must be positive"),
         ({"max_iter": 0}, ValueError, "max_iter must be positive"),
-        ({"start": np.eye(3)}, ValueError, "components must have shape"),
+        ({"start": np.eye(3)}, ValueError, "start must have shape"),
     ],
 )
 def test_errors_are_sentences(problem: sm.LMNNProblem, options: dict, error: type, sentence: str) -> None:

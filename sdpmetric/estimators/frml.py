@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Self
 
@@ -9,13 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.callback import with_callbacks
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from sdpmetric import validation
-from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
+from sdpmetric.estimators.base import EXPECTED, Data, FloatArray, LabelledEstimator, Labels, Watcher
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.relevance import Relevance
-from sdpmetric.solution import Solution
+from sdpmetric.solution import Solution, Status
 from sdpmetric.truncation import RankLoss
 
 # The rank where none is named, if there are so many features: that of the paper's Table 2.
@@ -150,6 +152,18 @@ class FRML(LabelledEstimator):
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         chosen = {name: getattr(self, name) for name in OPTIONS}
         return super()._solve(watcher, n_components=None, **chosen, **options)
+
+    def _warn_unless_proven(self, solution: Solution) -> None:
+        if solution.status not in EXPECTED:
+            advice = solution.status.advice
+            if solution.status is Status.USER_LIMIT:
+                advice = (
+                    f"A limit came before the ranking of the queries held back stopped getting better: raise passes "
+                    f"({self.passes}), max_iter or max_time, or lower stop_after ({self.stop_after})."
+                )
+            warnings.warn(
+                f"{type(self).__name__} ended with status {solution.status}. {advice}", ConvergenceWarning, stacklevel=4
+            )
 
     def _rows(self, components: Data) -> Data:
         return components  # of the rank asked for, whatever the metric

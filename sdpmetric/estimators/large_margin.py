@@ -149,9 +149,23 @@ class LargeMarginEstimator(LabelledEstimator):
         rows = np.arange(len(y))
         held = rows[:0]
         if self.early_stopping:
-            rows, held = train_test_split(
-                rows, test_size=self.validation_fraction, random_state=self._seed(), stratify=y
-            )
+            patience, share = self.n_iter_no_change, self.validation_fraction
+            if isinstance(patience, bool) or not isinstance(patience, int | np.integer) or patience < 1:
+                raise ValueError(f"n_iter_no_change must be a positive integer, got {patience!r}.")
+            if not 0.0 < validation.check_number("validation_fraction", share, 0.0, 1.0) < 1.0:
+                raise ValueError(f"validation_fraction must lie between 0 and 1, for example 0.3, got {share!r}.")
+            classes, index, counts = np.unique(y, return_inverse=True, return_counts=True)
+            alone, others = rows[counts[index] == 1], rows[counts[index] > 1]
+            try:
+                rows, held = train_test_split(
+                    others, test_size=float(share), random_state=self._seed(), stratify=y[others]
+                )
+            except ValueError as error:
+                raise ValueError(
+                    f"validation_fraction={share!r} of {len(y)} examples of {len(classes)} classes leaves classes "
+                    f"without examples to learn from or to hold back ({error}); choose another share, or more examples."
+                ) from error
+            rows = np.concatenate([rows, alone])  # the only member of a class is learned from
         return Examples(X, y, np.sort(rows), np.sort(held))
 
     def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
-from sdpmetric import validation
+from sdpmetric import psd, validation
 from sdpmetric.estimators.base import N_PAIRS, Data, FloatArray, Labels
 from sdpmetric.estimators.streaming import StreamingPairsEstimator
 from sdpmetric.problems.lego import LEGOProblem
@@ -194,7 +194,7 @@ class LEGO(StreamingPairsEstimator):
             if self.initial_metric is None:
                 G = np.eye(X.shape[1])
             else:
-                G, _ = validation.check_point(None, self.initial_metric, X.shape[1])
+                G = psd.factor(validation.check_positive_definite("initial_metric", self.initial_metric, X.shape[1]))
             Z = (X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]]) @ G.T
             with np.errstate(over="ignore"):
                 distances = np.sum(Z**2, axis=1)

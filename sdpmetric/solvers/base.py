@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sdpmetric import validation
 from sdpmetric.certificate import Certificate, Kind, relative_gap
 from sdpmetric.solution import Multipliers, Problem, Solution, Status, Trace, TraceRow
 
@@ -49,7 +50,7 @@ class Budget:
 
     def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
         for name, limit in (("max_time", max_time), ("max_iter", max_iter)):
-            if limit is not None and not limit > 0:
+            if limit is not None and not validation.positive(limit):
                 raise ValueError(f"{name} must be positive or None (no limit), got {limit!r}.")
         self.max_time = math.inf if max_time is None else float(max_time)
         self.max_iter = math.inf if max_iter is None else int(max_iter)
@@ -163,9 +164,10 @@ def run(
         Early stopping: the answer is the step with the best score, the latest of equals, and the solve ends after so
         many steps without a better one.
     """
-    if not tol > 0:
+    if not validation.positive(tol):
         raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
-    if patience is not None and (score is None or isinstance(patience, bool) or not patience >= 1):
+    whole = isinstance(patience, int | np.integer) and not isinstance(patience, bool)
+    if patience is not None and not (score is not None and whole and patience >= 1):
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
     trace = Trace()
     best: Step | None = None

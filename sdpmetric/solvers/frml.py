@@ -14,6 +14,7 @@ from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.relevance import Relevance
 from sdpmetric.solution import Status
 from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.streams.draws import check_count
 from sdpmetric.streams.frml import FRMLStream
 
 FloatArray = NDArray[np.float64]
@@ -79,6 +80,10 @@ def steps(
         If all items are equal, or their squared distances overflow or underflow.
     """
     share = validation.check_number("validation_share", validation_share, 0.0, 0.9)
+    for name, value in (("step", step), ("decay", decay)):
+        validation.check_number(name, value, 0.0)
+    for name, count in (("batch_size", batch_size), ("passes", passes), ("stop_after", stop_after)):
+        check_count(name, count)
     # Fourth powers of distances occur: a power of two as the unit keeps them in range and changes no digit.
     unit = 2.0 ** round(math.log2(validation.check_spread(problem.X)) / 2)
     X = np.asarray(problem.X, dtype=np.float64) / unit

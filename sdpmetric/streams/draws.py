@@ -115,9 +115,9 @@ def start_factor(start: ArrayLike | None, n_components: int, n_features: int, st
     if start is None:
         normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
         return np.ascontiguousarray(np.linalg.qr(normal)[0].T)
+    if np.shape(start) != (n_components, n_features):
+        raise ValueError(f"start must have shape ({n_components}, {n_features}), got {np.shape(start)}.")
     L, _ = validation.check_point(start, None, n_features)
-    if L.shape != (n_components, n_features):
-        raise ValueError(f"start must have shape ({n_components}, {n_features}), got {L.shape}.")
     sigma = np.linalg.svd(L, compute_uv=False)
     if not sigma[-1] > 1e-6 * sigma[0]:
         raise ValueError(
