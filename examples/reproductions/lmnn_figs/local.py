@@ -48,9 +48,11 @@ def figure8(digits: Digits, output: Path) -> str:
             rows.append(f"| {dimensions} | {name} | not at hand | {got[0]:.2f} | {got[1]:.2f} {end}")
         if dimensions == min(DIMENSIONS):
             _draw(A, y, several, output / "lmnn_figure8.png")
-            for digit, M in zip(FOUR, several.metrics, strict=True):
-                longest, middle, shortest = 1 / np.sqrt(np.linalg.eigvalsh(M))
-                shapes.append(f"| {digit} | {longest / shortest:.2f} | {middle / shortest:.2f} | {shortest:.2f} |")
+            axes = [1 / np.sqrt(np.linalg.eigvalsh(M)) for M in several.metrics]
+            sizes = [np.prod(three) ** (1 / 3) for three in axes]
+            for digit, (longest, middle, shortest), size in zip(FOUR, axes, sizes, strict=True):
+                ratios = (longest / shortest, middle / shortest, size / sizes[0])
+                shapes.append(f"| {digit} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |")
     lines = [
         f"{digits.name}, the digits {', '.join(map(str, FOUR))}: {len(y):,} training and {len(y_test):,} test rows, "
         f"deskewed by `datasets.deskew`; principal components are those of these training rows. {K} target neighbors, "
@@ -62,7 +64,7 @@ def figure8(digits: Digits, output: Path) -> str:
         "",
         "The ellipsoids in three dimensions:",
         "",
-        "| digit | longest axis over shortest | middle over shortest | half of the shortest, at distance 1 |",
+        "| digit | longest axis over shortest | middle over shortest | geometric mean, of 0 being 1 |",
         "| --- | --- | --- | --- |",
         *shapes,
     ]
