@@ -56,15 +56,7 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
     labels = column_or_1d(y, warn=False)
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} rows of X; pass one label per row.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("y contains NaN or infinity; drop those rows or give them a label.")
-    if labels.dtype.kind == "O":
-        if any(_is_missing(label) for label in labels):
-            raise ValueError("y contains missing labels; drop those rows or give them a label.")
-        try:
-            np.sort(labels)
-        except TypeError as error:
-            raise ValueError(f"y mixes labels that have no order ({error}); convert them to one type.") from error
+    check_names("y", labels)
     check_classification_targets(labels)
     classes, index = np.unique(labels, return_inverse=True)
     if len(classes) < n_classes:
@@ -73,6 +65,19 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
             "metric learning needs at least two, since impostors come from other classes."
         )
     return classes, index.astype(np.int32)
+
+
+def check_names(name: str, labels: NDArray[np.generic]) -> None:
+    """Refuse labels of examples of which some are missing, or that cannot be sorted."""
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"{name} contains NaN or infinity; drop those rows or give them a label.")
+    if labels.dtype.kind == "O":
+        if any(_is_missing(label) for label in labels):
+            raise ValueError(f"{name} contains missing labels; drop those rows or give them a label.")
+        try:
+            np.sort(labels)
+        except TypeError as error:
+            raise ValueError(f"{name} mixes labels that have no order ({error}); convert them to one type.") from error
 
 
 def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbors: int) -> None:
@@ -104,7 +109,7 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
         rows = np.repeat(np.arange(n), sizes)
         array[rows, np.arange(len(rows)) - graph.indptr[rows]] = graph.indices
     else:
-        given = np.asarray(targets)
+        given = _rectangular("target_neighbors", targets)
         if given.ndim != 2 or given.shape[0] != n or given.dtype.kind not in "iu":
             raise ValueError(
                 f"target_neighbors must be an integer index array of shape ({n}, k) or a sparse ({n}, {n}) graph, "
@@ -131,7 +136,7 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
 
 def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n: int) -> tuple[Triplets, FloatArray]:
     """Triplets with row numbers below n, and their finite nonnegative weights."""
-    given = triplets.to_array() if isinstance(triplets, Triplets) else np.asarray(triplets)
+    given = triplets.to_array() if isinstance(triplets, Triplets) else _rectangular("triplets", triplets)
     if given.size == 0:
         given = np.zeros((0, 3), dtype=np.int32)
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu":
@@ -146,7 +151,7 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
         raise ValueError(
             f"triplet {given[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
         )
-    values = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=np.float64)
+    values = np.ones(len(given)) if weights is None else _real_matrix("weights", weights)
     if values.shape != (len(given),) or not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"weights must be {len(given)} finite nonnegative numbers, one per triplet.")
     return Triplets.from_array(given), values
@@ -154,7 +159,7 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
     """Pairs of row numbers below n, (p, 2) int32."""
-    given = np.asarray(pairs)
+    given = _rectangular("pairs", pairs)
     if given.size == 0:
         given = np.zeros((0, 2), dtype=np.int32)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
@@ -280,6 +285,13 @@ def _is_missing(label: object) -> bool:
     return label is None or not isinstance(same, bool | np.bool_) or not same
 
 
+def _rectangular(name: str, given: ArrayLike) -> NDArray[np.generic]:
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"{name} must have rows of equal length ({error}); pass an array of row numbers.") from error
+
+
 def _real_matrix(name: str, given: ArrayLike | None) -> FloatArray:
     try:
         array = np.asarray(given)
@@ -288,5 +300,5 @@ def _real_matrix(name: str, given: ArrayLike | None) -> FloatArray:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be a dense matrix of real numbers, got {type(given).__name__} ({error})."
+            f"{name} must be a dense array of real numbers, got {type(given).__name__} ({error})."
         ) from error

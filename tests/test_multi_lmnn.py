@@ -269,3 +269,17 @@ def test_regions_of_neighbors_are_integers_in_range(regions: np.ndarray) -> None
     X = np.random.default_rng(0).normal(size=(12, 3))
     with pytest.raises(ValueError, match="regions must be 12 integers from 0 to 1"):
         classify.nearest_neighbors(np.ones((2, 1, 3)), X, X[:2], regions=regions)
+
+
+@pytest.mark.parametrize(
+    ("regions", "words"),
+    [
+        (np.where(np.arange(30) % 2, np.nan, 1.0), "regions contains NaN"),
+        (np.array([None, "a"] * 15, dtype=object), "regions contains missing labels"),
+        (np.array([1, "a"] * 15, dtype=object), "regions mixes labels that have no order"),
+    ],
+)
+def test_regions_without_a_name_are_refused(regions, words):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match=words):
+        sm.MultiMetricLMNNProblem.from_labels(X, np.repeat([0, 1], [12, 18]), 2, regions=regions)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 
 import sdpmetric as sm
 from sdpmetric import classify, ranking
-from sdpmetric.estimators import FRML, LEGO
+from sdpmetric.estimators import FRML, LEGO, POLA
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_frml_ranks_better_than_principal_components(wine):
 
 
 def test_passes_that_run_out_are_warned_about(wine):
-    with pytest.warns(ConvergenceWarning, match="ended with status user_limit. The limit"):
+    with pytest.warns(ConvergenceWarning, match="ended with status user_limit. A limit"):
         FRML(n_components=2, passes=1).fit(*wine)
 
 
@@ -121,3 +121,16 @@ def test_queries_may_be_others_than_the_items(wine):
         FRML(n_components=14).fit(X, y)
     with pytest.raises(ValueError, match="irrelevant"):
         FRML().fit_relevance(X[:5], [np.arange(5)], queries=X[5:6])
+
+
+@pytest.mark.parametrize("estimator", [POLA, LEGO])
+def test_batches_without_pairs(estimator, wine):
+    X, y = wine
+    with pytest.raises(ValueError, match="first batch has no pairs of different examples"):
+        estimator().partial_fit(X[:1], y[:1])
+    learner = estimator().partial_fit(X[:30], y[:30])
+    before = learner.components_.copy()
+    assert learner.partial_fit(X[30:31], y[30:31]) is learner
+    np.testing.assert_array_equal(learner.components_, before)
+    with pytest.raises(ValueError, match="y mixes labels that have no order"):
+        learner.partial_fit(X[:2], np.array(["a", 1], dtype=object))

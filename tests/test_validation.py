@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import assert_same
 
+import sdpmetric as sm
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets import Triplets
 
@@ -311,3 +312,15 @@ def test_push_weight_1_needs_a_ridge(X):
 def test_words_for_loss_and_search(X):
     refused("loss must be 'hinge' or 'squared_hinge', got 'log'", X, loss="log")
     refused("search must be .*'ball_tree', got 'kd'", X, search="kd")
+
+
+def test_rows_of_unequal_length_and_weights_of_words_are_refused():
+    X, y = np.eye(4), [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="pairs must have rows of equal length"):
+        sm.MMCProblem(X, [[0, 1], [2]], [True, False])
+    with pytest.raises(ValueError, match="triplets must have rows of equal length"):
+        sm.LMNNProblem.from_triplets(X, [[0, 1, 2], [2]])
+    with pytest.raises(ValueError, match="target_neighbors must have rows of equal length"):
+        sm.LMNNProblem.from_labels(X, y, target_neighbors=[[1], [0, 1], [3], [2]])
+    with pytest.raises(ValueError, match="weights must be a dense array of real numbers"):
+        sm.LMNNProblem.from_triplets(X, [[0, 1, 2]], weights=["a"])

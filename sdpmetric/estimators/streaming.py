@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from sdpmetric import validation
 from sdpmetric.estimators.base import Data, PairsEstimator
 from sdpmetric.problems.pairs import pairs_of_labels
 from sdpmetric.solution import Solution
@@ -39,12 +39,17 @@ class StreamingPairsEstimator(PairsEstimator):
         Raises
         ------
         ValueError
-            If X has other features than the batches before, or numbers that are not finite.
+            If X has other features than the batches before, or numbers that are not finite, or the first batch has no
+            pairs; later ones may have none.
         """
         data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=not self._streaming())
-        check_classification_targets(labels)
-        index = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-        return self._take_pairs(data, *self._drawn(data, index))
+        _, index = validation.check_labels(labels, len(data), n_classes=1)
+        pairs, similar = self._drawn(data, index)
+        if len(pairs):
+            return self._take_pairs(data, pairs, similar)
+        if not self._streaming():
+            raise ValueError("the first batch has no pairs of different examples; pass at least two of them.")
+        return self
 
     def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
         """Go on with pairs, in their order.

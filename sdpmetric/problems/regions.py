@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans, SpectralClustering
 
+from sdpmetric import validation
+
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 Regions = Literal["class", "kmeans", "spectral"]
@@ -44,6 +46,7 @@ def divide(
     array = np.asarray(given)
     if array.shape != (len(X),):
         raise ValueError(f"regions has shape {array.shape}; pass one region for each of {len(X)} examples.")
+    validation.check_names("regions", array)
     names, index = np.unique(array, return_inverse=True)
     return index.astype(np.int32), names
 
