@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,8 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.digest import digest
 
 IndexArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
@@ -302,10 +303,7 @@ class Relevance:
 
     def fingerprint(self) -> str:
         """Return a hash of the relation."""
-        digest = hashlib.sha256(repr((self.n_items, self.leave_one_out, self.unanswerable)).encode())
-        for array in (self.which, self.indptr, self.indices):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest((self.n_items, self.leave_one_out, self.unanswerable), self.which, self.indptr, self.indices)
 
 
 def _labels(given: ArrayLike) -> NDArray[np.generic]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.kernels import ranking as kernels
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.ranking import sorted_scores
@@ -141,10 +141,8 @@ class FRMLProblem:
     def fingerprint(self) -> str:
         """Return a hash of data, relevance and parameters."""
         about = (self.X.shape, str(self.X.dtype), self.n_components, self.loss, self.gamma, self.regularization)
-        digest = hashlib.sha256(repr(("FRML", *about, self.relevance.fingerprint())).encode())
-        for array in (self.X,) if self.queries is None else (self.X, self.queries):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        arrays = (self.X,) if self.queries is None else (self.X, self.queries)
+        return digest(("FRML", *about, self.relevance.fingerprint()), *arrays)
 
     @cached_property
     def scale(self) -> float:

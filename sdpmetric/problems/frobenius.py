@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from scipy.optimize import brentq
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.distances import hinge_slopes, margin_adjoint, slope_adjoint
 from sdpmetric.problems import screening
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -176,7 +176,7 @@ class FrobeniusLMNNProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data, triplets and parameters."""
-        return hashlib.sha256(f"Frobenius {self.frobenius!r} {self.base.fingerprint()}".encode()).hexdigest()
+        return digest(f"Frobenius {self.frobenius!r} {self.base.fingerprint()}")
 
     @property
     def linear_cost(self) -> FloatArray:

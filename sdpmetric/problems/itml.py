@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from scipy.optimize import brentq
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.distances import adjoint, distances
 from sdpmetric.problems.pairs import check_labelled_pairs, pairs_of_labels
 
@@ -174,10 +174,7 @@ class ITMLProblem:
     def fingerprint(self) -> str:
         """Return a hash of data, pairs and parameters."""
         about = ("ITML", self.X.shape, str(self.X.dtype), self.upper, self.lower, self.gamma)
-        digest = hashlib.sha256(repr(about).encode())
-        for array in (self.X, self.pairs, self.similar, self.prior):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest(about, self.X, self.pairs, self.similar, self.prior)
 
     @cached_property
     def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -302,11 +299,8 @@ class ITMLProblem:
         factor = self._inner(L)
         ratios = self.slack_ratios(factor)
         objective = self._value(factor, ratios)
-        given = self.multipliers(L) if dual is None else np.asarray(dual, dtype=np.float64)
-        if given.shape != (len(self.pairs),) or not np.isfinite(given).all():
-            raise ValueError(
-                f"dual must be {len(self.pairs)} finite multipliers, one per pair, got shape {given.shape}."
-            )
+        tried = self.multipliers(L) if dual is None else dual
+        given = validation.check_dual(tried, len(self.pairs), "multipliers, one per pair")
         a = np.maximum(given, 0.0)
         bound, scaling = self._bound(a)
         D = distances(self.points @ factor.T, *self.ends)

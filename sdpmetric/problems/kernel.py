@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sdpmetric import psd, validation
+from sdpmetric.digest import digest
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.triplet_sources import SearchMethod
 from sdpmetric.triplets import Triplets
@@ -244,7 +244,7 @@ class KernelLMNNProblem(LMNNProblem):
     def fingerprint(self) -> str:
         """Return a hash of data, kernel, triplets and parameters."""
         about = (self.space.kernel, sorted(self.space.parameters.items()), super().fingerprint())
-        return hashlib.sha256(repr(about).encode()).hexdigest()
+        return digest(about)
 
     # -- from coordinates to kernels ------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.problems.pairs import check_targets
 
 FloatArray = NDArray[np.float64]
@@ -113,10 +113,8 @@ class LEGOProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data, pairs and parameters."""
-        digest = hashlib.sha256(repr(("LEGO", self.X.shape, str(self.X.dtype), self.learning_rate)).encode())
-        for array in (self.X, self.pairs, self.targets, self.sides, self.initial_metric):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        about = ("LEGO", self.X.shape, str(self.X.dtype), self.learning_rate)
+        return digest(about, self.X, self.pairs, self.targets, self.sides, self.initial_metric)
 
     def head(self, n_pairs: int) -> LEGOProblem:
         """The stream up to its first pairs.
@@ -225,9 +223,7 @@ class LEGOProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         misses = self.misses(L)
-        a = misses if dual is None else np.asarray(dual, dtype=np.float64)
-        if a.shape != misses.shape or not np.isfinite(a).all():
-            raise ValueError(f"dual must be {len(misses)} finite multipliers, one for each pair.")
+        a = validation.check_dual(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
         return Certificate(
             objective=0.5 * float(np.sum(misses**2)),
             lower_bound=self.lower_bound(a),

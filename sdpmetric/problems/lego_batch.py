@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +11,7 @@ from scipy.optimize import brentq
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.problems.lego import LEGOProblem
 
 FloatArray = NDArray[np.float64]
@@ -62,7 +62,7 @@ class LEGOBatchProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data, pairs and parameters."""
-        return hashlib.sha256(f"LEGO batch {self.stream.fingerprint()}".encode()).hexdigest()
+        return digest(f"LEGO batch {self.stream.fingerprint()}")
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Divergence and weighted losses of a metric; infinite for a singular one.
@@ -135,9 +135,8 @@ class LEGOBatchProblem:
             If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        given = self.multipliers(L) if dual is None else np.asarray(dual, dtype=np.float64)
-        if given.shape != (len(self.stream.pairs),) or not np.isfinite(given).all():
-            raise ValueError(f"dual must be {len(self.stream.pairs)} finite multipliers, one for each pair.")
+        tried = self.multipliers(L) if dual is None else dual
+        given = validation.check_dual(tried, len(self.stream.pairs), "multipliers, one for each pair")
         a = self.stream.clip(given)
         bound, multiple = self._bound(a)
         objective = self.objective(L)

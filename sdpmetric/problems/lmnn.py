@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import neighbors, psd, validation
 from sdpmetric.certificate import Certificate
 from sdpmetric.costs import PullCost
+from sdpmetric.digest import digest
 from sdpmetric.distances import distances, hinge_slopes, margin_adjoint, slope_adjoint
 from sdpmetric.problems.push import Boxed, Push
 from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, Survey
@@ -182,13 +182,8 @@ class LMNNProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data, triplets and parameters."""
-        digest = hashlib.sha256(
-            repr((self.X.shape, str(self.X.dtype), self.push_weight, self.ridge, self.loss)).encode()
-        )
-        digest.update(np.ascontiguousarray(self.X).tobytes())
-        for array in self.source.arrays():
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        about = (self.X.shape, str(self.X.dtype), self.push_weight, self.ridge, self.loss)
+        return digest(about, self.X, *self.source.arrays())
 
     @property
     def squared(self) -> bool:

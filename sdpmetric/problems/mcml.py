@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from scipy.special import entr, logsumexp
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.distances import differences
 
 FloatArray = NDArray[np.float64]
@@ -99,10 +99,7 @@ class MCMLProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data and labels."""
-        digest = hashlib.sha256(repr(("MCML", self.X.shape, str(self.X.dtype))).encode())
-        for array in (self.X, self.index):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest(("MCML", self.X.shape, str(self.X.dtype)), self.X, self.index)
 
     @cached_property
     def centered(self) -> FloatArray:

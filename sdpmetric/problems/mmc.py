@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.distances import adjoint, differences, distances
 from sdpmetric.problems.pairs import check_labelled_pairs, pairs_of_labels
 
@@ -114,10 +114,7 @@ class MMCProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data and pairs."""
-        digest = hashlib.sha256(repr(("MMC", self.X.shape, str(self.X.dtype))).encode())
-        for array in (self.X, self.pairs, self.similar):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest(("MMC", self.X.shape, str(self.X.dtype)), self.X, self.pairs, self.similar)
 
     @cached_property
     def centered(self) -> FloatArray:
@@ -256,7 +253,11 @@ class MMCProblem:
             primal_residual = max(primal_residual, spent - 1.0)
             L = L / math.sqrt(spent)
         objective = self.objective(L)
-        tries = [self.multipliers(L, s) for s in SMOOTHINGS] if dual is None else [self._checked_weights(dual)]
+        if dual is None:
+            tries = [self.multipliers(L, s) for s in SMOOTHINGS]
+        else:
+            what = "weights, one per dissimilar pair"
+            tries = [validation.check_dual(dual, len(self.dissimilar_pairs[0]), what)]
         bounds = [self._bound(w) for w in tries]
         best = int(np.argmax([bound for bound, _ in bounds]))
         bound, scale = bounds[best]
@@ -273,15 +274,6 @@ class MMCProblem:
             null_dimension=self.coordinates.null.shape[1],
             program="MMC",
         )
-
-    def _checked_weights(self, dual: ArrayLike) -> FloatArray:
-        w = np.asarray(dual, dtype=np.float64)
-        if w.shape != self.dissimilar_pairs[0].shape or not np.isfinite(w).all():
-            raise ValueError(
-                f"dual must be {len(self.dissimilar_pairs[0])} finite weights, one per dissimilar pair, "
-                f"got shape {w.shape}."
-            )
-        return w
 
     def _bound(self, weights: FloatArray) -> tuple[float, float]:
         """The lower bound of weights, and the multiple of them that proves it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
 from sdpmetric.costs import PullCost
+from sdpmetric.digest import digest
 from sdpmetric.distances import adjoint, distances, hinge_slopes, slope_pairs
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.push import Push
@@ -146,7 +146,7 @@ class MultiMetricLMNNProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data, triplets, regions and parameters."""
-        return hashlib.sha256(self.tied.fingerprint().encode() + self.regions.tobytes()).hexdigest()
+        return digest(self.tied.fingerprint(), self.regions)
 
     def check_components(self, components: ArrayLike | None, metrics: ArrayLike | None) -> tuple[FloatArray, float]:
         """Factors (c, r, d) from either keyword, and how far the metrics were from the cone, relatively."""

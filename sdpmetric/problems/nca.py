@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from sklearn.utils import column_or_1d
 
 from sdpmetric import validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.kernels import nca as kernels
 
 FloatArray = NDArray[np.float64]
@@ -159,10 +159,7 @@ class NCAProblem:
     def fingerprint(self) -> str:
         """Return a hash of data and parameters."""
         about = ("NCA", self.X.shape, str(self.X.dtype), self.n_components, self.logarithm, self.diagonal)
-        digest = hashlib.sha256(repr(about).encode())
-        for array in (self.X, self.index, self.targets):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest(about, self.X, self.index, self.targets)
 
     # -- the data as the kernels want them: members of a class side by side --------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.problems import contradiction, rays
 from sdpmetric.problems import pairs as pair_checks
+from sdpmetric.problems.pair_margins import PairMargins
 
 FloatArray = NDArray[np.float64]
 
@@ -23,8 +24,6 @@ ROUNDING = 1e-9
 REPAIRABLE = 1e-3
 # A hard constraint counts as active within this distance of its margin, relative to the threshold.
 ACTIVE = 1e-6
-# Widths, in units of the margin, of the multipliers that are tried where none are given.
-WIDTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -134,15 +133,17 @@ class POLAProblem:
     def fingerprint(self) -> str:
         """Return a hash of data, pairs and parameters."""
         about = ("POLA", self.X.shape, str(self.X.dtype), self.slack_weight, self.initial_threshold)
-        digest = hashlib.sha256(repr(about).encode())
-        for array in (self.X, self.pairs, self.similar):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest(about, self.X, self.pairs, self.similar)
 
     @cached_property
+    def margins(self) -> PairMargins:
+        """What the objective says about squared distances of the pairs."""
+        return PairMargins(self.similar, self.slack_weight, self.initial_threshold)
+
+    @property
     def signs(self) -> FloatArray:
         """``y_t``: 1 for similar pairs and -1 for dissimilar ones, (p,)."""
-        return np.where(self.similar, 1.0, -1.0)
+        return self.margins.signs
 
     @cached_property
     def differences(self) -> FloatArray:
@@ -183,11 +184,11 @@ class POLAProblem:
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self._distances(L)
-        b = self._best_threshold(q) if threshold is None else validation.check_number("threshold", threshold, -np.inf)
+        b = self._threshold(q, threshold)
         rounding = ROUNDING * max(1.0, abs(b))
-        if b < 1.0 - rounding or (self.slack_weight is None and self._violation(q, b) > rounding):
+        if b < 1.0 - rounding or (self.slack_weight is None and self.margins.missed(q, b) > rounding):
             return math.inf
-        return self._value(rays.squared_norm(L), q, b)
+        return self.margins.objective(rays.squared_norm(L), q, b)
 
     def repair(
         self, components: ArrayLike | None = None, threshold: float | None = None, *, metric: ArrayLike | None = None
@@ -214,12 +215,11 @@ class POLAProblem:
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self._distances(L)
-        b = self._best_threshold(q) if threshold is None else max(1.0, threshold)
-        if self.slack_weight is not None or self._violation(q, b) <= 0.0:
+        b = self.margins.best_threshold(q) if threshold is None else max(1.0, threshold)
+        if self.slack_weight is not None or self.margins.missed(q, b) <= 0.0:
             return L, b
-        near, far = rays.extremes(q, self.similar)
-        scale = rays.best_multiple(rays.squared_norm(L), near, far, self.initial_threshold)
-        return math.sqrt(scale) * L, self._best_threshold(scale * q)
+        scale = self.margins.best_multiple(rays.squared_norm(L), q)
+        return math.sqrt(scale) * L, self.margins.best_threshold(scale * q)
 
     # -- the certificate --------------------------------------------------------------------------------------------
 
@@ -256,17 +256,19 @@ class POLAProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         q = self._distances(L)
-        b = self._best_threshold(q) if threshold is None else validation.check_number("threshold", threshold, -np.inf)
+        b = self._threshold(q, threshold)
         primal_residual = max(primal_residual, 1.0 - b)
         if self.slack_weight is None:
-            missed = self._violation(q, b) / max(1.0, b)
-            primal_residual = max(primal_residual, missed)
+            primal_residual = max(primal_residual, self.margins.missed(q, b) / max(1.0, b))
         L, b = self.repair(L, b)
         q = self._distances(L)
-        feasible = self.slack_weight is not None or (primal_residual <= REPAIRABLE and self._separates(q))
-        objective = self._value(rays.squared_norm(L), q, b) if feasible else math.inf
-        tries = self._candidates(q, b) if dual is None else [self._check_dual(dual)]
-        clipped = [np.clip(a, 0.0, self._ceiling) for a in tries]
+        feasible = self.slack_weight is not None or (primal_residual <= REPAIRABLE and self.margins.separated(q))
+        objective = self.margins.objective(rays.squared_norm(L), q, b) if feasible else math.inf
+        if dual is None:
+            tries = self._candidates(q, b)
+        else:
+            tries = [validation.check_dual(dual, len(self.pairs), "numbers, one per pair")]
+        clipped = [np.clip(a, 0.0, self.margins.ceiling) for a in tries]
         for a in clipped:
             if self.contradicts(a):
                 pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
@@ -275,15 +277,15 @@ class POLAProblem:
         points = [self.dual_point(a) for a in scaled]
         best = int(np.argmax([point.value for point in points]))
         a, point = scaled[best], points[best]
-        slacks = np.maximum(0.0, 1.0 - self._margins(q, b))
-        aligned = float(a @ np.abs(self._margins(q, b) - 1.0 + slacks)) + abs(self._conflict(a, L, point))
+        slacks = np.maximum(0.0, 1.0 - self.margins.of(q, b))
+        aligned = float(a @ np.abs(self.margins.of(q, b) - 1.0 + slacks)) + abs(self._conflict(a, L, point))
         return Certificate(
             objective=objective,
             lower_bound=point.value,
             primal_residual=primal_residual,
             dual_residual=float(np.abs(tries[best] - clipped[best]).max(initial=0.0) / max(1.0, a.max(initial=0.0))),
             complementarity=aligned / max(1.0, objective) if feasible else math.inf,
-            n_active=int(np.count_nonzero(self._margins(q, b) < 1.0 + ACTIVE * b)),
+            n_active=int(np.count_nonzero(self.margins.of(q, b) < 1.0 + ACTIVE * b)),
             program="POLA",
         )
 
@@ -315,7 +317,7 @@ class POLAProblem:
         """The multiple of multipliers in their box with the largest dual value, in closed form; see docs/pola.md."""
         size = rays.squared_norm(psd.factor(self.matrix(-dual)))
         largest = float(dual.max(initial=0.0))
-        ceiling = self._ceiling / largest if largest > 0.0 else math.inf
+        ceiling = self.margins.ceiling / largest if largest > 0.0 else math.inf
         total, summed = float(dual @ self.signs), float(dual.sum())
         return rays.best_dual_multiple(total, summed, size, self.initial_threshold, ceiling)
 
@@ -330,49 +332,17 @@ class POLAProblem:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    @property
-    def _ceiling(self) -> float:
-        return math.inf if self.slack_weight is None else self.slack_weight
-
     def _distances(self, components: FloatArray) -> FloatArray:
-        q: FloatArray = np.sum((self.differences @ components.T) ** 2, axis=1)
-        return q
-
-    def _margins(self, q: FloatArray, b: float) -> FloatArray:
-        return self.signs * (b - q)
-
-    def _violation(self, q: FloatArray, b: float) -> float:
-        return max(0.0, float((1.0 - self._margins(q, b)).max(initial=0.0)))
-
-    def _value(self, size: float, q: FloatArray, b: float) -> float:
-        value = 0.5 * size + 0.5 * (b - self.initial_threshold) ** 2
-        if self.slack_weight is not None:
-            value += self.slack_weight * float(np.maximum(0.0, 1.0 - self._margins(q, b)).sum())
-        return value
-
-    def _separates(self, q: FloatArray) -> bool:
-        near, far = rays.extremes(q, self.similar)
-        return far > near
-
-    def _best_threshold(self, q: FloatArray) -> float:
-        if self.slack_weight is None:
-            return rays.best_hard_threshold(*rays.extremes(q, self.similar), self.initial_threshold)
-        return rays.best_soft_threshold(q, self.signs, self.initial_threshold, self.slack_weight)
+        return np.asarray(np.sum((self.differences @ components.T) ** 2, axis=1))
 
     def _candidates(self, q: FloatArray, b: float) -> list[FloatArray]:
-        missing = 1.0 - self._margins(q, b)
+        slopes = [*self.margins.slopes(q, b), 0.0 * q]
         if self.slack_weight is not None:
-            smoothed: list[FloatArray] = [np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS]
-            return [*(self.slack_weight * slopes for slopes in smoothed), 0.0 * q]
-        worst = missing.max(initial=-math.inf)
-        shifted: list[FloatArray] = [np.exp((missing - worst) / width) for width in WIDTHS]
-        return [contradiction.repeated(self.differences, self.signs), *shifted, 0.0 * q]
+            return slopes
+        return [contradiction.repeated(self.differences, self.signs), *slopes]
 
-    def _check_dual(self, dual: ArrayLike) -> FloatArray:
-        a = np.asarray(dual, dtype=np.float64)
-        if a.shape != (len(self.pairs),) or not np.isfinite(a).all():
-            raise ValueError(f"dual must be {len(self.pairs)} finite numbers, one per pair, got shape {a.shape}.")
-        return a
+    def _threshold(self, q: FloatArray, given: float | None) -> float:
+        return self.margins.best_threshold(q) if given is None else validation.check_number("threshold", given, -np.inf)
 
     def _conflict(self, dual: FloatArray, components: FloatArray, point: DualPoint) -> float:
         """``<S, A>`` with the slack matrix ``S = A(a) + sum_t a_t y_t v_t v_t^T``, PSD."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sdpmetric import psd, validation
 from sdpmetric.certificate import Certificate
+from sdpmetric.digest import digest
 from sdpmetric.problems.pairs import check_labelled_pairs
 
 FloatArray = NDArray[np.float64]
@@ -128,10 +128,7 @@ class RCAProblem:
 
     def fingerprint(self) -> str:
         """Return a hash of data, chunklets and the ridge."""
-        digest = hashlib.sha256(repr(("RCA", self.X.shape, str(self.X.dtype), self.ridge)).encode())
-        for array in (self.X, self.chunks):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest(("RCA", self.X.shape, str(self.X.dtype), self.ridge), self.X, self.chunks)
 
     @cached_property
     def root(self) -> FloatArray:
