@@ -300,7 +300,7 @@ def explain(solution: Solution, problem: LMNNProblem | None = None) -> Explanati
 
 def _support(problem: LMNNProblem, Z: FloatArray, dual: Dual, certificate: Certificate) -> Support:
     gap = certificate.gap + ROUNDING * certificate.objective
-    mu_w = problem.push_weight * problem.source.weights_of(dual.triplets)
+    mu_w = problem.push.ceilings(dual.triplets)
     unit = np.full(len(dual), dual.values.max(initial=0.0)) if problem.squared else mu_w
     kept = np.flatnonzero(dual.values > SUPPORT * unit)
     kept = kept[np.argsort(-dual.values[kept], kind="stable")]
@@ -329,8 +329,8 @@ def _influence(problem: LMNNProblem, Z: FloatArray, dual: Dual) -> Influence:
 
 
 def _slacks(problem: LMNNProblem, Z: FloatArray) -> Slacks:
-    everywhere, found = np.zeros(len(Z), dtype=np.int32), [np.zeros((0, 3), dtype=np.int32)]
-    for block in problem.source.near(Z, everywhere, method=problem.search):
+    found = [np.zeros((0, 3), dtype=np.int32)]
+    for block in problem.push.near(Z):
         found.append(block.triplets(hinge_slopes(Z, block, 0.0, problem.squared)[1])[0].to_array())
     triplets = Triplets.from_array(np.concatenate(found))
     values = 1.0 - margins(Z, triplets)

@@ -187,7 +187,7 @@ class ReducedProgram:
             self.program.param_dict[name].value = value
         rank = problem.coordinates.rank
         face = problem.coordinates.inverse[:rank] @ of.coordinates.range
-        ceilings = problem.push_weight * problem.source.weights_of(self.violated)
+        ceilings = problem.push.ceilings(self.violated)
         return replace(self, push_weight=problem.push_weight, ceilings=ceilings, face=face)
 
     @property

@@ -224,10 +224,6 @@ class KernelLMNNProblem(LMNNProblem):
             space=space,
         )
 
-    def with_weights(self, *, push_weight: float | None = None, ridge: float | None = None) -> KernelLMNNProblem:
-        """State the same problem with other weights; see `LMNNProblem.with_weights`."""
-        return self._in(self.plain.with_weights(push_weight=push_weight, ridge=ridge), self.space)
-
     @property
     def plain(self) -> LMNNProblem:
         """The same program as LMNN on the coordinates, without the kernel."""

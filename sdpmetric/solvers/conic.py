@@ -97,7 +97,7 @@ def steps(
     free, violated = _first_roles(problem, L) if sweep is None else sweep.roles_at(problem, L)
     slopes = np.clip((1.0 - margins(problem.points @ L.T, free)) / SLOPE_WIDTH, 0.0, 1.0)
     guess = Dual(_both(free, violated), np.concatenate([slopes, np.ones(len(violated))]))
-    values = problem.push_weight * problem.source.weights_of(guess.triplets) * guess.values
+    values = problem.push.ceilings(guess.triplets) * guess.values
     face = _face(problem, L, guess.triplets, values)
     best_gap, patience = np.inf, PATIENCE
     while patience > 0 and settings:
