@@ -131,3 +131,25 @@ def test_rank_tolerance_decides_what_is_null():
         assert psd.whiten(T, inverse, np.diag([2.0, 2.0 * ratio])).rank == rank
     assert psd.whiten(T, inverse, np.zeros((3, 2))).rank == 0
     assert psd.whiten(T, inverse, np.zeros((0, 2))).rank == 0
+
+
+def test_projection_slopes_are_the_derivative_of_the_projection(rng) -> None:
+    """Along a direction, by differences, at a matrix with eigenvalues of both signs; none where all are negative."""
+    Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    values = np.array([2.0, 0.7, 0.3, -0.4, -1.5])
+    A, H = (Q * values) @ Q.T, psd.symmetrize(rng.normal(size=(5, 5)))
+    row, column, slopes = psd.projection_slopes(values)
+    along = float(np.sum(slopes * (Q.T @ H @ Q)[row, column] ** 2))
+    step = 1e-6
+    differences = (psd.project(A + step * H) - psd.project(A - step * H)) / (2 * step)
+    assert along == pytest.approx(float(np.sum(H * differences)), rel=1e-7)
+    assert len(row) == 6 + 6, "all of the positive block, and what is between the blocks"
+    assert psd.projection_slopes(-np.abs(values))[2].size == 0
+
+
+def test_stacked_factors_give_the_same_metrics(rng) -> None:
+    factors = [rng.normal(size=(r, 4)) for r in (2, 0, 3)]
+    stacked = psd.stack(factors)
+    assert stacked.shape == (3, 3, 4)
+    for L, own in zip(stacked, factors, strict=True):
+        assert_close(L.T @ L, own.T @ own)
