@@ -293,7 +293,7 @@ def _is_missing(label: object) -> bool:
     return label is None or not isinstance(same, bool | np.bool_) or not same
 
 
-def _rectangular(name: str, given: ArrayLike) -> NDArray[np.generic]:
+def _rectangular(name: str, given: ArrayLike) -> NDArray[np.integer]:
     try:
         return np.asarray(given)
     except ValueError as error:

@@ -268,7 +268,7 @@ def test_a_random_split_is_a_partition_that_the_seed_repeats(folder):
     [
         ("whole", {}, "whole has no customary split; pass test_share"),
         ("wrong", {}, "wrong says n_train=7; expected a number between 1 and 6"),
-        ("short", {}, r"short has X of shape \(7, 2\) and y of shape \(6,\)"),
+        ("short", {}, r"short.npz has X of shape \(7, 2\) and y of shape \(6,\)"),
         ("text", {}, r"n_train of .*text\.npz must be one integer"),
         ("whole", {"test_share": 1.0}, "test_share must be a share between 0 and 1, got 1.0"),
         ("whole", {"label": "y"}, "whole brings its own labels"),
@@ -318,3 +318,15 @@ def test_newsgroups_are_split_by_date_and_reduced(home):
     assert sorted(y_train) == ["rec.autos"] * 2 + ["sci.space"] * 2
     nearest = np.argmax(X_test @ X_train.T, axis=1)
     np.testing.assert_array_equal(y_train[nearest], y_test)
+
+
+def test_a_file_with_another_number_of_labels_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path))
+    np.savez(tmp_path / "short.npz", X=np.eye(3), y=[0, 1])
+    np.savez(tmp_path / "scalar.npz", X=3.0, y=0)
+    for name, shape in (("short", r"\(3, 3\) and y of shape \(2,\)"), ("scalar", r"\(\) and y of shape \(\)")):
+        for read in (datasets.load, datasets.load_split):
+            with pytest.raises(ValueError, match=f"X of shape {shape}; expected a label per row"):
+                read(name)
+    with pytest.raises(ValueError, match="test_share must be a share between 0 and 1, got 'a'"):
+        datasets.load_split("wine", test_share="a")

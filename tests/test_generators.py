@@ -34,7 +34,7 @@ def test_generators_repeat_by_seed_and_refuse_nonsense():
     assert not np.array_equal(datasets.noisy_digits(random_state=1)[0], datasets.noisy_digits(random_state=2)[0])
     with pytest.raises(ValueError, match="n_points must be a positive integer, got 0"):
         datasets.zebra_stripes(3, 0)
-    with pytest.raises(ValueError, match="share must be a share of the pixels, between 0 and 1, got 16"):
+    with pytest.raises(ValueError, match="share must be a finite number of at least 0 and at most 1, got 16"):
         datasets.noisy_digits(16)
 
 
@@ -99,3 +99,36 @@ def test_deskew_takes_rows_of_square_images_and_leaves_flat_ones_alone():
 def test_deskew_refuses_what_is_no_image(images, sentence):
     with pytest.raises(ValueError, match=sentence):
         datasets.deskew(images)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "sentence"),
+    [
+        ("concentric_circles", {"n_circles": 0}, "n_circles must be a positive integer"),
+        ("concentric_circles", {"n_points": 1.5}, "n_points must be a positive integer"),
+        ("concentric_circles", {"radius": -1.0}, "radius must be a finite number of at least 0"),
+        ("zebra_stripes", {"n_stripes": True}, "n_stripes must be a positive integer"),
+        ("zebra_stripes", {"spacing": "a"}, "spacing must be a finite number"),
+        ("zebra_stripes", {"noise": np.nan}, "noise must be a finite number"),
+        ("concentric_rings", {"width": -1}, "width must be a finite number"),
+        ("concentric_rings", {"noise": np.inf}, "noise must be a finite number"),
+        ("noisy_digits", {"share": "a"}, "share must be a finite number of at least 0 and at most 1"),
+        ("noisy_digits", {"amplitude": -1.0}, "amplitude must be a finite number"),
+    ],
+)
+def test_generators_refuse_what_they_cannot_draw(make, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        getattr(datasets, make)(**arguments)
+
+
+@pytest.mark.parametrize("n_components", [0, 4, 1.5, "a", None, True])
+def test_reduce_refuses_what_is_no_number_of_components(n_components):
+    with pytest.raises(ValueError, match=r"cannot keep .* principal components"):
+        datasets.reduce(np.eye(5, 3), n_components)
+    with pytest.raises(ValueError, match="mean_norm must be a finite number"):
+        datasets.reduce(np.eye(5, 3), 2, mean_norm=np.nan)
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_examples_are_reduced_to_the_origin():
+    np.testing.assert_array_equal(datasets.reduce(np.full((5, 3), 2.0), 2), np.zeros((5, 2)))

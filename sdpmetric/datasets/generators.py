@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from sdpmetric import validation
+
 FloatArray = NDArray[np.float64]
 
 
@@ -34,7 +36,15 @@ def concentric_circles(
         0 and 1 in turns.
     thirds : (n,) integer array
         0, 1 or 2: the third of the directions that an example lies in, opposite directions being one.
+
+    Raises
+    ------
+    ValueError
+        If a number of circles or points is no positive integer, or the radius is negative; the other generators refuse
+        such numbers, too.
     """
+    _check_counts(n_circles=n_circles, n_points=n_points)
+    validation.check_number("radius", radius, 0.0)
     angle = np.tile(2 * np.pi * (np.arange(n_points) + 0.25) / n_points, n_circles)
     circle = np.repeat(np.arange(n_circles), n_points)
     X = (radius + circle)[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -75,6 +85,8 @@ def zebra_stripes(
         0 and 1 in turns.
     """
     _check_counts(n_stripes=n_stripes, n_points=n_points)
+    validation.check_number("spacing", spacing, 0.0)
+    validation.check_number("noise", noise, 0.0)
     rng = np.random.default_rng(random_state)
     stripe, place = np.repeat(np.arange(n_stripes), n_points), np.tile(np.arange(n_points), n_stripes)
     along = spacing * (place + 5 * rng.random(n_stripes)[stripe])
@@ -109,8 +121,8 @@ def noisy_digits(
     ValueError
         If the share is not between 0 and 1.
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must be a share of the pixels, between 0 and 1, got {share!r}.")
+    validation.check_number("share", share, 0.0, 1.0)
+    validation.check_number("amplitude", amplitude, 0.0)
     rng = np.random.default_rng(random_state)
     X, y = load_digits(return_X_y=True)
     noisy = np.zeros(X.shape[1], dtype=bool)
@@ -152,6 +164,8 @@ def concentric_rings(
         The ring, from 0.
     """
     _check_counts(n_rings=n_rings, n_points=n_points)
+    validation.check_number("width", width, 0.0)
+    validation.check_number("noise", noise, 0.0)
     rng = np.random.default_rng(random_state)
     ring = np.repeat(np.arange(n_rings), n_points)
     angle, radius = 2 * np.pi * rng.random(len(ring)), 1 + ring + width * rng.normal(size=len(ring))

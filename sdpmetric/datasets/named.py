@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
 from sklearn.model_selection import train_test_split
 
+from sdpmetric import validation
 from sdpmetric.datasets.fetch import FETCHED, fetch
 from sdpmetric.datasets.files import FloatArray, Labels, read_csv, read_npz
 
@@ -114,10 +115,8 @@ def load_split(
         As in `load`, if there is no customary split, or the share is not between 0 and 1.
     """
     X, y, n_train = _find(name_or_path, label)
-    if X.ndim < 1 or y.shape != X.shape[:1]:
-        raise ValueError(f"{name_or_path} has X of shape {X.shape} and y of shape {y.shape}; expected a label per row.")
     if test_share is not None:
-        if not 0 < test_share < 1:
+        if not (validation.positive(test_share) and test_share < 1):
             raise ValueError(f"test_share must be a share between 0 and 1, got {test_share!r}.")
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=test_share, random_state=random_state)
         return Split(X_train, y_train, X_test, y_test)
@@ -157,6 +156,9 @@ def _arrays(path: Path) -> tuple[NDArray[np.generic], Labels, int | None]:
     arrays = read_npz(path)
     if "X" not in arrays or "y" not in arrays:
         raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected 'X' and 'y'.")
+    shapes = arrays["X"].shape, arrays["y"].shape
+    if not shapes[0] or shapes[1] != shapes[0][:1]:
+        raise ValueError(f"{path} has X of shape {shapes[0]} and y of shape {shapes[1]}; expected a label per row.")
     n_train = arrays.get("n_train")
     if n_train is not None and (n_train.size != 1 or n_train.dtype.kind not in "iu"):
         raise ValueError(f"n_train of {path} must be one integer, the number of leading rows for training.")

@@ -47,15 +47,18 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     Raises
     ------
     ValueError
-        If `n_components` is out of range.
+        If `n_components` is out of range, or the norm is negative.
     """
+    validation.check_number("mean_norm", mean_norm, 0.0)
     data = validation.check_data(X).astype(np.float64)
-    if not 1 <= n_components <= min(data.shape):
+    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    if not whole or not 1 <= n_components <= min(data.shape):
         raise ValueError(
-            f"cannot keep {n_components} principal components of {data.shape[0]} examples with {data.shape[1]} "
+            f"cannot keep {n_components!r} principal components of {data.shape[0]} examples with {data.shape[1]} "
             f"features; keep between 1 and {min(data.shape)}."
         )
-    Z: FloatArray = PCA(n_components, svd_solver="full").fit_transform(data)
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0
+        Z: FloatArray = PCA(n_components, svd_solver="full").fit_transform(data)
     size = float(np.linalg.norm(Z, axis=1).mean())
     return Z * (mean_norm / size) if size > 0 else Z
 
