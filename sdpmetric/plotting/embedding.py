@@ -174,7 +174,8 @@ class EmbeddingDisplay:
         ValueError
             If there is no such example, or two axes were not given.
         """
-        if example is not None and not 0 <= example < len(self.y):
+        whole = isinstance(example, int | np.integer) and not isinstance(example, bool)
+        if example is not None and not (whole and 0 <= example < len(self.y)):
             raise ValueError(f"example must be a row from 0 to {len(self.y) - 1}, got {example!r}.")
         self.ax_ = axes_of(ax, 2, (11.0, 5.2), "none")
         from matplotlib.collections import PathCollection

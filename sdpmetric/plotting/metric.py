@@ -143,10 +143,16 @@ class MetricDisplay:
         L = L if L.ndim == 3 else L[None]
         d = data.shape[1]
         if L.ndim != 3 or L.shape[2] != d:
-            raise ValueError(f"components have shape {np.shape(components)}, and X {d} features; they must fit.")
+            raise ValueError(
+                f"components have shape {np.shape(components)}, and X {d} features; pass the features that the metric is "
+                "for. A metric in the feature space of a kernel has no ellipse here."
+            )
+        if d == 1:
+            raise ValueError("X has one feature; an ellipse needs two.")
+        whole = all(isinstance(feature, int | np.integer) and 0 <= feature < d for feature in features)
+        if len(features) != 2 or not whole or features[0] == features[1]:
+            raise ValueError(f"features must be two different integers from 0 to {d - 1}, got {features!r}.")
         first, second = (int(feature) for feature in features)
-        if first == second or not (0 <= first < d and 0 <= second < d):
-            raise ValueError(f"features must be two different ones from 0 to {d - 1}, got {tuple(features)!r}.")
         labels = None if y is None else np.asarray(y).ravel()
         if labels is not None and len(labels) != len(data):
             raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
