@@ -144,8 +144,8 @@ class MetricDisplay:
         d = data.shape[1]
         if L.ndim != 3 or L.shape[2] != d:
             raise ValueError(
-                f"components have shape {np.shape(components)}, and X {d} features; pass the features that the metric is "
-                "for. A metric in the feature space of a kernel has no ellipse here."
+                f"components have shape {np.shape(components)}, and X {d} features; pass the features that the metric "
+                "is for. A metric in the feature space of a kernel has no ellipse here."
             )
         if d == 1:
             raise ValueError("X has one feature; an ellipse needs two.")
