@@ -283,3 +283,41 @@ def test_regions_without_a_name_are_refused(regions, words):
     X = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.raises(ValueError, match=words):
         sm.MultiMetricLMNNProblem.from_labels(X, np.repeat([0, 1], [12, 18]), 2, regions=regions)
+
+
+def test_pairs_that_once_cost_something_stay_candidates_and_count_once() -> None:
+    problem = wine()
+    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    L = np.random.default_rng(0).normal(size=(3, 4, problem.regional_points[0].shape[1]))
+    narrow, wide = 0.03 * L, 3.0 * L
+
+    def pairs() -> set[tuple[int, int]]:
+        C = working.candidates
+        found = list(zip(working.used[C.anchors[C.rows]].tolist(), working.used[C.impostors].tolist(), strict=True))
+        assert len(set(found)) == len(found)
+        return set(found)
+
+    working.search(wide, 0.0)
+    near = pairs()
+    working.search(narrow, 0.0)
+    cost = pairs()
+    assert len(cost) > 2 * len(near)
+    working.search(wide, 0.0)
+    assert pairs() == cost | near
+    assert working.value(wide, 0.0).objective == pytest.approx(
+        problem.objective(problem.lift_regional(wide)), rel=1e-12
+    )
+    working.search(narrow, 0.0)
+    assert pairs() == cost | near
+    a = working.multipliers(narrow, 0.05)
+    assert a.values.min() >= 0.0
+    assert a.values.max() <= problem.push_weight
+
+
+@pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])
+def test_more_features_than_a_region_has_pulls_are_solved_at_sight(solver: str) -> None:
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(60, 50)), np.repeat([0, 1, 2], 20)
+    solution = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.3), solver)
+    assert solution.objective == solution.lower_bound == 0.0
+    assert solution.trace["iteration"].tolist() == [0]

@@ -57,7 +57,7 @@ def factored_steps(
     ------
     Step
     """
-    trivial = _trivial(problem)
+    trivial = _trivial(problem, tol)
     if trivial is not None:
         yield trivial
         return
@@ -74,13 +74,16 @@ def factored_steps(
         raise
 
 
-def _trivial(problem: MultiMetricLMNNProblem) -> Step | None:
-    """The answer where nothing pushes, or where null directions silence every hinge."""
+def _trivial(problem: MultiMetricLMNNProblem, tol: float) -> Step | None:
+    """The answer where nothing pushes, or where null directions of the costs silence every hinge."""
     rank = problem.regional_points[0].shape[1]
-    if problem.push_weight > 0.0 and problem.source.size > 0 and rank > 0:
+    nothing = problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0
+    if not nothing and not any(cost.coordinates.null.shape[1] for cost in problem.pull_costs):
         return None
     zero = problem.lift_regional(np.zeros((problem.n_regions, 0, rank)))
     certificate = problem.certify(zero)
+    if not nothing and certificate.relative_gap > tol:
+        return None
     return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 
@@ -121,7 +124,7 @@ def subgradient_steps(
     ------
     Step
     """
-    trivial = _trivial(problem)
+    trivial = _trivial(problem, tol)
     if trivial is not None:
         yield trivial
         return
@@ -207,7 +210,7 @@ def conic_steps(
     """
     name = check_backend(backend)
     settings = [own | dict(backend_options or {}) for own in SETTINGS.get(name, [{}])]
-    trivial = _trivial(problem)
+    trivial = _trivial(problem, tol)
     if trivial is not None:
         yield trivial
         return

@@ -19,10 +19,14 @@ from sdpmetric.kernels import hinges
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
 from sdpmetric.solution import Dual
+from sdpmetric.triplet_sources import LabeledTriplets
 from sdpmetric.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+
+# Searches that pairs with a positive hinge are remembered for.
+MEMORY = 10
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,10 @@ class WorkingSet:
     bases: IndexArray = field(init=False)
     blocks: Blocks = field(init=False)
     used: NDArray[np.int64] = field(init=False)
+    _remembered: list[list[NDArray[np.int64]]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._remembered = [[] for _ in self.problem.regional_points]
         self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
         self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
 
@@ -170,10 +176,15 @@ class WorkingSet:
         return len(self.anchors) == len(self.problem.X)
 
     def search(self, L: FloatArray, widen: float) -> None:
-        """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use."""
+        """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use.
+
+        Pairs that had a positive hinge at the factor of an earlier search stay candidates: without them the iterates go
+        back and forth between regions where one set of pairs costs and the other is out of sight.
+        """
         n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
         embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
         found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors)
+        found = [self._with_remembered(part, keys) for part, keys in zip(found, self._remembered, strict=True)]
         used = np.zeros(n * len(found), dtype=bool)
         rows: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
         for region, part in enumerate(found):
@@ -209,6 +220,32 @@ class WorkingSet:
                 for region, ((a, b), points) in enumerate(zip(cuts, self._points, strict=True))
             ]
         )
+        self._remember(L)
+
+    def _remember(self, L: FloatArray) -> None:
+        """Note the candidates that have a positive hinge, as ``anchor n + impostor``, for each region."""
+        n, C, Z = len(self.problem.X), self.candidates, self.embed(L)
+        slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, target_distances(Z, self.bases, C.targets))[1]
+        active = (slopes > 0.0).any(axis=1)
+        anchors, impostors = self.used[C.anchors[C.rows[active]]], self.used[C.impostors[active]] % n
+        keys, regions = anchors % n * n + impostors, anchors // n
+        self._remembered = [[keys[regions == r], *old][:MEMORY] for r, old in enumerate(self._remembered)]
+
+    def _with_remembered(self, found: Candidates, remembered: list[NDArray[np.int64]]) -> Candidates:
+        """Add the remembered pairs that a search has left out, as rows of their own."""
+        n, source = len(self.problem.X), self.problem.push.source
+        if not remembered or not isinstance(source, LabeledTriplets):  # lists were never seen to need it
+            return found
+        keys = np.unique(np.concatenate(remembered))
+        keys = keys[~np.isin(keys, found.anchors[found.rows].astype(np.int64) * n + found.impostors)]
+        anchors, counts = np.unique(keys // n, return_counts=True)
+        more = Candidates(
+            anchors.astype(np.int32),
+            source.targets[anchors],
+            np.concatenate([[0], np.cumsum(counts)]),
+            (keys % n).astype(np.int32),
+        )
+        return Candidates.concatenate([found, more])
 
     def embed(self, L: FloatArray) -> NDArray[np.floating]:
         """Embedded points that the candidates use, in the set's precision."""
