@@ -321,3 +321,12 @@ def test_more_features_than_a_region_has_pulls_are_solved_at_sight(solver: str) 
     solution = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.3), solver)
     assert solution.objective == solution.lower_bound == 0.0
     assert solution.trace["iteration"].tolist() == [0]
+
+
+def test_a_budget_that_ends_within_the_single_metric_leaves_that_metric() -> None:
+    problem = wine()
+    solution = sm.solve(problem, "factored", max_iter=3)
+    assert solution.status is sm.Status.USER_LIMIT
+    euclidean = problem.objective(np.stack([np.eye(13)] * 3))
+    nothing = problem.objective(np.zeros((3, 1, 13)))
+    assert solution.objective < 0.8 * min(euclidean, nothing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -65,7 +65,7 @@ def factored_steps(
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
     state = State(np.zeros((problem.n_regions, 1, problem.regional_points[0].shape[1])))
     try:
-        state.L = yield from _started(problem, budget, start, rng)
+        yield from _begin(problem, state, budget, start, rng)
         if start is None:
             yield from factored.approach(problem, state, budget, rng, LEVELS)
         yield from factored.refine_until_proven(problem, state, working, budget, tol, FIRST_WIDTH)
@@ -87,21 +87,22 @@ def _trivial(problem: MultiMetricLMNNProblem, tol: float) -> Step | None:
     return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 
-def _started(
-    problem: MultiMetricLMNNProblem, budget: Budget, start: FloatArray | None, rng: np.random.Generator
-) -> Generator[Step, None, FloatArray]:
-    """Factors on `regional_points` to start from: what is given, or a single metric, roughly solved."""
+def _begin(
+    problem: MultiMetricLMNNProblem, state: State, budget: Budget, start: FloatArray | None, rng: np.random.Generator
+) -> Iterator[Step]:
+    """Set the factors to start from: what is given, or a single metric, solved roughly or as far as the budget goes."""
     if start is not None:
         L, _ = problem.check_components(start, None)
-        return problem.whitened(L)
+        state.L = problem.whitened(L)
+        return
     tied = problem.tied
-    single, _ = factored.scaled_start(tied, None, rng)
-    if single.size:
-        state = State(single[None])
-        for step in factored.approach(OneRegion(tied), state, budget, rng):
-            yield replace(step, components=psd.stack([step.components] * problem.n_regions))
-        single = state.L[0]
-    return problem.whitened(psd.stack([tied.lift(single)] * problem.n_regions))
+    single = State(factored.scaled_start(tied, None, rng)[0][None])
+    try:
+        if single.L.size:
+            for step in factored.approach(OneRegion(tied), single, budget, rng):
+                yield replace(step, components=psd.stack([step.components] * problem.n_regions))
+    finally:
+        state.L = problem.whitened(psd.stack([tied.lift(single.L[0])] * problem.n_regions))
 
 
 def subgradient_steps(
@@ -130,7 +131,9 @@ def subgradient_steps(
         return
     yield Step(psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions))
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
-    L = yield from _started(problem, budget, start, np.random.default_rng(0))
+    state = State(np.zeros((problem.n_regions, 1, problem.regional_points[0].shape[1])))
+    yield from _begin(problem, state, budget, start, np.random.default_rng(0))
+    L = state.L
     M, identity = np.swapaxes(L, 1, 2) @ L, np.eye(L.shape[2])
     lower_bound, best, length = 0.0, math.inf, float(STAGE)
     chosen: Dual | None = None

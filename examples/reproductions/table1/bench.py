@@ -18,6 +18,7 @@ K = 3
 PATIENCE = 5
 # With more training rows than this, neighbors are searched by faiss if it is installed: exactly, in single precision.
 MANY = 20_000
+NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Bench:
 
         return self.model(name, learn)
 
-    def stopped(self) -> Model:
+    def stopped(self, several: bool = False) -> Model:
         """LMNN of what is not held back, at the step with the lowest kNN error on what is.
 
         Its target neighbors are those of the whole training part, whose margins the energies of a query count.
@@ -104,18 +105,20 @@ class Bench:
         def learn() -> Model:
             (X, y), (held, labels) = self.part(fit=True), self.held
             began = time.process_time()
+            kind = sm.MultiMetricLMNNProblem if several else sm.LMNNProblem
+            problem, classes = kind.from_labels(X, y, K), np.unique(y, return_inverse=True)[1]
 
             def score(components: np.ndarray) -> float:
-                return -knn_error(of_map(components, 0.0), X, y, held, labels)
+                return -knn_error(of_map(components, 0.0, classes), X, y, held, labels)
 
-            problem = sm.LMNNProblem.from_labels(X, y, K)
-            solution = sm.solve(problem, tol=1e-4, score=score, patience=PATIENCE)
+            solution = sm.solve(problem, tol=1e-3 if several else 1e-4, score=score, patience=PATIENCE)
             spent = time.process_time() - began
             X, y = self.part(fit=False)
-            targets = neighbors.target_neighbors(X, np.unique(y, return_inverse=True)[1], K)
-            return replace(_model(problem, np.zeros(len(y), dtype=np.int64), solution, spent, 1), targets=targets)
+            index = np.unique(y, return_inverse=True)[1]
+            targets = neighbors.target_neighbors(X, index, K)
+            return replace(_model(problem, index, solution, spent, 1), targets=targets)
 
-        return self.model("lmnn-stopped", learn)
+        return self.model(f"{'several' if several else 'lmnn'}-stopped", learn)
 
     def lmnn_of_map(self, name: str, before: Model) -> Model:
         """LMNN on what a linear map makes of the data; the components are those of both."""
@@ -137,11 +140,12 @@ class Bench:
 
         def learn() -> Model:
             X, y = self.part(fit)
-            single = self.lmnn(push_weight, passes, fit)
+            single = self.lmnn(push_weight, passes, fit) if passes > 1 else None
+            targets, spent = (single.targets, single.cpu_seconds) if single else (None, 0.0)
             began = time.process_time()
-            problem = sm.MultiMetricLMNNProblem.from_labels(X, y, K, push_weight, target_neighbors=single.targets)
+            problem = sm.MultiMetricLMNNProblem.from_labels(X, y, K, push_weight, target_neighbors=targets)
             solution = sm.solve(problem, tol=5e-3)
-            spent = time.process_time() - began + (single.cpu_seconds if passes > 1 else 0.0)
+            spent += time.process_time() - began
             return _model(problem, problem.regions, solution, spent, passes)
 
         return self.model(name, learn)
@@ -200,10 +204,9 @@ def _model(
     )
 
 
-def of_map(components: np.ndarray, cpu_seconds: float) -> Model:
-    """A linear map that is no answer of LMNN."""
-    none = np.zeros((0, K), dtype=np.int32)
-    return Model(components, none, np.zeros(0), float("nan"), cpu_seconds, -1, float("nan"))
+def of_map(components: np.ndarray, cpu_seconds: float, regions: np.ndarray = NONE) -> Model:
+    """A linear map, or one for each region, that is no answer of LMNN."""
+    return Model(components, np.zeros((0, K), dtype=np.int32), regions, float("nan"), cpu_seconds, -1, float("nan"))
 
 
 def knn_error(

@@ -140,6 +140,19 @@ def several_energy(bench: Bench) -> Cell:
     return _of_energy(bench, bench.several())
 
 
+def several_stopped(bench: Bench) -> Cell:
+    return _of_model(bench, bench.stopped(several=True))
+
+
+def several_stopped_energy(bench: Bench) -> Cell:
+    return _of_energy(bench, bench.stopped(several=True))
+
+
+def several_chosen(bench: Bench) -> Cell:
+    mu = min(bench.column.push_weights, key=lambda mu: bench.validation_error(bench.several(mu, fit=True)))
+    return _of_model(bench, bench.several(mu), f"mu {mu:g}")
+
+
 def svm(bench: Bench) -> Cell:
     """A Gaussian kernel; C and its width by 3-fold cross-validation on the training part, or on some of it."""
     began = time.process_time()
@@ -202,5 +215,8 @@ ROWS: dict[str, tuple[str, Row]] = {
     "passes-energy": ("LMNN, multiple passes, energy", passes_energy),
     "several": ("LMNN, multiple metrics", several),
     "several-energy": ("LMNN, multiple metrics, energy", several_energy),
+    "several-stopped": ("LMNN, multiple metrics, stopped early", several_stopped),
+    "several-stopped-energy": ("LMNN, multiple metrics, stopped early, energy", several_stopped_energy),
+    "several-chosen": ("LMNN, multiple metrics, push weight by validation", several_chosen),
     "svm": ("SVM", svm),
 }
