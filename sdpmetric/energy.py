@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
+import numba as nb
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from sdpmetric import validation
 from sdpmetric.kernels import energy as kernels
 
 FloatArray = NDArray[np.float64]
 
-# Distances of this many queries and training examples stand in memory at once.
-BLOCK = 4_000_000
+# Distances of this many queries and training examples stand in memory at once, unless one query has more.
+BLOCK = 8_000_000
+# Queries that a thread works on at once, at most: enough of them for a matrix product at full speed.
+ROWS = 128
 
 
 def energies(
@@ -64,11 +69,11 @@ def energies(
         If shapes do not fit, there are no queries, or a class has examples of several metrics.
     """
     state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
-    mu = state.push_weight
     result = np.empty((len(state.queries[0]), len(state.classes)))
-    for block, own, invaded in state.blocks():
-        pull, push = kernels.own_terms(own, state.n_neighbors, state.starts)
-        result[block] = (1.0 - mu) * pull + mu * (push + invaded)
+    for block, cost, *own in state.blocks():
+        thresholds = 1.0 + np.sort(own[-1].reshape(len(cost), -1), axis=1)
+        push = kernels.own_impostors(*own, state.starts, state.chunks, thresholds)
+        result[block] = cost + state.push_weight * push
     return result
 
 
@@ -95,8 +100,9 @@ def energy_predict(
     """
     state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
     chosen = np.empty(len(state.queries[0]), dtype=np.int64)
-    for block, own, invaded in state.blocks():
-        chosen[block] = kernels.cheapest_labels(own, state.n_neighbors, state.starts, invaded, state.push_weight)
+    for block, cost, *own in state.blocks():
+        order = np.argsort(cost, axis=1)
+        chosen[block] = kernels.cheapest_labels(*own, state.starts, state.chunks, cost, order, state.push_weight)
     labels: NDArray[np.generic] = state.classes[chosen]
     return labels
 
@@ -138,47 +144,64 @@ class _State:
         order = np.argsort(label, kind="stable")
         starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
         center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
-        embedded = [((train[order] - center) @ L.T).astype(dtype) for L in factors]
-        asked = [((queries - center) @ L.T).astype(dtype) for L in factors]
+        centered, centered_queries = train - center, queries - center
+        maps = [L[L.any(axis=1)].T for L in factors]  # without the zeros that factors of several ranks are padded with
+        embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
+        asked = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
         reach = _reach(embedded, metric_of_class[label[order]], order, targets)
         return cls(classes, starts, metric_of_class, embedded, asked, reach, targets.shape[1], mu)
 
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.floating], FloatArray]]:
-        """Queries by blocks: distances to all examples, and how deep each label would invade the other classes."""
-        rows = max(1, BLOCK // len(self.reach))
-        # |q|^2 - 2 <q, z> + |z|^2 as one product, so that distances are written once and not read again to be mended.
+    @cached_property
+    def chunks(self) -> NDArray[np.int64]:
+        """Where the chunks of each class begin; see `kernels.scan`."""
+        return np.concatenate([[0], np.cumsum(-(-np.diff(self.starts) // kernels.CHUNK))])
+
+    def blocks(
+        self,
+    ) -> Iterator[tuple[slice, FloatArray, NDArray[np.floating], NDArray[np.floating], FloatArray]]:
+        """Queries by blocks: energies but for the queries' own impostors, and what `kernels.scan` measured."""
+        # |q|^2 - 2 <q, z> + |z|^2 as one product.
         queries = [_beside_norms(Q, scale=-2.0) for Q in self.queries]
-        train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]].T) for Z in self.train]
-        # Fresh memory for every block would cost as much as the product itself.
-        shape = (min(rows, len(queries[0])), len(self.reach))
-        first_metric = np.empty(shape, dtype=queries[0].dtype)
-        further = np.empty(shape if len(train) > 1 else (0, 0), dtype=queries[0].dtype)
-        for first in range(0, len(self.queries[0]), rows):
-            block = slice(first, first + rows)
-            own: NDArray[np.floating] | None = None
-            size = len(self.queries[0][block])
-            invaded = np.zeros((size, len(self.classes)))
-            for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
-                tried = np.flatnonzero(self.metric_of_class == c)
-                if not len(tried):
-                    continue
-                D = np.matmul(Q[block], Z, out=(first_metric if own is None else further)[:size])
-                sums = kernels.invasions(D, self.reach, self.starts)
-                invaded[:, tried] = sums.sum(axis=1, keepdims=True) - sums[:, tried]
-                if own is None:
-                    own = D
-                else:
-                    for label in tried:  # a distance belongs to the class of the example that it leads to
-                        members = slice(self.starts[label], self.starts[label + 1])
-                        own[:, members] = D[:, members]
-            assert own is not None
-            yield block, own, invaded
+        train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]]) for Z in self.train]
+        _check_norms(queries, train)
+        ceilings = np.nextafter(self.reach[:, 0].astype(queries[0].dtype), np.inf, dtype=queries[0].dtype)
+        threads = nb.get_num_threads()
+        rows = max(1, min(BLOCK // len(self.reach), ROWS * threads, len(queries[0])))
+        D = np.empty((rows, len(self.reach)), dtype=queries[0].dtype)
+        smallest = np.empty((rows, self.chunks[-1]), dtype=queries[0].dtype)
+        near = np.empty((rows, len(self.classes), self.n_neighbors))
+        with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
+            for first in range(0, len(queries[0]), rows):
+                block = slice(first, first + rows)
+                size = len(queries[0][block])
+                own = D[:size], smallest[:size], near[:size]
+                invaded = np.zeros((size, len(self.classes)))
+                for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
+                    mine = self.metric_of_class == c  # a distance belongs to the class of the example that it leads to
+                    if not mine.any():
+                        continue
+                    parts = min(threads, size)
+                    sums = kernels.scan(Q[block], Z, self.reach, ceilings, self.starts, self.chunks, mine, parts, *own)
+                    invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
+                pull = np.where(own[-1] < np.inf, own[-1], 0.0).sum(axis=2)  # classes may have fewer examples
+                yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *own
 
 
 def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.floating]:
     """Points times `scale`, with a column of their squared norms and one of ones."""
     norms = np.einsum("ij,ij->i", P, P)[:, None]
     return np.concatenate([P * P.dtype.type(scale), norms, np.ones_like(norms)], axis=1)
+
+
+def _check_norms(queries: list[NDArray[np.floating]], train: list[NDArray[np.floating]]) -> None:
+    """Refuse what would make a distance overflow."""
+    for Q, Z in zip(queries, train, strict=True):
+        with np.errstate(over="ignore"):
+            largest = 4 * (Q[:, -2].max() + Z[:, -1].max())
+        if not np.isfinite(largest):
+            raise ValueError(
+                f"squared distances under the metric overflow {Q.dtype}; scale the data down, or pass float64."
+            )
 
 
 def _reach(
@@ -198,7 +221,8 @@ def _reach(
         for c, Z in enumerate(embedded):
             here = metric[has] == c  # of an example and its target neighbor alike: they share their class
             i, j = has[here], other[here]
-            reach[i, slot] = 1.0 + np.sum((Z[i].astype(np.float64) - Z[j]) ** 2, axis=1)
+            step = Z[i].astype(np.float64, copy=False) - Z[j]
+            reach[i, slot] = 1.0 + np.einsum("ij,ij->i", step, step)
     descending: FloatArray = np.ascontiguousarray(-np.sort(-reach, axis=1))
     return descending
 

@@ -84,7 +84,48 @@ def test_blocks_change_nothing(unequal, monkeypatch):
     X, label, targets, queries = unequal
     whole = energy.energies(np.eye(3), X, label, queries, target_neighbors=targets)
     monkeypatch.setattr(energy, "BLOCK", 40)
-    assert np.array_equal(energy.energies(np.eye(3), X, label, queries, target_neighbors=targets), whole)
+    seen = energy.energies(np.eye(3), X, label, queries, target_neighbors=targets)
+    np.testing.assert_allclose(seen, whole, rtol=1e-12)
+
+
+def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
+    rng = np.random.default_rng(8)
+    sizes, k, mu = [2300, 1024, 129, 5], 3, 0.3
+    label = np.repeat(np.arange(4), sizes)
+    X = rng.normal(size=(len(label), 4)) + label[:, None] * [0.4, 0.0, 0.0, 0.0]
+    order = rng.permutation(len(X))
+    X, label, queries = X[order], label[order], rng.normal(size=(11, 4))
+    targets = np.stack(
+        [rng.permutation(np.flatnonzero((label == c) & (np.arange(len(X)) != i)))[:k] for i, c in enumerate(label)]
+    )
+    L = rng.normal(size=(2, 4)) * 0.5
+    D = ((queries[:, None] @ L.T - X @ L.T) ** 2).sum(axis=2)
+    reach = 1 + ((X[:, None] @ L.T - X[targets] @ L.T) ** 2).sum(axis=2)
+    expected = np.empty((11, 4))
+    for c in range(4):
+        near = np.sort(D[:, label == c], axis=1)[:, :k]
+        away = D[:, label != c]
+        push = np.maximum(0.0, 1 + near[:, :, None] - away[:, None]).sum(axis=(1, 2))
+        invaded = np.maximum(0.0, reach[label != c] - away[:, :, None]).sum(axis=(1, 2))
+        expected[:, c] = (1 - mu) * near.sum(axis=1) + mu * (push + invaded)
+    monkeypatch.setattr(energy, "BLOCK", 3 * len(X))
+    given = {"target_neighbors": targets, "push_weight": mu}
+    np.testing.assert_allclose(energy.energies(L, X, label, queries, **given), expected, rtol=1e-10)
+    assert (energy.energy_predict(L, X, label, queries, **given) == expected.argmin(axis=1)).all()
+    single = energy.energies(L, X.astype(np.float32), label, queries.astype(np.float32), **given)
+    np.testing.assert_allclose(single, expected, rtol=1e-4)
+
+
+def test_rows_of_zeros_in_factors_change_nothing(unequal):
+    X, label, targets, queries = unequal
+    rng = np.random.default_rng(2)
+    components = rng.normal(size=(3, 2, 3))
+    given = {"target_neighbors": targets, "regions": label}
+    padded = np.concatenate([components, np.zeros((3, 2, 3))], axis=1)
+    padded[1, 1] = 0.0
+    components[1, 1] = 0.0
+    seen = energy.energies(padded, X, label, queries, **given)
+    np.testing.assert_allclose(seen, energy.energies(components, X, label, queries, **given), rtol=1e-12)
 
 
 def test_labels_of_iris_and_of_a_training_point():
@@ -118,6 +159,7 @@ def test_a_class_smaller_than_the_neighborhood():
         ({"components": np.ones((2, 3, 3))}, "pass regions="),
         ({"components": np.ones((2, 3, 3)), "regions": np.arange(19) % 2}, "several metrics"),
         ({"components": np.ones((2, 3, 3)), "regions": np.full(19, 2)}, "integers from 0 to 1"),
+        ({"components": np.eye(3) * 1e160}, "overflow float64; scale the data down"),
         ({"push_weight": 1.5}, "at most 1"),
         ({"target_neighbors": np.full((19, 1), 40)}, "outside"),
         ({"y_train": np.zeros(19)}, "one class"),
