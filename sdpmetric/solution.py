@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, overload
 from zipfile import BadZipFile
 
 import numpy as np
@@ -131,7 +131,7 @@ class TraceRow:
 
 @dataclass
 class Trace:
-    """The way to a solution, one `TraceRow` after another; columns by name, for example ``trace["objective"]``."""
+    """The way to a solution: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``."""
 
     rows: list[TraceRow] = field(default_factory=list)
 
@@ -141,8 +141,14 @@ class Trace:
     def __iter__(self) -> Iterator[TraceRow]:
         return iter(self.rows)
 
-    def __getitem__(self, column: str) -> FloatArray:
-        return np.array([getattr(row, column) for row in self.rows], dtype=np.float64)
+    @overload
+    def __getitem__(self, key: int) -> TraceRow: ...
+    @overload
+    def __getitem__(self, key: str) -> FloatArray: ...
+    def __getitem__(self, key: int | str) -> TraceRow | FloatArray:
+        if isinstance(key, str):
+            return np.array([getattr(row, key) for row in self.rows], dtype=np.float64)
+        return self.rows[key]
 
 
 class Problem(Protocol):

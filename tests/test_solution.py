@@ -136,6 +136,7 @@ def test_properties_speak_for_the_certificate(solution):
     assert "subgradient: user_limit after 1.50 s" in repr(solution)
     assert solution.trace["n_active"].tolist() == [0.0, 12.0]
     assert np.isnan(solution.trace["step"][0])
+    assert solution.trace[-1].n_active == 12
 
 
 def test_every_status_has_its_own_word_and_advice():
