@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import affine_transform
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import sdpmetric as sm
@@ -72,6 +73,27 @@ def test_deskew_brings_the_mixed_moment_to_zero_and_keeps_mass_and_center(rng):
     np.testing.assert_allclose(after[:4], before[:4], rtol=1e-9)
     assert upright[1].sum(axis=0).max() > 2 * images[1].sum(axis=0).max()  # it stands
     np.testing.assert_allclose(datasets.deskew(upright), upright, atol=1e-9)
+
+
+def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
+    images = np.zeros((4, 12, 21))
+    images[:, 2:7, 5:11] = rng.random((4, 5, 6))
+    images[2] = 0
+    images[2, 4, 5:8] = 2.0  # without extent along its columns
+    images[3] = 0
+    moved = datasets.deskew(images, center=True)
+    before, after = moments(images[:3]), moments(moved[:3])
+    np.testing.assert_allclose(after[0], before[0])
+    np.testing.assert_allclose(after[1], 5.5)
+    np.testing.assert_allclose(after[2], 10.0)
+    assert (np.abs(after[4]) <= 0.15 * np.abs(before[4]) + 1e-9).all()
+    np.testing.assert_array_equal(moved[3], 0)
+    # The same affine map in one bilinear interpolation, away from the edges.
+    _, down, across, spread, mixed = before[:, 0]
+    shear, middle = np.array([[1.0, 0.0], [mixed / spread, 1.0]]), np.array([5.5, 10.0])
+    expected = affine_transform(images[0], shear, [down, across] - shear @ middle, order=1)
+    np.testing.assert_allclose(moved[0], expected, atol=1e-9)
+    assert (datasets.deskew(images) != moved).any()
 
 
 def test_deskew_takes_rows_of_square_images_and_leaves_flat_ones_alone():

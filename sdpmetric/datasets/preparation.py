@@ -63,7 +63,7 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     return Z * (mean_norm / size) if size > 0 else Z
 
 
-def deskew(images: ArrayLike) -> NDArray[np.floating]:
+def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     """Set slanted images upright: each is sheared along its rows until its second mixed moment is 0.
 
     With pixels as masses, the shear is ``mu11 / mu02``: every row of pixels is shifted by that much for each row that
@@ -76,11 +76,15 @@ def deskew(images: ArrayLike) -> NDArray[np.floating]:
     ----------
     images : (n, h, w) array, or (n, s * s) array of square images row by row
         Pixels, none of them negative: 0 is the background.
+    center : bool, default False
+        Move each image, too, until its center of mass is in the middle. Where that is by part of a row, each row is
+        divided between two neighbors in the same way, which smooths the image and leaves ``mu11`` near 0 only.
 
     Returns
     -------
     upright : array
-        Of the same shape; float32 if `images` is, float64 else. An image without extent along its columns is unchanged.
+        Of the same shape; float32 if `images` is, float64 else. An image without extent along its columns is not
+        sheared, one without mass not moved.
 
     Raises
     ------
@@ -101,25 +105,37 @@ def deskew(images: ArrayLike) -> NDArray[np.floating]:
     out = np.empty_like(flat)
     for start in range(0, len(flat), IMAGES_AT_ONCE):
         block = flat[start : start + IMAGES_AT_ONCE].reshape(-1, height, width)
-        out[start : start + IMAGES_AT_ONCE] = _upright(block.astype(np.float64)).reshape(len(block), -1)
+        out[start : start + IMAGES_AT_ONCE] = _upright(block.astype(np.float64), center).reshape(len(block), -1)
     return out.reshape(given.shape)
 
 
-def _upright(P: FloatArray) -> FloatArray:
-    """Images (n, h, w) with the rows of each shifted, linearly interpolated."""
+def _upright(P: FloatArray, center: bool) -> FloatArray:
+    """Images (n, h, w) with the rows of each shifted, linearly interpolated, and the columns before them to center."""
     _, height, width = P.shape
     down, across = np.arange(height, dtype=np.float64), np.arange(width, dtype=np.float64)
     rows = P.sum(axis=2)
-    mass = np.maximum(rows.sum(axis=1), np.finfo(float).tiny)[:, None]
-    from_middle = down - (rows @ down)[:, None] / mass
+    total = rows.sum(axis=1)
+    mass = np.maximum(total, np.finfo(float).tiny)
+    middle = rows @ down / mass
+    from_middle = down - middle[:, None]
     spread = (rows * from_middle**2).sum(axis=1)
     mixed = (from_middle * (P @ across)).sum(axis=1)  # from_middle is weighed to 0, so that `across` needs no center
     shear = np.divide(mixed, spread, out=np.zeros_like(mixed), where=spread > 0)
-    shift = shear[:, None] * from_middle
+    if not center:
+        return _shifted(P, shear[:, None] * from_middle)
+    lower = np.where(total > 0, middle - (height - 1) / 2, 0.0)
+    right = np.where(total > 0, (P @ across).sum(axis=1) / mass - (width - 1) / 2, 0.0)
+    P = _shifted(P.swapaxes(1, 2), np.broadcast_to(lower[:, None], (len(P), width))).swapaxes(1, 2)
+    return _shifted(P, shear[:, None] * (down - (height - 1) / 2) + right[:, None])
+
+
+def _shifted(P: FloatArray, shift: FloatArray) -> FloatArray:
+    """Rows of images (n, h, w), each moved to the left by its own `shift`, (n, h); linearly interpolated."""
+    width = P.shape[2]
     whole = np.floor(shift)
     part = (shift - whole)[..., None]
     source = np.arange(width + 1) + whole[..., None].astype(np.int64)
     inside = (source >= 0) & (source < width)
     moved = np.where(inside, np.take_along_axis(P, np.clip(source, 0, width - 1), axis=2), 0.0)
-    upright: FloatArray = (1 - part) * moved[..., :-1] + part * moved[..., 1:]
-    return upright
+    shifted: FloatArray = (1 - part) * moved[..., :-1] + part * moved[..., 1:]
+    return shifted
