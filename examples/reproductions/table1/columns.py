@@ -109,8 +109,8 @@ def _deskewed() -> Loaded:
 def _centered() -> Loaded:
     """Deskewed, and in one linear interpolation moved so that the center of mass is the middle of the image.
 
-    `datasets.deskew(X, center=True)` is the same but where ink comes to the edge, of which this loses more: one image in
-    sixty. The figures measured are of this one.
+    `datasets.deskew(X, center=True)` is the same but where ink comes to the edge, of which this loses more: one image
+    in sixty. The figures measured are of this one.
     """
     X, y, n_train = _with_customary_split("mnist")
     side = 28
