@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from sdpmetric import psd
 from sdpmetric.distances import distances, margin_adjoint, margins
@@ -20,6 +19,7 @@ from sdpmetric.problems import screening
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solution import Dual
 from sdpmetric.solvers.base import Budget
+from sdpmetric.solvers.box import ascend
 from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -187,23 +187,13 @@ def solve(state: ActiveDual, budget: Budget, tol: float) -> ActiveDual:
 
 
 def _first_order(state: ActiveDual, budget: Budget) -> ActiveDual:
-    units = state.units
-
-    def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
+    def function(a: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()
-        point = state.at(units * scaled)
-        return -point.value, -units * point.gradient
+        point = state.at(a)
+        return point.value, point.gradient
 
-    found = minimize(
-        negative,
-        state.a / units,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.stack([np.zeros(len(units)), state.ceilings / units], axis=1),
-        options={"maxfun": FIRST_ORDER, "maxiter": FIRST_ORDER, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-12},
-    )
-    a = np.clip(units * found.x, 0.0, state.ceilings)
-    return state.moved(a) if np.isfinite(a).all() else state
+    a = ascend(function, state.a, state.units, state.ceilings, evaluations=FIRST_ORDER, memory=20)
+    return state.moved(a)
 
 
 def _newton(state: ActiveDual, center: FloatArray, weight: float, budget: Budget) -> ActiveDual | None:

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from sdpmetric import psd
 from sdpmetric.certificate import Certificate, relative_gap
@@ -22,6 +21,7 @@ from sdpmetric.problems import contradiction
 from sdpmetric.problems.pairs import contradiction_loss
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.solvers.box import ascend
 from sdpmetric.streams.pola import POLAStream
 
 FloatArray = NDArray[np.float64]
@@ -154,22 +154,12 @@ def _evaluate(problem: POLAProblem, budget: Budget, a: FloatArray) -> _Evaluatio
 
 
 def _first_order(problem: POLAProblem, a: FloatArray, budget: Budget) -> FloatArray:
-    unit = _units(problem)
+    def function(a: FloatArray) -> tuple[float, FloatArray]:
+        here = _evaluate(problem, budget, a)
+        return here.value, here.gradient
 
-    def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
-        here = _evaluate(problem, budget, unit * scaled)
-        return -here.value, -unit * here.gradient
-
-    found = minimize(
-        negative,
-        a / unit,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, ceiling) for ceiling in _ceiling(problem) / unit],
-        options={"maxfun": FIRST_ORDER, "maxiter": FIRST_ORDER, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-12},
-    )
-    x: FloatArray = np.clip(unit * found.x, 0.0, _ceiling(problem))
-    return x if np.isfinite(x).all() else a
+    ceilings = np.full(len(a), _ceiling(problem))
+    return ascend(function, a, _units(problem), ceilings, evaluations=FIRST_ORDER, memory=30)
 
 
 def _newton(problem: POLAProblem, a: FloatArray, budget: Budget) -> tuple[FloatArray, FloatArray] | None:
