@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import rounding
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
@@ -132,6 +132,29 @@ def test_bounded_rank_has_a_relaxation_gap() -> None:
     assert low.status is sm.Status.STATIONARY
     assert full.lower_bound <= low.objective <= truncated
     assert not low.certificate.proves_optimal(1e-4)
+
+
+def test_bounded_rank_goes_on_from_a_full_solution_that_is_handed_in() -> None:
+    problem = blobs(n=150)
+    full = sm.solve(problem, tol=1e-4)
+    low = sm.solve(problem, n_components=2, tol=1e-4)
+    for stated in (problem, blobs(n=150)):  # the same data and parameters
+        handed = sm.solve(stated, n_components=2, full=full, tol=1e-4)
+        assert handed.objective == pytest.approx(low.objective, rel=1e-9)
+        assert handed.lower_bound == pytest.approx(full.lower_bound, rel=1e-9)
+        assert handed.certificate.kind == "relaxation"
+        assert handed.n_iter == low.n_iter - full.n_iter
+    assert sm.solve(problem, n_components=6, full=full) is full  # it has no more rows than that
+    for wrong, options, words in (
+        (full, {}, "full= is for a solve with n_components="),
+        (full, {"n_components": 2, "start": full.components}, "leave it or start= out"),
+        (sm.Solution(full.components, full.certificate, full.status, "factored"), {"n_components": 2}, "this very"),
+        (sm.solve(problem, n_components=3, full=full), {"n_components": 2}, "no bound on the rank"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            sm.solve(problem, full=wrong, **options)
+    with pytest.raises(ValueError, match="the same data and parameters"):
+        sm.solve(problem.with_weights(push_weight=0.2), n_components=2, full=full)
 
 
 def test_bounded_rank_is_refused_where_it_has_no_meaning() -> None:
@@ -271,3 +294,12 @@ def test_a_warm_start_that_loses_sight_of_all_impostors_does_not_end_at_zero():
         problem = sm.LMNNProblem.from_labels(X, y, 3, target_neighbors=targets)
         solution = sm.solve(problem, start=solution.components)
         assert solution.status is sm.Status.OPTIMAL
+
+
+def test_a_factor_that_fell_to_nearly_zero_is_taken_up_again() -> None:
+    # Two tight classes: the first candidates are soon out of sight, and then the trace alone is minimised.
+    X, y = make_blobs(30, centers=[[0, 0, 0], [1, 1, 1]], random_state=0, cluster_std=0.1)
+    for offset in (0.0, 0.1, 0.2):
+        solution = sm.solve(sm.KernelLMNNProblem.from_labels(X + offset, y, ridge=0.1), tol=1e-3)
+        assert solution.status is sm.Status.OPTIMAL
+        assert solution.objective < 1.0

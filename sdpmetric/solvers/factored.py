@@ -41,6 +41,8 @@ PATIENCE = 8
 LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
 # Rows of the factor shorter than this share of the longest are dropped.
 NEGLIGIBLE = 1e-3
+# A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
+COLLAPSED = 1e-12
 # Triplets that the starting scale is chosen by.
 SAMPLE = 30_000
 
@@ -255,7 +257,7 @@ def descend(
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
     longest = sigma.max(axis=1, keepdims=True)
-    if not longest.any():  # no candidate held it up; so near to zero that the next search finds some
+    if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate held it up: far enough down to find some
         state.L = 0.1 * start
         return
     sigma[sigma <= NEGLIGIBLE * longest] = 0.0
