@@ -221,8 +221,8 @@ class Solution:
     def leading(self, n_components: int) -> NDArray[np.floating]:
         """Components of bounded rank: the leading eigenvectors of the metric, scaled by the roots of its eigenvalues.
 
-        This is LMNN-S of Weinberger and Saul (2009, section 5.4) [WS2009]; judge it by ``certify(problem,
-        components=...)``. ``solve(problem, n_components=...)`` goes on from there (LMNN-R).
+        This is LMNN-S of Weinberger and Saul (2009, section 5.4) [WS2009], for `certify` to judge, in the data's own
+        coordinates. LMNN-R, ``solve(problem, n_components=...)``, starts from those where the pull cost is the trace.
 
         Parameters
         ----------

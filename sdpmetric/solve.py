@@ -44,6 +44,7 @@ def solve(
     verbose: bool = False,
     random_state: int | None = None,
     n_components: int | None = None,
+    full: Solution | None = None,
     score: base.Score | None = None,
     patience: int | None = None,
     **options: object,
@@ -74,6 +75,8 @@ def solve(
     n_components : int, optional
         Bound on the rank of the metric (LMNN-R of Weinberger and Saul 2009, section 5.4); "factored" only. The full
         problem is solved first, and its lower bound makes the certificate's relaxation gap.
+    full : Solution, optional
+        With `n_components`: the solution without the bound, to go on from; only the bounded solve is timed and traced.
     score : callable, optional
         ``score(components)``, larger is better, for example the accuracy on examples held back; written into the trace
         for each step.
@@ -134,14 +137,16 @@ def solve(
         options["start"] = began.components
     watch = _with_printer(callback) if verbose else callback
     if n_components is not None:
-        full = _check_rank(problem, name, n_components)
+        lmnn = _check_rank(problem, name, n_components)
     run = partial(base.run, problem, budget=budget, solver=name, tol=tol, callback=watch, score=score)
-    steps = entry.steps(problem, budget, tol, **options)
-    solution = run(steps, kind=entry.kind, patience=patience if n_components is None else None)
-    if n_components is None or len(solution.components) <= n_components:
-        return solution
-    bounded = low_rank.steps(full, budget, solution, n_components)
-    return run(bounded, kind="relaxation", patience=patience)
+    if full is not None:
+        _check_full(problem, full, n_components, options)
+    else:
+        steps = entry.steps(problem, budget, tol, **options)
+        full = run(steps, kind=entry.kind, patience=patience if n_components is None else None)
+    if n_components is None or len(full.components) <= n_components:
+        return full
+    return run(low_rank.steps(lmnn, budget, full, n_components), kind="relaxation", patience=patience)
 
 
 def _check_rank(problem: Problem, solver: str, n_components: int) -> LMNNProblem:
@@ -158,6 +163,14 @@ def _check_rank(problem: Problem, solver: str, n_components: int) -> LMNNProblem
             "reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
         )
     return problem
+
+
+def _check_full(problem: Problem, full: Solution, n_components: int | None, options: dict[str, object]) -> None:
+    if n_components is None or options.get("start") is not None:
+        raise ValueError("full= is for a solve with n_components=, which starts from it: leave it or start= out.")
+    same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
+    if not same or full.certificate.kind != "duality":
+        raise ValueError("full= must solve this very problem, the same data and parameters, with no bound on the rank.")
 
 
 def path(

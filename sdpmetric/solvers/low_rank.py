@@ -22,7 +22,9 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
     """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
 
     The leading eigenvectors of the full solution come first (LMNN-S there), then L-BFGS on the rectangular factor
-    (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same.
+    (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same. Eigenvectors are those
+    in the problem's whitened coordinates, `problem.points`, where what is cut off is weighed by its pull cost; those of
+    `Solution.leading` are in the coordinates of the data, as in the paper, and differ.
 
     Parameters
     ----------
