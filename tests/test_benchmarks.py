@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from sdpmetric import LMNNProblem
 
@@ -23,7 +24,7 @@ def run():
         import run
 
         yield run
-    for name in ("run", "report"):
+    for name in ("run", "report", "energy_cost"):
         sys.modules.pop(name, None)
 
 
@@ -117,3 +118,25 @@ def test_a_peers_path_of_exchange(run, tmp_path, monkeypatch):
     assert float(found["seconds"]) >= 0
     args.push_weight = 0.4
     assert run.peer(args, "stand_in", X, y) == "failed: AssertionError"
+
+
+def test_cost_of_energies_is_a_table(run, tmp_path, capsys, monkeypatch):
+    import energy_cost
+
+    digits = load_digits()
+    np.savez(tmp_path / "mnist.npz", X=digits.data, y=digits.target, n_train=1500)
+    monkeypatch.setenv("SDPMETRIC_DATA", "somewhere else")
+    monkeypatch.setattr(energy_cost, "LEARNED_ON", 300)
+    arguments = ["--data", str(tmp_path), "--dimension", "9", "--queries", "50", "--repeats", "1"]
+    energy_cost.main([*arguments, "--output", str(tmp_path / "out")])
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line[:7] == "| float"]
+    assert [row[:2] for row in rows] == [[d, n] for d in ("float64", "float32") for n in ("1", "10")]
+    for row in rows:
+        assert 1 <= int(row[2]) <= 9
+        assert float(row[6]) == pytest.approx(float(row[5]) / int(row[1]), abs=0.06)
+    assert (tmp_path / "out" / "energy_cost.npz").is_file()
+    energy_cost.main([*arguments, "--output", str(tmp_path / "out"), "--metrics", "1", "--dtypes", "float32"])
+    text = capsys.readouterr().out
+    assert text.count("| float32") == 1
+    assert "50 queries against 1,500 rows" in text
+    assert "cores" in text
