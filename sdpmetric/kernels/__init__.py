@@ -1,4 +1,9 @@
-"""Every compiled loop of the package, one module for each kind of work; what all of them share is here."""
+"""Every compiled loop of the package, one module for each kind of work; what all of them share is here.
+
+Compiled loops call no function of NumPy that numba makes in several variants, as np.sort and np.argsort, or the two
+sides of np.searchsorted: it names what lies behind the variants alike but for a number that each process counts anew,
+so that of two that different processes cached one can be taken for the other, and results are wrong without a word.
+"""
 
 import numba as nb
 

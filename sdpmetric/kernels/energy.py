@@ -136,9 +136,7 @@ def scan(
 def _place(ascending: FloatArray, value: float, after_equal: bool) -> int:
     """How many entries are below a value, or not above it.
 
-    By hand, since np.searchsorted is not safe here, nor np.sort beside np.argsort: numba names the code behind their
-    variants alike but for a number that each process counts anew, so that of two that different processes cached one
-    can be taken for the other.
+    By hand; why not by np.searchsorted, see `sdpmetric.kernels`.
     """
     low, high = 0, len(ascending)
     while low < high:

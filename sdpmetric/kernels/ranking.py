@@ -130,6 +130,19 @@ def expected_losses(
 
 
 @nb.njit(cache=True)
+def _count_below(ascending: FloatArray, value: float) -> int:
+    """How many entries are below a value; why not by np.searchsorted, see `sdpmetric.kernels`."""
+    low, high = 0, len(ascending)
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@nb.njit(cache=True)
 def expected_slopes(
     scores: FloatArray,
     members: NDArray[np.bool_],
@@ -173,7 +186,7 @@ def expected_slopes(
             share[i] += share[i + 1]
         for j in range(scores.shape[1]):
             if members[q, j]:
-                out[q, j] = 0.0 if j == own[q] else up[np.searchsorted(near, scores[q, j])]
+                out[q, j] = 0.0 if j == own[q] else up[_count_below(near, scores[q, j])]
             else:
                 low, high = 0, len(near)
                 while low < high:  # the first relevant item with 1 + its distance beyond this one
