@@ -138,17 +138,25 @@ class _State:
         mu = validation.check_number("push_weight", push_weight, 0.0)
         if mu > 1.0:
             raise ValueError(f"push_weight must be at most 1, got {push_weight!r}.")
-        factors = _check_factors(components, train.shape[1], queries.shape[1])
-        metric_of_class = _metrics_of_classes(regions, label, len(classes), len(factors))
+        if not targets.shape[1]:
+            raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")
+        factors = validation.check_factors(components, train.shape[1])
+        if queries.shape[1] != train.shape[1]:
+            raise ValueError(
+                f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the "
+                "same ones."
+            )
+        metric_of_class = _metrics_of_classes(regions, label, classes, len(factors))
         dtype = np.result_type(train, queries)
         order = np.argsort(label, kind="stable")
         starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
-        center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
-        centered, centered_queries = train - center, queries - center
         maps = [L[L.any(axis=1)].T for L in factors]  # without the zeros that factors of several ranks are padded with
-        embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
-        asked = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
-        reach = _reach(embedded, metric_of_class[label[order]], order, targets)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `_check_norms`
+            center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
+            centered, centered_queries = train - center, queries - center
+            embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
+            asked = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
+            reach = _reach(embedded, metric_of_class[label[order]], order, targets)
         return cls(classes, starts, metric_of_class, embedded, asked, reach, targets.shape[1], mu)
 
     @cached_property
@@ -227,49 +235,41 @@ def _reach(
     return descending
 
 
-def _unpadded(target_neighbors: ArrayLike) -> ArrayLike | sp.csr_array:
+def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLike | sp.sparray | sp.spmatrix:
     """Rows of unequal length, padded with -1, as the graph that they mean."""
-    given = np.asarray(target_neighbors)
+    if sp.issparse(target_neighbors):
+        return target_neighbors
+    given = validation.rectangular("target_neighbors", target_neighbors)
     if given.ndim != 2 or given.dtype.kind not in "iu" or not (given == -1).any():
         return given
     row, slot = np.nonzero(given != -1)
     column = given[row, slot]
     if ((column < 0) | (column >= len(given))).any():
-        return np.asarray(column[:, None])  # refused with the sentence for it
+        raise ValueError(
+            f"target_neighbors has indices outside 0..{len(given) - 1}; they are row numbers of the training examples, "
+            "and -1 where a row has fewer."
+        )
     graph = sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(given), len(given)))
     return graph
 
 
-def _check_factors(components: ArrayLike, d: int, d_queries: int) -> FloatArray:
-    factors = np.asarray(components, dtype=np.float64)
-    factors = factors if factors.ndim == 3 else factors[None]
-    if factors.ndim != 3 or factors.shape[2] != d or d_queries != d:
-        raise ValueError(
-            f"components {np.shape(components)}, training examples with {d} features and queries with {d_queries} must "
-            "have the same number of columns."
-        )
-    if not np.isfinite(factors).all():
-        raise ValueError("components contain NaN or infinity.")
-    return factors
-
-
 def _metrics_of_classes(
-    regions: ArrayLike | None, label: NDArray[np.int32], n_classes: int, n_metrics: int
+    regions: ArrayLike | None, label: NDArray[np.int32], classes: NDArray[np.generic], n_metrics: int
 ) -> NDArray[np.int64]:
     """Which metric each class has."""
     if regions is None:
         if n_metrics > 1:
             raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
-        return np.zeros(n_classes, dtype=np.int64)
+        return np.zeros(len(classes), dtype=np.int64)
     region = np.asarray(regions)
     if region.dtype.kind not in "iu" or region.shape != label.shape or region.min() < 0 or region.max() >= n_metrics:
         raise ValueError(f"regions must be {len(label)} integers from 0 to {n_metrics - 1}, one for each example.")
-    metric = np.zeros(n_classes, dtype=np.int64)
+    metric = np.zeros(len(classes), dtype=np.int64)
     metric[label] = region
     if (metric[label] != region).any():
-        mixed = int(label[metric[label] != region][0])
+        mixed = classes.tolist()[label[metric[label] != region][0]]
         raise ValueError(
-            f"class number {mixed} has examples of several metrics; energies need one metric for each class, "
+            f"class {mixed!r} has examples of several metrics; energies need one metric for each class, "
             "which a new example has under that label."
         )
     return metric

@@ -95,6 +95,14 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
         )
 
 
+def rectangular(name: str, given: ArrayLike) -> NDArray[np.integer]:
+    """An array of row numbers whose rows have one length."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"{name} must have rows of equal length ({error}); pass an array of row numbers.") from error
+
+
 def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index: IndexArray) -> IndexArray:
     """Target neighbors as (n, K) int32, padded with -1, from an index array or a sparse similarity graph."""
     n = len(index)
@@ -109,7 +117,7 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
         rows = np.repeat(np.arange(n), sizes)
         array[rows, np.arange(len(rows)) - graph.indptr[rows]] = graph.indices
     else:
-        given = _rectangular("target_neighbors", targets)
+        given = rectangular("target_neighbors", targets)
         if given.ndim != 2 or given.shape[0] != n or given.dtype.kind not in "iu":
             raise ValueError(
                 f"target_neighbors must be an integer index array of shape ({n}, k) or a sparse ({n}, {n}) graph, "
@@ -136,7 +144,7 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
 
 def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n: int) -> tuple[Triplets, FloatArray]:
     """Triplets with row numbers below n, and their finite nonnegative weights."""
-    given = triplets.to_array() if isinstance(triplets, Triplets) else _rectangular("triplets", triplets)
+    given = triplets.to_array() if isinstance(triplets, Triplets) else rectangular("triplets", triplets)
     if given.size == 0:
         given = np.zeros((0, 3), dtype=np.int32)
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu":
@@ -159,7 +167,7 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
     """Pairs of row numbers below n, (p, 2) int32."""
-    given = _rectangular("pairs", pairs)
+    given = rectangular("pairs", pairs)
     if given.size == 0:
         given = np.zeros((0, 2), dtype=np.int32)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
@@ -291,13 +299,6 @@ def _is_missing(label: object) -> bool:
     # NaN differs from itself, and pandas' NA does not answer.
     same = label == label
     return label is None or not isinstance(same, bool | np.bool_) or not same
-
-
-def _rectangular(name: str, given: ArrayLike) -> NDArray[np.integer]:
-    try:
-        return np.asarray(given)
-    except ValueError as error:
-        raise ValueError(f"{name} must have rows of equal length ({error}); pass an array of row numbers.") from error
 
 
 def _real_matrix(name: str, given: ArrayLike | None) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 import sdpmetric as sm
@@ -153,20 +154,39 @@ def test_a_class_smaller_than_the_neighborhood():
     ("changes", "words"),
     [
         ({"X": np.zeros((0, 3))}, "minimum of 1"),
-        ({"X": np.zeros((2, 2))}, "same number of columns"),
+        ({"X": np.zeros((2, 2))}, "queries have 2 features and the training examples 3"),
         ({"X": np.full((2, 3), np.nan)}, "NaN"),
         ({"components": np.full((3, 3), np.inf)}, "NaN or infinity"),
         ({"components": np.ones((2, 3, 3))}, "pass regions="),
-        ({"components": np.ones((2, 3, 3)), "regions": np.arange(19) % 2}, "several metrics"),
+        ({"components": np.ones((2, 3, 3)), "regions": np.arange(19) % 2}, "class 0 has examples of several metrics"),
         ({"components": np.ones((2, 3, 3)), "regions": np.full(19, 2)}, "integers from 0 to 1"),
         ({"components": np.eye(3) * 1e160}, "overflow float64; scale the data down"),
         ({"push_weight": 1.5}, "at most 1"),
         ({"target_neighbors": np.full((19, 1), 40)}, "outside"),
         ({"y_train": np.zeros(19)}, "one class"),
+        ({"y_train": np.zeros(18)}, "18 labels for 19 rows"),
+        ({"components": np.eye(3) + 1j}, "real numbers"),
+        ({"components": np.eye(3)[0]}, r"components must have shape \(r, 3\)"),
+        ({"components": 1e200 * np.eye(3)}, "overflow"),
+        ({"X_train": np.full((19, 3), 1e308), "components": 1e200 * np.eye(3)}, "overflow"),
+        ({"target_neighbors": np.zeros((19, 0), dtype=int)}, "names no neighbors"),
+        ({"target_neighbors": np.full((19, 2), -1)}, "names no neighbors"),
+        ({"target_neighbors": [[-1, -3]] * 19}, "outside 0..18; .* -1 where a row has fewer"),
+        ({"target_neighbors": [[1], [2, 3]]}, "rows of equal length"),
+        ({"target_neighbors": np.zeros((19, 1))}, "integer index array"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_bad_input_is_refused(unequal, changes, words):
     X, label, targets, queries = unequal
     given = {"components": np.eye(3), "X_train": X, "y_train": label, "X": queries, "target_neighbors": targets}
     with pytest.raises(ValueError, match=words):
         energy.energies(**(given | changes))
+
+
+def test_target_neighbors_as_a_graph(unequal):
+    X, label, targets, queries = unequal
+    row, slot = np.nonzero(targets >= 0)
+    graph = sp.csr_array((np.ones(len(row)), (row, targets[row, slot])), shape=(19, 19))
+    seen, expected = (energy.energies(np.eye(3), X, label, queries, target_neighbors=t) for t in (graph, targets))
+    np.testing.assert_allclose(seen, expected, rtol=1e-12)
