@@ -96,29 +96,33 @@ class Bench:
 
         return self.model(name, learn)
 
-    def stopped(self, several: bool = False) -> Model:
+    def stopped(self, several: bool = False, passes: int = 1) -> Model:
         """LMNN of what is not held back, at the step with the lowest kNN error on what is.
 
-        Its target neighbors are those of the whole training part, whose margins the energies of a query count.
+        The target neighbors of the model are those of the whole training part, whose margins the energies of a query
+        count; with `passes`, target neighbors are those of that pass of LMNN with a single metric.
         """
 
         def learn() -> Model:
             (X, y), (held, labels) = self.part(fit=True), self.held
+            single = self.lmnn(passes=passes, fit=True) if passes > 1 else None
+            found, spent = (single.targets, single.cpu_seconds) if single else (None, 0.0)
             began = time.process_time()
             kind = sm.MultiMetricLMNNProblem if several else sm.LMNNProblem
-            problem, classes = kind.from_labels(X, y, K), np.unique(y, return_inverse=True)[1]
+            problem = kind.from_labels(X, y, K, target_neighbors=found)
+            classes = np.unique(y, return_inverse=True)[1]
 
             def score(components: np.ndarray) -> float:
                 return -knn_error(of_map(components, 0.0, classes), X, y, held, labels)
 
             solution = sm.solve(problem, tol=1e-3 if several else 1e-4, score=score, patience=PATIENCE)
-            spent = time.process_time() - began
+            spent += time.process_time() - began
             X, y = self.part(fit=False)
             index = np.unique(y, return_inverse=True)[1]
-            targets = neighbors.target_neighbors(X, index, K)
-            return replace(_model(problem, index, solution, spent, 1), targets=targets)
+            targets = neighbors.target_neighbors(X, index, K) if passes == 1 else self.lmnn(passes=passes).targets
+            return replace(_model(problem, index, solution, spent, passes), targets=targets)
 
-        return self.model(f"{'several' if several else 'lmnn'}-stopped", learn)
+        return self.model(f"{'several' if several else 'lmnn'}-stopped{f'-{passes}' * (passes > 1)}", learn)
 
     def lmnn_of_map(self, name: str, before: Model) -> Model:
         """LMNN on what a linear map makes of the data; the components are those of both."""

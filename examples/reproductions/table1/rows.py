@@ -159,6 +159,12 @@ def several_passes(bench: Bench) -> Cell:
     return _of_model(bench, bench.several(passes=n), f"passes {n}")
 
 
+def several_passes_stopped(bench: Bench) -> Cell:
+    """As many passes as the row without early stopping has."""
+    n = min(PASSES, key=lambda n: bench.validation_error(bench.several(passes=n, fit=True)))
+    return _of_model(bench, bench.stopped(several=True, passes=n), f"passes {n}")
+
+
 def several_passes_energy(bench: Bench) -> Cell:
     n = min(PASSES, key=lambda n: bench.validation_error(bench.several(passes=n, fit=True), by_energy=True))
     return _of_energy(bench, bench.several(passes=n), f"passes {n}")
@@ -230,6 +236,7 @@ ROWS: dict[str, tuple[str, Row]] = {
     "several-stopped-energy": ("LMNN, multiple metrics, stopped early, energy", several_stopped_energy),
     "several-chosen": ("LMNN, multiple metrics, push weight by validation", several_chosen),
     "several-passes": ("LMNN, multiple metrics after passes", several_passes),
+    "several-passes-stopped": ("LMNN, multiple metrics after passes, stopped early", several_passes_stopped),
     "several-passes-energy": ("LMNN, multiple metrics after passes, energy", several_passes_energy),
     "svm": ("SVM", svm),
 }
