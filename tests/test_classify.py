@@ -27,6 +27,14 @@ def test_every_algorithm_finds_the_same_neighbors(algorithm, queries):
     assert np.allclose(distances, np.take_along_axis(D, expected, axis=1), rtol=1e-5 if algorithm == "faiss" else 1e-10)
 
 
+@pytest.mark.parametrize("algorithm", ["ball_tree", "kd_tree", "brute"])
+def test_the_named_algorithm_searches(algorithm, monkeypatch):
+    asked, search = [], classify.NearestNeighbors
+    monkeypatch.setattr(classify, "NearestNeighbors", lambda **given: asked.append(given) or search(**given))
+    classify.nearest_neighbors(L, X, Q, 2, algorithm=algorithm)
+    assert [given["algorithm"] for given in asked] == [algorithm]
+
+
 def test_an_algorithm_that_is_not_there(monkeypatch):
     with pytest.raises(ValueError, match="'ball_tree'"):
         classify.nearest_neighbors(L, X, Q, algorithm="annoy")

@@ -330,3 +330,18 @@ def test_a_file_with_another_number_of_labels_is_refused(tmp_path, monkeypatch):
                 read(name)
     with pytest.raises(ValueError, match="test_share must be a share between 0 and 1, got 'a'"):
         datasets.load_split("wine", test_share="a")
+
+
+def test_a_version_of_openml_is_asked_for_and_mnist_has_its_split(monkeypatch):
+    asked = []
+
+    def fetched(**given):
+        asked.append(given)
+        return Bunch(data=np.zeros((60002, 1)), target=np.arange(60002), feature_names=["a"], target_names=["b"])
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
+    assert len(datasets.load_split("openml:mnist_784/3").y_train) == 60000
+    datasets.load("openml:61")
+    assert (asked[0]["name"], asked[0]["version"]) == ("mnist_784", 3)
+    assert asked[1]["data_id"] == 61
+    assert "version" not in asked[1]

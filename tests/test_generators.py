@@ -154,3 +154,10 @@ def test_reduce_refuses_what_is_no_number_of_components(n_components):
 @pytest.mark.filterwarnings("error")
 def test_equal_examples_are_reduced_to_the_origin():
     np.testing.assert_array_equal(datasets.reduce(np.full((5, 3), 2.0), 2), np.zeros((5, 2)))
+
+
+def test_rings_begin_at_radius_1_and_norms_are_those_asked_for():
+    X, ring = datasets.concentric_rings(random_state=0)
+    radii = np.linalg.norm(X[:, :2], axis=1)
+    np.testing.assert_allclose([np.median(radii[ring == k]) for k in range(5)], [1, 2, 3, 4, 5], atol=0.05)
+    assert np.linalg.norm(datasets.reduce(X, 2, mean_norm=2.5), axis=1).mean() == pytest.approx(2.5)
