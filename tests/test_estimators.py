@@ -27,7 +27,8 @@ import sdpmetric as sm
 from sdpmetric import estimators
 from sdpmetric.estimators import ITML, LMNN, MMC, KernelLMNN, MultiMetricLMNN
 
-ALL = [getattr(estimators, name)() for name in estimators.__all__]
+EVERY = [getattr(estimators, name)() for name in estimators.__all__]
+ALL = [e for e in EVERY if hasattr(e, "transform")]
 PROVEN = [e for e in ALL if type(e).__name__ in ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "KernelLMNN")]
 LABELS = np.array(["ape", "bee", "cow"])
 
@@ -45,7 +46,7 @@ def data():
     return X, LABELS[y]
 
 
-@parametrize_with_checks(ALL)
+@parametrize_with_checks(EVERY)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -1,5 +1,6 @@
 """Estimators of scikit-learn's kind, thin over the statements and solvers; import them from here."""
 
+from sdpmetric.estimators.energy import EnergyClassifier
 from sdpmetric.estimators.frml import FRML
 from sdpmetric.estimators.kernel_lmnn import KernelLMNN
 from sdpmetric.estimators.lego import LEGO
@@ -11,4 +12,17 @@ from sdpmetric.estimators.pairs import ITML, MMC
 from sdpmetric.estimators.pola import POLA
 from sdpmetric.estimators.rca import RCA
 
-__all__ = ["FRML", "ITML", "LEGO", "LMNN", "MCML", "MMC", "NCA", "POLA", "RCA", "KernelLMNN", "MultiMetricLMNN"]
+__all__ = [
+    "FRML",
+    "ITML",
+    "LEGO",
+    "LMNN",
+    "MCML",
+    "MMC",
+    "NCA",
+    "POLA",
+    "RCA",
+    "EnergyClassifier",
+    "KernelLMNN",
+    "MultiMetricLMNN",
+]

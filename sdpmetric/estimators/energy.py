@@ -1,0 +1,153 @@
+"""Classification by energies under a learned metric, as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sdpmetric.energy import energies, energy_predict
+from sdpmetric.estimators.base import Data, FloatArray
+from sdpmetric.estimators.lmnn import LMNN
+from sdpmetric.estimators.multi_metric import MultiMetricLMNN
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.triplet_sources import LabeledTriplets
+
+Array = TypeVar("Array", bound=NDArray[np.generic])
+
+
+class EnergyClassifier(ClassifierMixin, BaseEstimator):
+    """The label that would add least to the objective of LMNN (Weinberger and Saul 2009, Eq. 15) [WS2009].
+
+    Learns a metric, or one for each class, and keeps the training examples with the target neighbors that it was
+    learned with. Examples that the metric held back for early stopping are left out.
+
+    Parameters
+    ----------
+    estimator : LMNN or MultiMetricLMNN, optional
+        What learns the metric; default: ``LMNN()``. Several metrics must be one for each class.
+
+    Attributes
+    ----------
+    estimator_ : LMNN or MultiMetricLMNN
+        The fitted clone, with `dual_gap_` and `solution_`.
+    classes_ : (c,) array
+        Sorted class labels.
+    X_fit_, y_fit_ : (m, d) and (m,) arrays
+        The training examples.
+    target_neighbors_ : (m, k) int32 array
+        Their target neighbors, rows of `X_fit_`, padded with -1.
+    regions_ : (m,) int32 array or None
+        The metric of each training example, None for a single metric.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import LMNN, EnergyClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = EnergyClassifier(LMNN(push_weight=0.3)).fit(X[::2], y[::2])
+    >>> float(classifier.score(X[1::2], y[1::2])) > 0.9
+    True
+    """
+
+    estimator_: LMNN | MultiMetricLMNN
+    classes_: NDArray[np.generic]
+    X_fit_: Data
+    y_fit_: NDArray[np.generic]
+    target_neighbors_: NDArray[np.int32]
+    regions_: NDArray[np.int32] | None
+
+    def __init__(self, estimator: LMNN | MultiMetricLMNN | None = None) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric, and keep the examples.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            If `estimator` is neither LMNN nor MultiMetricLMNN.
+        ValueError
+            What the estimator refuses; or if a class has examples of several regions.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the asked tolerance was not proven, with advice.
+        """
+        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(labels)
+        learner = LMNN() if self.estimator is None else clone(self.estimator)
+        if not isinstance(learner, LMNN | MultiMetricLMNN):
+            raise TypeError(
+                f"estimator must be LMNN or MultiMetricLMNN, whose target neighbors energies need; got {learner!r}."
+            )
+        learner.fit(data, labels)
+        problem = learner.solution_.problem
+        regions: NDArray[np.int32] | None = None
+        if isinstance(problem, MultiMetricLMNNProblem):
+            regions, problem = problem.regions, problem.tied
+        assert isinstance(problem, LMNNProblem)
+        classes, source = problem.classes, problem.source
+        assert classes is not None
+        assert isinstance(source, LabeledTriplets)
+        if regions is not None and np.unique([source.labels, regions], axis=1).shape[1] > len(classes):
+            raise ValueError(
+                "energies take one metric for each class, and some class has examples of several regions; pass "
+                "MultiMetricLMNN(regions='class')."
+            )
+        self.estimator_, self.classes_, self.regions_ = learner, classes, regions
+        self.X_fit_, self.y_fit_, self.target_neighbors_ = problem.X, classes[source.labels], source.targets
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.generic]:
+        """The label of least energy; of equal ones the first.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+
+        Returns
+        -------
+        labels : (n,) array
+        """
+        return self._evaluated(energy_predict, X)
+
+    def energies(self, X: ArrayLike) -> FloatArray:
+        """What each label would add to the objective, (n, c), in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+        """
+        return self._evaluated(energies, X)
+
+    def _evaluated(self, evaluate: Callable[..., Array], X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        return evaluate(
+            self.estimator_.components_,
+            self.X_fit_,
+            self.y_fit_,
+            validate_data(self, X, dtype=[np.float64, np.float32], reset=False),
+            target_neighbors=self.target_neighbors_,
+            push_weight=self.estimator_.push_weight,
+            regions=self.regions_,
+        )
