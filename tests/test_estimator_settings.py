@@ -146,3 +146,10 @@ def test_frml_s_start_and_patience_arrive() -> None:
 def test_a_diagonal_nca_starts_and_ends_diagonal() -> None:
     fitted = NCA(diagonal=True, init=PRIOR + 0.1, max_iter=1).fit(X, Y)
     assert np.count_nonzero(fitted.components_ - np.diag(np.diag(fitted.components_))) == 0
+
+
+def test_with_more_neighbors_than_examples_all_of_them_vote() -> None:
+    few = np.array([[0.0, 0.1], [0.3, 0.0], [2.0, 0.2], [2.2, 0.0], [2.1, 0.4]])
+    with pytest.warns(UserWarning, match="fewer members"):
+        several = MultiMetricLMNN(n_neighbors=9, ridge=0.1).fit(few, [0, 0, 1, 1, 1])
+    assert several.predict(few).tolist() == [1] * 5
