@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
+from sdpmetric.classify import knn_predict
 from sdpmetric.estimators import (
     FRML,
     ITML,
@@ -153,3 +155,19 @@ def test_with_more_neighbors_than_examples_all_of_them_vote() -> None:
     with pytest.warns(UserWarning, match="fewer members"):
         several = MultiMetricLMNN(n_neighbors=9, ridge=0.1).fit(few, [0, 0, 1, 1, 1])
     assert several.predict(few).tolist() == [1] * 5
+
+
+def test_the_validation_score_is_that_of_the_metric_that_was_kept() -> None:
+    rng = np.random.default_rng(5)
+    y = np.repeat([0, 1, 2], [30, 24, 18])
+    data = rng.normal(size=(72, 4)) + np.outer(y, [1.2, 0.0, 0.6, 0.0])
+    lmnn = LMNN(n_passes=3, early_stopping=True, random_state=2).fit(data, y)
+    rows, held = train_test_split(np.arange(72), test_size=0.3, random_state=2, stratify=y)
+    rows = np.sort(rows)
+
+    def accuracy(components: np.ndarray) -> float:
+        return float(np.mean(knn_predict(components, data[rows], y[rows], data[held], 3) == y[held]))
+
+    passes = [accuracy(solution.components) for solution in lmnn.solutions_]
+    assert passes[-1] < max(passes)
+    assert lmnn.validation_score_ == accuracy(lmnn.components_) == max(passes)
