@@ -71,7 +71,9 @@ def steps(
     missed = 1.0 - margins(base.embed(L), triplets)
     share = SHARE
     nearness = Nearness.of(problem, L, share * certificate.objective)
-    state = ActiveDual(problem, triplets, base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0), nearness)
+    nothing_fixed = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
+    a = base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
+    state = ActiveDual(problem, triplets, a, nearness, nothing_fixed)
     found: Screening | None = None
     best_gap, screened_at, patience = math.inf, math.inf, PATIENCE
     for _ in range(ROUNDS):

@@ -88,7 +88,7 @@ class ActiveDual:
     triplets: Triplets
     a: FloatArray
     nearness: Nearness
-    violated: Triplets = Triplets(*(np.zeros(0, dtype=np.int32) for _ in range(3)))  # noqa: RUF009 never written to
+    violated: Triplets
 
     @cached_property
     def ceilings(self) -> FloatArray:
