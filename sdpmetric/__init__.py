@@ -23,7 +23,7 @@ from sdpmetric.ranking import RankingScores
 from sdpmetric.regret import regret
 from sdpmetric.relevance import Relevance
 from sdpmetric.sensitivity import Explanation, explain
-from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
+from sdpmetric.solution import Dual, Solution, Status
 from sdpmetric.solve import certify, path, solve, verify
 from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.streams.itml import ITMLStream
@@ -34,6 +34,7 @@ from sdpmetric.streams.loreta import LORETAStream
 from sdpmetric.streams.oasis import OASISStream
 from sdpmetric.streams.pola import POLAStream
 from sdpmetric.streams.step import MetricStep
+from sdpmetric.trace import Trace, TraceRow
 from sdpmetric.triplets import Triplets
 
 __version__ = "0.1.0"

@@ -28,11 +28,12 @@ from sdpmetric.comparison import compare as set_side_by_side
 from sdpmetric.printer import Printer
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.registry import SOLVERS
-from sdpmetric.solution import Solution, Status, TraceRow
+from sdpmetric.solution import Solution, Status
 from sdpmetric.solve import Callback
 from sdpmetric.solve import solve as solve_problem
 from sdpmetric.solve import verify as verify_point
 from sdpmetric.solvers.base import Budget
+from sdpmetric.trace import TraceRow
 
 Array = NDArray[np.generic]
 NOT_PROVEN, BAD_INPUT = 1, 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from sdpmetric.solution import TraceRow
+    from sdpmetric.trace import TraceRow
 
 
 class Printer:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Protocol
 from zipfile import BadZipFile
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from sdpmetric import psd
 from sdpmetric.certificate import Certificate
+from sdpmetric.trace import Trace, TraceRow
 from sdpmetric.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -93,62 +93,6 @@ class Dual:
 
 # Multipliers of triplets, or one for each constraint of a problem that lists its constraints itself.
 Multipliers = Dual | FloatArray
-
-
-@dataclass(frozen=True)
-class TraceRow:
-    """One line of a trace; what a solver does not know is NaN.
-
-    Attributes
-    ----------
-    iteration : int
-    seconds : float
-        Since the start of the solve.
-    objective, lower_bound : float
-        As the solver watches them; the certificate has the last word.
-    step : float
-        Step size, or the smoothing width of the factored solver.
-    n_active : int
-        Active triplets.
-    screened : float
-        Share of all triplets whose multipliers are proven to be at their bounds.
-    mistakes : int
-        Of a stream, whose objective is its cumulative loss: items predicted wrongly so far.
-    score : float
-        Score on examples held back, larger is better.
-    """
-
-    iteration: int
-    seconds: float
-    objective: float
-    lower_bound: float
-    step: float = float("nan")
-    n_active: int = 0
-    screened: float = float("nan")
-    mistakes: int = 0
-    score: float = float("nan")
-
-
-@dataclass
-class Trace:
-    """The way to a solution: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``."""
-
-    rows: list[TraceRow] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[TraceRow]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, key: int) -> TraceRow: ...
-    @overload
-    def __getitem__(self, key: str) -> FloatArray: ...
-    def __getitem__(self, key: int | str) -> TraceRow | FloatArray:
-        if isinstance(key, str):
-            return np.array([getattr(row, key) for row in self.rows], dtype=np.float64)
-        return self.rows[key]
 
 
 class Problem(Protocol):

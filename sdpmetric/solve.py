@@ -17,8 +17,9 @@ from sdpmetric.printer import Printer
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.registry import solvers_of
-from sdpmetric.solution import Dual, Problem, Solution, Status, TraceRow
+from sdpmetric.solution import Dual, Problem, Solution, Status
 from sdpmetric.solvers import base, conic, factored, low_rank
+from sdpmetric.trace import TraceRow
 
 Callback = base.Callback
 FloatArray = NDArray[np.float64]

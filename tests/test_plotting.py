@@ -27,7 +27,7 @@ from sdpmetric.plotting import (
     MetricDisplay,
     NeighborsDisplay,
 )
-from sdpmetric.solution import Trace
+from sdpmetric.trace import Trace
 
 
 @pytest.fixture(autouse=True)

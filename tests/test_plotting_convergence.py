@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.plotting import COLOURS, ActiveTripletsDisplay, ConvergenceDisplay
-from sdpmetric.solution import Trace, TraceRow
+from sdpmetric.trace import Trace, TraceRow
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,8 @@ import pytest
 
 from sdpmetric.certificate import Certificate
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solution import Dual, Solution, Status, Trace, TraceRow
+from sdpmetric.solution import Dual, Solution, Status
+from sdpmetric.trace import Trace, TraceRow
 from sdpmetric.triplets import Triplets
 
 

@@ -30,9 +30,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpmetric import validation
 from sdpmetric.distances import distances
-from sdpmetric.solution import Solution, Status, TraceRow
+from sdpmetric.solution import Solution, Status
 from sdpmetric.solve import solve
 from sdpmetric.solvers.base import CertifiableProblem, Score
+from sdpmetric.trace import TraceRow
 
 FloatArray = NDArray[np.float64]
 Data = NDArray[np.floating]

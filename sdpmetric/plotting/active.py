@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
 from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
-from sdpmetric.solution import Solution, Trace
+from sdpmetric.solution import Solution
+from sdpmetric.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

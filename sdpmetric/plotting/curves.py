@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.solution import Solution, Trace, TraceRow
+from sdpmetric.solution import Solution
+from sdpmetric.trace import Trace, TraceRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from sdpmetric import validation
 from sdpmetric.certificate import Certificate, Kind, relative_gap
-from sdpmetric.solution import Multipliers, Problem, Solution, Status, Trace, TraceRow
+from sdpmetric.solution import Multipliers, Problem, Solution, Status
+from sdpmetric.trace import Trace, TraceRow
 
 FloatArray = NDArray[np.float64]
 Callback = Callable[[TraceRow], bool | None]

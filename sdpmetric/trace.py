@@ -1,0 +1,68 @@
+"""The way to a solution: what a solver knew at each look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One line of a trace; what a solver does not know is NaN.
+
+    Attributes
+    ----------
+    iteration : int
+    seconds : float
+        Since the start of the solve.
+    objective, lower_bound : float
+        As the solver watches them; the certificate has the last word.
+    step : float
+        Step size, or the smoothing width of the factored solver.
+    n_active : int
+        Active triplets.
+    screened : float
+        Share of all triplets whose multipliers are proven to be at their bounds.
+    mistakes : int
+        Of a stream, whose objective is its cumulative loss: items predicted wrongly so far.
+    score : float
+        Score on examples held back, larger is better.
+    """
+
+    iteration: int
+    seconds: float
+    objective: float
+    lower_bound: float
+    step: float = float("nan")
+    n_active: int = 0
+    screened: float = float("nan")
+    mistakes: int = 0
+    score: float = float("nan")
+
+
+@dataclass
+class Trace:
+    """The way to a solution: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``."""
+
+    rows: list[TraceRow] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[TraceRow]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, key: int) -> TraceRow: ...
+    @overload
+    def __getitem__(self, key: str) -> FloatArray: ...
+    def __getitem__(self, key: int | str) -> TraceRow | FloatArray:
+        if isinstance(key, str):
+            return np.array([getattr(row, key) for row in self.rows], dtype=np.float64)
+        return self.rows[key]
