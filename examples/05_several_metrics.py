@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.patches import Ellipse
 
 import sdpmetric as sm
-from sdpmetric import classify, datasets
+from sdpmetric import classification, datasets
 
 COLORS = np.array(["#1f5f99", "#c0392b"])
 
@@ -38,7 +38,7 @@ def main(path: Path) -> None:
         regions = (direction * count).astype(int)
         problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight=0.9, regions=regions)
         solution = sm.solve(problem, tol=1e-4)
-        predicted = classify.knn_predict(solution.components, X, y, n_neighbors=1, regions=regions)
+        predicted = classification.knn_predict(solution.components, X, y, n_neighbors=1, regions=regions)
         error = np.mean(predicted != y)
         print(f"{count} metrics: leave-one-out error {error:.1%}; {solution}")
         wrong = predicted != y

@@ -28,7 +28,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Perceptron
 
 import sdpmetric as sm
-from sdpmetric import classify
+from sdpmetric import classification
 
 TOPICS = ("numpy", "scipy", "sklearn", "pandas", "matplotlib")
 DIGITS, NOISE, PER_TOPIC = (3, 8), 0.5, 100
@@ -99,7 +99,7 @@ def main(path: Path, n_documents: int | None = None) -> None:
     pairs, similar = pairs_of(y[:half], 2000, rng)
     stream = sm.POLAStream(64).partial_fit(X[:half], pairs, similar)
     euclid, learned = (
-        np.mean(classify.knn_predict(L, X[:half], y[:half], X[half:], 3) != y[half:])
+        np.mean(classification.knn_predict(L, X[:half], y[:half], X[half:], 3) != y[half:])
         for L in (np.eye(64), stream.components)
     )
     V, A = X[pairs[:, 0]] - X[pairs[:, 1]], stream.metric

@@ -19,7 +19,7 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import sdpmetric as sm
-from sdpmetric import classify
+from sdpmetric import classification
 from sdpmetric.datasets import concentric_rings
 
 COLORS = np.array(["#1f5f99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910"])
@@ -47,7 +47,7 @@ def main(path: Path) -> None:
     components = planes(X, y)
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
     for axis, (name, L) in zip(axes, components.items(), strict=True):
-        error = np.mean(classify.knn_predict(L, X, y, n_neighbors=1) != y)
+        error = np.mean(classification.knn_predict(L, X, y, n_neighbors=1) != y)
         print(f"{name}: leave-one-out error of the nearest neighbor {error:.1%}")
         Z = X @ L.T
         axis.scatter(*Z.T, s=9, color=COLORS[y])

@@ -1,7 +1,10 @@
 """Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer."""
 
-from sdpmetric.certificate import Certificate
-from sdpmetric.comparison import Comparison, compare
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.comparison import Comparison, compare
+from sdpmetric.core.solution import Dual, Solution, Status
+from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.explain import Explanation, explain
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
@@ -19,11 +22,9 @@ from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.screening import Screening
-from sdpmetric.ranking import RankingScores
+from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.regret import regret
-from sdpmetric.relevance import Relevance
-from sdpmetric.sensitivity import Explanation, explain
-from sdpmetric.solution import Dual, Solution, Status
 from sdpmetric.solve import certify, path, solve, verify
 from sdpmetric.streams.frml import FRMLStream
 from sdpmetric.streams.itml import ITMLStream
@@ -34,8 +35,7 @@ from sdpmetric.streams.loreta import LORETAStream
 from sdpmetric.streams.oasis import OASISStream
 from sdpmetric.streams.pola import POLAStream
 from sdpmetric.streams.step import MetricStep
-from sdpmetric.trace import Trace, TraceRow
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.triplets import Triplets
 
 __version__ = "0.1.0"
 

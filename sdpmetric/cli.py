@@ -21,19 +21,20 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 
-from sdpmetric import datasets, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.comparison import Comparison
-from sdpmetric.comparison import compare as set_side_by_side
-from sdpmetric.printer import Printer
+from sdpmetric import datasets
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.comparison import Comparison
+from sdpmetric.core.comparison import compare as set_side_by_side
+from sdpmetric.core.printer import Printer
+from sdpmetric.core.run import Budget
+from sdpmetric.core.solution import Solution, Status
+from sdpmetric.core.trace import TraceRow
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.registry import SOLVERS
-from sdpmetric.solution import Solution, Status
 from sdpmetric.solve import Callback
 from sdpmetric.solve import solve as solve_problem
 from sdpmetric.solve import verify as verify_point
-from sdpmetric.solvers.base import Budget
-from sdpmetric.trace import TraceRow
+from sdpmetric.solvers.registry import SOLVERS
 
 Array = NDArray[np.generic]
 NOT_PROVEN, BAD_INPUT = 1, 2

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from sdpmetric import psd
-from sdpmetric.certificate import Certificate, relative_gap
+from sdpmetric.core.certificate import Certificate, relative_gap
+from sdpmetric.core.solution import Problem, Solution, Status
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
+from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction, rays
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solution import Problem, Solution, Status
 from sdpmetric.solve import solve
 from sdpmetric.streams.lego import LEGOStream
 

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from sdpmetric import validation
-from sdpmetric.certificate import Certificate, relative_gap
-from sdpmetric.printer import Printer
+from sdpmetric.core import run as base
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate, relative_gap
+from sdpmetric.core.printer import Printer
+from sdpmetric.core.solution import Dual, Problem, Solution, Status
+from sdpmetric.core.trace import TraceRow
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.registry import solvers_of
-from sdpmetric.solution import Dual, Problem, Solution, Status
-from sdpmetric.solvers import base, conic, factored, low_rank
-from sdpmetric.trace import TraceRow
+from sdpmetric.solvers.lmnn import conic, factored, low_rank
+from sdpmetric.solvers.registry import solvers_of
 
 Callback = base.Callback
 FloatArray = NDArray[np.float64]
@@ -56,7 +57,7 @@ def solve(
     ----------
     problem : LMNNProblem or another statement of this package
     solver : str, default "auto"
-        By name; `sdpmetric.registry.SOLVERS` lists those of every statement, "auto" is the first. For LMNN:
+        By name; `sdpmetric.solvers.registry.SOLVERS` lists those of every statement, "auto" is the first. For LMNN:
         "factored", L-BFGS on a smoothed hinge in the factor, with a proof; "subgradient", Algorithm 1 of Weinberger and
         Saul (2009) with Polyak steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by
         constraint generation. For POLA: "dual", "conic", "batch", the paper's repeated online updates (hard margin),

@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 
+from sdpmetric.core.solution import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solution import Dual
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.triplets import Triplets
 
 settings.register_profile(
     "sdpmetric",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
+from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
 

@@ -25,7 +25,9 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 import sdpmetric as sm
-from sdpmetric import datasets, energy, neighbors
+from sdpmetric import datasets
+from sdpmetric.classification import energy
+from sdpmetric.triplets import neighbors
 
 LEARNED_ON = 3000
 

@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 
-from sdpmetric.neighbors import target_neighbors
-from sdpmetric.triplet_sources import LabeledTriplets, SearchMethod
+from sdpmetric.triplets.neighbors import target_neighbors
+from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod
 
 
 def seconds(source: LabeledTriplets, Z: np.ndarray, method: SearchMethod) -> tuple[float, int]:

@@ -20,7 +20,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.classify import knn_predict
+from sdpmetric.classification.nearest import knn_predict
 
 SCALERS = {"standard": StandardScaler, "unit": MinMaxScaler, "none": None}
 SPLITS = {

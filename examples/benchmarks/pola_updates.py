@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import sdpmetric as sm
-from sdpmetric.kernels import FAST
-from sdpmetric.kernels.eigenpair import add_outer, dot, negative_pair, times
+from sdpmetric._loops import FAST
+from sdpmetric._loops.eigenpair import add_outer, dot, negative_pair, times
 
 N_PAIRS, REPEATS, LARGEST = 1_000, 3, 60
 FULL, LANCZOS, CHOLESKY = 0, 1, 2

@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric import psd
+from sdpmetric.linalg import psd
 
 GAMMAS = (0.3, 3.0)
 PEER = """

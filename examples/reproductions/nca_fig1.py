@@ -17,7 +17,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
-from sdpmetric import classify, datasets
+from sdpmetric import classification, datasets
 
 SETS = ("balance", "ionosphere", "iris", "wine", "wine-standardised", "digits", "usps")
 Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -91,8 +91,8 @@ def errors(name: str, seed: int, k: int) -> dict[tuple[str, str], tuple[float, f
     for panel, metrics in PANELS.items():
         for metric, learn in metrics.items():
             L = learn(X, y)
-            train = np.mean(classify.knn_predict(L, X, y, None, k) != y)
-            found[panel, metric] = 100 * train, 100 * np.mean(classify.knn_predict(L, X, y, Q, k) != asked)
+            train = np.mean(classification.knn_predict(L, X, y, None, k) != y)
+            found[panel, metric] = 100 * train, 100 * np.mean(classification.knn_predict(L, X, y, Q, k) != asked)
     return found
 
 

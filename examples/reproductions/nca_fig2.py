@@ -15,7 +15,7 @@ from printed import EXAMPLES, command, markdown, report, use_data
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
-from sdpmetric import classify, datasets
+from sdpmetric import classification, datasets
 
 ROWS = ("rings", "wine", "faces", "digits")
 
@@ -53,8 +53,8 @@ def main(arguments: list[str] | None = None) -> None:
         X, Q = X - X.mean(axis=0), Q - X.mean(axis=0)
         cells = []
         for axis, (method, L) in zip(line, planes(X, y, given.starts, tol=1e-3, max_iter=300).items(), strict=True):
-            train = np.mean(classify.knn_predict(L, X, y, n_neighbors=1) != y)
-            test = np.mean(classify.knn_predict(L, X, y, Q, n_neighbors=1) != asked)
+            train = np.mean(classification.knn_predict(L, X, y, n_neighbors=1) != y)
+            test = np.mean(classification.knn_predict(L, X, y, Q, n_neighbors=1) != asked)
             cells.append(f"{train:.1%} / {test:.1%}")
             axis.scatter(*(Q @ L.T).T, s=9, c=asked, cmap="tab10")
             axis.set(title=f"{method}: error {test:.0%}", xticks=[], yticks=[])

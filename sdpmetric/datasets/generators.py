@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from sdpmetric import validation
+from sdpmetric.core import validation
 
 FloatArray = NDArray[np.float64]
 

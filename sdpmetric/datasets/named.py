@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
 from sklearn.model_selection import train_test_split
 
-from sdpmetric import validation
+from sdpmetric.core import validation
 from sdpmetric.datasets.fetch import FETCHED, fetch
 from sdpmetric.datasets.files import FloatArray, Labels, read_csv, read_npz
 

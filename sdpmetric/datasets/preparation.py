@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from sdpmetric import validation
+from sdpmetric.core import validation
 
 FloatArray = NDArray[np.float64]
 

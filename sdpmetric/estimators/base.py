@@ -28,12 +28,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sdpmetric import validation
-from sdpmetric.distances import distances
-from sdpmetric.solution import Solution, Status
+from sdpmetric.core import validation
+from sdpmetric.core.run import CertifiableProblem, Score
+from sdpmetric.core.solution import Solution, Status
+from sdpmetric.core.trace import TraceRow
+from sdpmetric.linalg.distances import distances
 from sdpmetric.solve import solve
-from sdpmetric.solvers.base import CertifiableProblem, Score
-from sdpmetric.trace import TraceRow
 
 FloatArray = NDArray[np.float64]
 Data = NDArray[np.floating]

@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sdpmetric.energy import energies, energy_predict
+from sdpmetric.classification.energy import energies, energy_predict
 from sdpmetric.estimators.base import Data, FloatArray
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.triplet_sources import LabeledTriplets
+from sdpmetric.triplets.sources import LabeledTriplets
 
 Array = TypeVar("Array", bound=NDArray[np.generic])
 

@@ -13,12 +13,12 @@ from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from sdpmetric import validation
+from sdpmetric.core import validation
+from sdpmetric.core.solution import Solution, Status
 from sdpmetric.estimators.base import EXPECTED, Data, FloatArray, LabelledEstimator, Labels, Watcher
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.relevance import Relevance
-from sdpmetric.solution import Solution, Status
-from sdpmetric.truncation import RankLoss
+from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.truncation import RankLoss
 
 # The rank where none is named, if there are so many features: that of the paper's Table 2.
 RANK = 30

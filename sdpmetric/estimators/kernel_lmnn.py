@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from sklearn.callback import with_callbacks
 from sklearn.utils import Tags
 
+from sdpmetric.core.run import CertifiableProblem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss
-from sdpmetric.solvers.base import CertifiableProblem
 
 
 class KernelLMNN(LargeMarginEstimator):

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from sklearn.callback import CallbackContext
 from sklearn.model_selection import train_test_split
 
-from sdpmetric import neighbors, validation
-from sdpmetric.classify import knn_predict
+from sdpmetric.classification.nearest import knn_predict
+from sdpmetric.core import validation
+from sdpmetric.core.run import Score
+from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.solution import Solution
-from sdpmetric.solvers.base import Score
+from sdpmetric.triplets import neighbors
 
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
-from sdpmetric import psd, validation
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_labelled_pairs, check_targets
 from sdpmetric.estimators.base import N_PAIRS, Data, FloatArray, Labels
 from sdpmetric.estimators.streaming import StreamingPairsEstimator
+from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.pairs import check_labelled_pairs, check_targets
 from sdpmetric.streams.lego import LEGOStream
 
 # Pairs at the head of the stream that choose the learning rate, where none is named.

@@ -10,7 +10,7 @@ from sklearn.callback import with_callbacks
 from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.triplet_sources import SearchMethod
+from sdpmetric.triplets.sources import SearchMethod
 
 
 class LMNN(LargeMarginEstimator):

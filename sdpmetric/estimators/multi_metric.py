@@ -11,13 +11,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sdpmetric.classify import knn_predict, nearest_neighbors
+from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
+from sdpmetric.core.run import CertifiableProblem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.large_margin import LargeMarginEstimator, LargeMarginProblem
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.regions import Regions
-from sdpmetric.solvers.base import CertifiableProblem
 
 
 class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):

@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_array, check_random_state
 
+from sdpmetric.core.printer import Printer
+from sdpmetric.core.run import CertifiableProblem
+from sdpmetric.core.solution import Solution, Status
 from sdpmetric.estimators.base import EXPECTED, Data, LabelledEstimator, Labels, Watcher
-from sdpmetric.printer import Printer
 from sdpmetric.problems.nca import NCAProblem, Objective
-from sdpmetric.solution import Solution, Status
-from sdpmetric.solvers.base import CertifiableProblem
 from sdpmetric.solvers.nca_start import Init, initial
 
 FloatArray = NDArray[np.float64]

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sdpmetric import validation
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import pairs_of_labels
+from sdpmetric.core.run import CertifiableProblem
+from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import N_PAIRS, Data, Labels
 from sdpmetric.estimators.streaming import StreamingPairsEstimator
-from sdpmetric.problems.pairs import pairs_of_labels
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solution import Solution
-from sdpmetric.solvers.base import CertifiableProblem
 from sdpmetric.streams.pola import POLAStream
 
 

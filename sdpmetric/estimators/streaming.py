@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from sdpmetric import validation
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import pairs_of_labels
+from sdpmetric.core.run import CertifiableProblem
+from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, PairsEstimator
-from sdpmetric.problems.pairs import pairs_of_labels
-from sdpmetric.solution import Solution
-from sdpmetric.solvers.base import CertifiableProblem
 
 
 class StreamingPairsEstimator(PairsEstimator):

@@ -20,7 +20,7 @@ from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.rca import RCAProblem
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.triplets import Triplets
 
 __all__ = ["named", "to_cvxpy"]
 

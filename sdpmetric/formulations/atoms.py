@@ -7,8 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import validation
-from sdpmetric.triplets import Triplets
+from sdpmetric.core import validation
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

@@ -8,14 +8,14 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
-from sdpmetric.distances import margin_adjoint
+from sdpmetric.core.solution import Dual
 from sdpmetric.formulations.atoms import metric_variable, triplet_margins
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, lmnn_program
 from sdpmetric.formulations.stated import named
+from sdpmetric.linalg import psd
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
-from sdpmetric.solution import Dual
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.margins import margin_adjoint
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 

@@ -8,12 +8,13 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.distances import adjoint, margin_adjoint
+from sdpmetric.core.solution import Dual
 from sdpmetric.formulations.atoms import metric_variable, triplet_margins
 from sdpmetric.formulations.stated import named
+from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solution import Dual
-from sdpmetric.triplets import Candidates, Triplets
+from sdpmetric.triplets.margins import margin_adjoint
+from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 

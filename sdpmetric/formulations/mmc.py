@@ -5,10 +5,10 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from sdpmetric import psd
-from sdpmetric.distances import adjoint
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.mmc import MMCProblem
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpmetric.distances import adjoint
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.lmnn import MARGINS, MAX_ENTRIES, MAX_ROWS, SLACKS, all_triplets
+from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

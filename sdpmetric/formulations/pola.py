@@ -6,9 +6,9 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
 from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.formulations.stated import Point, Stated, named
+from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction
 from sdpmetric.problems.pola import POLAProblem
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from sdpmetric import psd
 from sdpmetric.formulations.atoms import metric_variable
 from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.linalg import psd
 from sdpmetric.problems.rca import RCAProblem
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric._loops import hashing as loops
 from sdpmetric.hashing.planes import Planes
 from sdpmetric.hashing.table import Table
-from sdpmetric.kernels import hashing as kernels
 
 Rows = NDArray[np.floating]
 
@@ -55,7 +55,7 @@ class NearPlanes:
         if self.rows < first or not len(self._slots):
             return  # the list is full
         end = self._count
-        written, done = kernels.list_near(
+        written, done = loops.list_near(
             P, alive, self._cuts, first, self._slots[end:], self._bits[end:], self._values[end:]
         )
         self._count += written
@@ -73,9 +73,9 @@ class NearPlanes:
         count, dtype = self._count, table.X.dtype
         listed = self._slots[:count], self._bits[:count], self._values[:count]
         moved = planes.moved.astype(dtype)
-        flips, changed, looked = kernels.flip_bits(table.X, *listed, moved, reach, table.keys, table.alive)
+        flips, changed, looked = loops.flip_bits(table.X, *listed, moved, reach, table.keys, table.alive)
         if self.rows < table.size:  # all bits of what came after the list was made
             new = slice(self.rows, table.size)
             P = table.X[new] @ planes.now.T.astype(dtype)
-            flips += kernels.pack_signs(P, table.alive[new], table.keys[new])
+            flips += loops.pack_signs(P, table.alive[new], table.keys[new])
         return flips, changed, looked

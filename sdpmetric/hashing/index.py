@@ -10,7 +10,8 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from sdpmetric import validation
+from sdpmetric._loops import hashing as loops
+from sdpmetric.core import validation
 from sdpmetric.hashing.checks import (
     LARGEST,
     check_count,
@@ -23,7 +24,6 @@ from sdpmetric.hashing.checks import (
 )
 from sdpmetric.hashing.planes import Planes
 from sdpmetric.hashing.upkeep import Counters, Upkeep
-from sdpmetric.kernels import hashing as kernels
 from sdpmetric.streams.step import MetricStep
 
 FloatArray = NDArray[np.float64]
@@ -262,7 +262,7 @@ class HashIndex:
         table, planes = self._upkeep.table, self._upkeep.planes
         slots = self._candidates(planes.now @ target, wanted)
         image = planes.components @ target
-        values = kernels.rank(table.X, slots, image @ planes.components, table.norms, *planes.steps(table.X.dtype))
+        values = loops.rank(table.X, slots, image @ planes.components, table.norms, *planes.steps(table.X.dtype))
         best = np.argpartition(values, k - 1)[:k] if k < wanted else np.arange(wanted)
         best = best[np.lexsort((table.ids[slots[best]], values[best]))]
         self.counters.queries += 1
@@ -273,12 +273,12 @@ class HashIndex:
         """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""
         table = self._upkeep.table
         key = np.zeros((1, table.keys.shape[1]), np.uint64)
-        kernels.pack_signs(projections[None], np.ones(1, np.bool_), key)
+        loops.pack_signs(projections[None], np.ones(1, np.bool_), key)
         sizes = np.abs(projections)
         total = float(sizes.sum())
         weights = np.rint(sizes * (WEIGHT / total if total > 0.0 else 0.0)).astype(np.int64)
-        words = kernels.disagreements(weights, key[0])
-        found: NDArray[np.int32] = kernels.nearest_keys(
+        words = loops.disagreements(weights, key[0])
+        found: NDArray[np.int32] = loops.nearest_keys(
             table.keys.view(np.uint8), table.alive, words, int(weights.sum()), wanted
         )
         return found

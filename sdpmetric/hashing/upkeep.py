@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric._loops import hashing as loops
 from sdpmetric.hashing.flips import NearPlanes
 from sdpmetric.hashing.planes import Planes
 from sdpmetric.hashing.table import Table
-from sdpmetric.kernels import hashing as kernels
 
 FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating]
@@ -90,11 +90,11 @@ class Upkeep:
             self.rehash(keys=True, norms=True)
         alive = np.ones(len(rows), np.bool_)
         keys = np.zeros((len(rows), self.table.keys.shape[1]), np.uint64)
-        kernels.pack_signs(rows @ self.planes.now.T.astype(rows.dtype), alive, keys)
+        loops.pack_signs(rows @ self.planes.now.T.astype(rows.dtype), alive, keys)
         rights, scales, mates = self.planes.steps(rows.dtype)
         norms = np.zeros(len(rows))
         nothing = np.empty((len(rows), 0), rows.dtype)
-        kernels.follow(rows, rights, scales, mates, nothing, alive, norms, nothing)
+        loops.follow(rows, rights, scales, mates, nothing, alive, norms, nothing)
         norms = self.planes.norms(rows) - norms
         self.table.append(ids, rows, rows @ self.planes.base.T.astype(rows.dtype), keys, norms)
 
@@ -152,8 +152,8 @@ class Upkeep:
                 table.norms[rows] = planes.norms(X)
             if not (keys and norms):
                 followed = (np.zeros(len(X)) if norms else table.norms[rows]), (P[:, :0] if keys else P)
-                kernels.follow(X, *steps, images, alive, *followed)
-            self.counters.bits_flipped += kernels.pack_signs(P, alive, table.keys[rows])
+                loops.follow(X, *steps, images, alive, *followed)
+            self.counters.bits_flipped += loops.pack_signs(P, alive, table.keys[rows])
             self._near.take(P, alive, first)
         planes.settle()
         self._behind, self._searched = False, 0.0

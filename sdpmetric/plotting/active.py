@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.trace import Trace
 from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
 from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
-from sdpmetric.solution import Solution
-from sdpmetric.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

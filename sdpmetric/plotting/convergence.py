@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.certificate import Kind, relative_gap
+from sdpmetric.core.certificate import Kind, relative_gap
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.trace import Trace
 from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
 from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
-from sdpmetric.solution import Solution
-from sdpmetric.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

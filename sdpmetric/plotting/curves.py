@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.solution import Solution
-from sdpmetric.trace import Trace, TraceRow
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.trace import Trace, TraceRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

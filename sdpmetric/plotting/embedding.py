@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import neighbors, validation
-from sdpmetric.plotting.style import (
-    COLOURS,
-    INK,
-    MARKERS,
-    Embedder,
-    axes_of,
-    embedded,
-    embedded_by,
-    figure_of,
-    tidy,
-)
-from sdpmetric.solution import Solution
-from sdpmetric.triplet_sources import LabeledTriplets, furthest_target
+from sdpmetric.core import validation
+from sdpmetric.core.solution import Solution
+from sdpmetric.plotting.style import COLOURS, INK, MARKERS, Embedder, axes_of, embedded, embedded_by, figure_of, tidy
+from sdpmetric.triplets import neighbors
+from sdpmetric.triplets.sources import LabeledTriplets, furthest_target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import classify, validation
+from sdpmetric import classification
+from sdpmetric.core import validation
+from sdpmetric.core.solution import Solution
 from sdpmetric.plotting.style import COLOURS, Embedder, axes_of, embedded, embedded_by, figure_of
-from sdpmetric.solution import Solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,7 +225,7 @@ def _nearest(P: FloatArray, rows: IndexArray, n_neighbors: int) -> IndexArray:
     """The nearest other examples of some rows."""
     if not 1 <= n_neighbors < len(P):
         raise ValueError(f"n_neighbors must be between 1 and {len(P) - 1}, got {n_neighbors!r}.")
-    _, found = classify.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
+    _, found = classification.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
     # Of equal examples another one may come first, so that the example is left out wherever it stands.
     others = [[other for other in near if other != row][:n_neighbors] for row, near in zip(rows, found, strict=True)]
     return np.array(others, dtype=np.int64)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sdpmetric import validation
-from sdpmetric.solution import Solution
+from sdpmetric.core import validation
+from sdpmetric.core.solution import Solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
+from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
 

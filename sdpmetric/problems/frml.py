@@ -10,15 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
-from sdpmetric.kernels import ranking as kernels
+from sdpmetric._loops import ranking as loops
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.solution import Dual
+from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.ranking import sorted_scores
-from sdpmetric.relevance import Relevance
-from sdpmetric.solution import Dual
-from sdpmetric.truncation import RankLoss, expected_weights, rank_weights
+from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.scores import sorted_scores
+from sdpmetric.ranking.truncation import RankLoss, expected_weights, rank_weights
 
 FloatArray = NDArray[np.float64]
 
@@ -36,8 +37,8 @@ class FRMLProblem:
         sum_q 1 / |X+| sum_{x+}  ( E(v) / v * sum of the v positive h  +  lam * d(q, x+) )
 
     For "auc" ``E(v) = v``: all positive h are added up. For "warp" E is what the sampling truncated by gamma makes of
-    ``L(v) = 1 + 1/2 + .. + 1/v`` on average, see `sdpmetric.truncation.expected_weights`. The problem is not convex,
-    and for "warp" not even continuous, as v jumps; the solver follows the gradient that the sampling has on average.
+    ``L(v) = 1 + 1/2 + .. + 1/v`` on average, see `sdpmetric.ranking.expected_weights`. The problem is not convex, and
+    for "warp" not even continuous, as v jumps; the solver follows the gradient that the sampling has on average.
 
     Parameters
     ----------
@@ -313,14 +314,14 @@ class FRMLProblem:
             counts = related.n_relevant[block], related.n_irrelevant[block]
             weights = np.stack([self._weights[size] for size in counts[1].tolist()])
             losses = np.empty(len(block))
-            kernels.expected_losses(near, far, *counts, weights, self.lam, losses)
+            loops.expected_losses(near, far, *counts, weights, self.lam, losses)
             total += float(losses.sum())
             if with_gradient:
                 scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
-                kernels.distances_to(Y[block], np.ascontiguousarray(Z.T), scores)
+                loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores)
                 members = related.mask(block)
                 own = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
-                active += kernels.expected_slopes(scores, members, own, near, far, *counts, weights, self.lam, slopes)
+                active += loops.expected_slopes(scores, members, own, near, far, *counts, weights, self.lam, slopes)
                 columns += slopes.sum(axis=0)
                 cross = Q[block].T @ (slopes @ X)
                 gradient += (Q[block].T * slopes.sum(axis=1)) @ Q[block] - cross - cross.T

@@ -10,17 +10,18 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
-from sdpmetric.distances import hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.solution import Dual
+from sdpmetric.linalg import psd
 from sdpmetric.problems import screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push_dual import SMOOTHINGS
 from sdpmetric.problems.screening import Screening
-from sdpmetric.solution import Dual
-from sdpmetric.triplet_sources import SearchMethod
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.triplets.sources import SearchMethod
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

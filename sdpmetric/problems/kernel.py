@@ -11,11 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from sdpmetric import psd, validation
-from sdpmetric.digest import digest
+from sdpmetric.core import validation
+from sdpmetric.core.digest import digest
+from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.triplet_sources import SearchMethod
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.sources import SearchMethod
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
-from sdpmetric.problems.pairs import check_targets
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.pairs import check_targets
+from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
 

@@ -10,16 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import neighbors, psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.costs import PullCost
-from sdpmetric.digest import digest
-from sdpmetric.distances import distances, hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.solution import Dual
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import distances
+from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Boxed, Push
 from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, Survey
-from sdpmetric.solution import Dual
-from sdpmetric.triplet_sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
-from sdpmetric.triplets import Candidates, Triplets
+from sdpmetric.triplets import neighbors
+from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
+from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import entr, logsumexp
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
-from sdpmetric.distances import differences
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import differences
 
 FloatArray = NDArray[np.float64]
 

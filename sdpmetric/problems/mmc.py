@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
-from sdpmetric.distances import adjoint, differences, distances
-from sdpmetric.problems.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import adjoint, differences, distances
 
 FloatArray = NDArray[np.float64]
 

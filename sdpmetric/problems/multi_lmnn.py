@@ -10,18 +10,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.costs import PullCost
-from sdpmetric.digest import digest
-from sdpmetric.distances import adjoint, distances, hinge_slopes, slope_pairs
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.solution import Dual
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, Survey
 from sdpmetric.problems.regions import Regions, check_members, divide
-from sdpmetric.solution import Dual
-from sdpmetric.triplet_sources import LabeledTriplets
-from sdpmetric.triplets import Candidates, Triplets
+from sdpmetric.triplets.margins import hinge_slopes, slope_pairs
+from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

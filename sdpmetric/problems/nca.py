@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
-from sdpmetric import validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
-from sdpmetric.kernels import nca as kernels
+from sdpmetric._loops import nca as loops
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
@@ -216,7 +216,7 @@ class NCAProblem:
         if anchors is None and np.array_equal(L, self._last[0]):
             return self._last[1], self._last[2].copy()
         which = None if anchors is None else self._places[np.asarray(anchors)]
-        value, gradient = kernels.evaluate(
+        value, gradient = loops.evaluate(
             self.rows, L, *self.spans, self.targets, self.logarithm, which, differentiate=differentiate
         )
         gradient = np.diag(np.diag(gradient)) if self.diagonal and differentiate else gradient

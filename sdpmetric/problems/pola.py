@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
+from sdpmetric.core import pairs as pair_checks
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction, rays
-from sdpmetric.problems import pairs as pair_checks
 from sdpmetric.problems.pair_margins import PairMargins
 
 FloatArray = NDArray[np.float64]

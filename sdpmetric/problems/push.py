@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.distances import hinge_slopes
-from sdpmetric.solution import Dual
-from sdpmetric.triplet_sources import SearchMethod, TripletSource
-from sdpmetric.triplets import Candidates, Triplets
+from sdpmetric.core.solution import Dual
+from sdpmetric.triplets.margins import hinge_slopes
+from sdpmetric.triplets.sources import SearchMethod, TripletSource
+from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

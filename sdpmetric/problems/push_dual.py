@@ -10,12 +10,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
-from sdpmetric.certificate import Certificate
-from sdpmetric.distances import hinge_slopes
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.solution import Dual
+from sdpmetric.linalg import psd
 from sdpmetric.problems.push import Boxed, Push
-from sdpmetric.solution import Dual
-from sdpmetric.triplets import Candidates
+from sdpmetric.triplets.margins import hinge_slopes
+from sdpmetric.triplets.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -162,7 +162,7 @@ class Survey:
         Parameters
         ----------
         Z, part, near
-            As in `sdpmetric.distances.hinge_slopes`.
+            As in `sdpmetric.triplets.margins.hinge_slopes`.
         strata : (n,) int32 array
             Pairs of different strata, which cost nothing to push apart, take no part in dual candidates.
 

@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
-from sdpmetric import psd, validation
-from sdpmetric.certificate import Certificate
-from sdpmetric.digest import digest
-from sdpmetric.problems.pairs import check_labelled_pairs
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.pairs import check_labelled_pairs
+from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans, SpectralClustering
 
-from sdpmetric import validation
+from sdpmetric.core import validation
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

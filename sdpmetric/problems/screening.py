@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
-from sdpmetric.distances import distances
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets import Triplets
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 

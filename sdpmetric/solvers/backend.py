@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import cvxpy as cp
 import numpy as np
 
-from sdpmetric.solvers.base import Budget
+from sdpmetric.core.run import Budget
 
 BackendOptions = Mapping[str, float | int | bool | str]
 Options = dict[str, float | int | bool | str]

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import psd
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.linalg import psd
 from sdpmetric.problems.itml import ITMLProblem
-from sdpmetric.solvers.base import Budget, Step
 
 FloatArray = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.rca import RCAProblem
-from sdpmetric.solvers.base import Budget, Step
 
 
 def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:

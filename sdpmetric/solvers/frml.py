@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import ranking, validation
-from sdpmetric.distances import mean_squared_distance
+from sdpmetric import ranking
+from sdpmetric.core import validation
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.solution import Status
+from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.relevance import Relevance
-from sdpmetric.solution import Status
-from sdpmetric.solvers.base import Budget, Step
+from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.streams.draws import check_count
 from sdpmetric.streams.frml import FRMLStream
 
@@ -51,7 +52,7 @@ def steps(
     budget : Budget
         An iteration is an evaluation of ``f_q``, a distance from a query to an item.
     tol : float
-        Not looked at; `sdpmetric.solvers.base.run` compares the last stationarity with it.
+        Not looked at; `sdpmetric.core.run.run` compares the last stationarity with it.
     step : float, default 10
         Length of the first step, in units of one over the square of the mean squared distance between two items.
     decay : float, default 0.1

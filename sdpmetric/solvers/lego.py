@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sdpmetric.certificate import Certificate
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.lego import LEGOStream
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.solution import Status
 from sdpmetric.problems.nca import NCAProblem
-from sdpmetric.solution import Status
-from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.nca_start import start_of
 
 FloatArray = NDArray[np.float64]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from sdpmetric import validation
+from sdpmetric.core import validation
 from sdpmetric.problems.nca import NCAProblem
 
 FloatArray = NDArray[np.float64]

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.solution import Status
 from sdpmetric.problems.nca import NCAProblem
-from sdpmetric.solution import Status
-from sdpmetric.solvers.base import Budget, BudgetSpent, Step
 from sdpmetric.solvers.nca_start import start_of
 
 FloatArray = NDArray[np.float64]

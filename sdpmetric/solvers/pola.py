@@ -14,14 +14,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpmetric import psd
-from sdpmetric.certificate import Certificate, relative_gap
-from sdpmetric.kernels import pola
+from sdpmetric._loops import pola
+from sdpmetric.core.certificate import Certificate, relative_gap
+from sdpmetric.core.pairs import contradiction_loss
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction
-from sdpmetric.problems.pairs import contradiction_loss
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solvers.base import Budget, Step
-from sdpmetric.solvers.box import ascend
+from sdpmetric.solvers.bounded import ascend
 from sdpmetric.streams.pola import POLAStream
 
 FloatArray = NDArray[np.float64]

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import validation
-from sdpmetric.relevance import Relevance
+from sdpmetric.core import validation
+from sdpmetric.ranking.relevance import Relevance
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import validation
-from sdpmetric.kernels import frml as kernels
-from sdpmetric.relevance import Relevance
+from sdpmetric._loops import frml as loops
+from sdpmetric.core import validation
+from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.truncation import RankLoss, rank_weights
 from sdpmetric.streams.draws import REACH, check_count, check_draws, check_rank, check_vector, seed, start_factor
-from sdpmetric.truncation import RankLoss, rank_weights
 
 FloatArray = NDArray[np.float64]
 
@@ -122,27 +122,27 @@ class FRMLStream:
     @property
     def n_updates(self) -> int:
         """Steps of the metric so far."""
-        return int(self._totals[kernels.STEPS])
+        return int(self._totals[loops.STEPS])
 
     @property
     def n_items(self) -> int:
         """Queries taken so far."""
-        return int(self._totals[kernels.QUERIES])
+        return int(self._totals[loops.QUERIES])
 
     @property
     def n_evaluations(self) -> int:
         """Distances from a query to an item that were evaluated so far."""
-        return int(self._totals[kernels.EVALUATIONS])
+        return int(self._totals[loops.EVALUATIONS])
 
     @property
     def mistakes(self) -> int:
         """Queries for which a violator was met so far."""
-        return int(self._totals[kernels.VIOLATORS])
+        return int(self._totals[loops.VIOLATORS])
 
     @property
     def shortened(self) -> int:
         """Steps that were shortened so far."""
-        return int(self._totals[kernels.SHORTENED])
+        return int(self._totals[loops.SHORTENED])
 
     def update(self, query: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> float:
         """Take one query with a relevant item and all its irrelevant ones; W moves after every `batch_size` of them.
@@ -181,18 +181,18 @@ class FRMLStream:
         loss, weight = self.regularization * (limit - 1.0), 0.0
         most = max(1, int(n / self.gamma)) if self.loss == "warp" else 1
         for draw in range(1, most + 1):
-            v = q - rows[kernels.uniform(self._random, n)]
+            v = q - rows[loops.uniform(self._random, n)]
             distance = float(np.sum((self.components @ v) ** 2))
-            self._totals[kernels.EVALUATIONS] += 1
+            self._totals[loops.EVALUATIONS] += 1
             if distance < limit:
                 weight = float(weights[n // draw])
                 loss += weight * (limit - distance)
-                self._totals[kernels.VIOLATORS] += 1
+                self._totals[loops.VIOLATORS] += 1
                 self._pending.append((v, weight))
                 break
         self._pending.append((q - near, -(weight + self.regularization)))
-        self._totals[kernels.EVALUATIONS] += 1
-        self._totals[kernels.QUERIES] += 1
+        self._totals[loops.EVALUATIONS] += 1
+        self._totals[loops.QUERIES] += 1
         self.cumulative_loss += loss
         self._taken += 1
         if self._taken == self.batch_size:
@@ -203,11 +203,11 @@ class FRMLStream:
         length = float(self._lengths(1)[0]) / self._taken
         V = np.array([v for v, _ in self._pending])
         c = length * np.array([weight for _, weight in self._pending])
-        if kernels.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
-            self._totals[kernels.SHORTENED] += 1
-        self._totals[kernels.STEPS] += 1
-        if self.n_updates % kernels.REFRESH == 0:
-            kernels.refresh_gram(self.components, self._gram)
+        if loops.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
+            self._totals[loops.SHORTENED] += 1
+        self._totals[loops.STEPS] += 1
+        if self.n_updates % loops.REFRESH == 0:
+            loops.refresh_gram(self.components, self._gram)
         self._pending, self._taken = [], 0
 
     def partial_fit(
@@ -246,7 +246,7 @@ class FRMLStream:
         weights = self._weights(len(draws.items), float(related.n_irrelevant[related.queries].mean()))
         if self._taken:
             self._move()
-        self.cumulative_loss += kernels.frml(
+        self.cumulative_loss += loops.frml(
             self.components,
             self._gram,
             *draws,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from sdpmetric import validation
-from sdpmetric.kernels import logdet
-from sdpmetric.problems.pairs import check_targets
+from sdpmetric._loops import logdet
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_targets
 from sdpmetric.streams.logdet import LogDetUpdate, check_rate, check_vector
 
 FloatArray = NDArray[np.float64]

@@ -11,7 +11,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from sdpmetric.kernels import pola
+from sdpmetric._loops import pola
 from sdpmetric.streams.threshold import LONGEST, PairStream
 
 FloatArray = NDArray[np.float64]

@@ -7,9 +7,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric import validation
-from sdpmetric.kernels import logdet
-from sdpmetric.problems.pairs import check_targets
+from sdpmetric._loops import logdet
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_targets
 from sdpmetric.streams.logdet import LogDetStream, LogDetUpdate
 from sdpmetric.streams.step import MetricStep
 

@@ -8,9 +8,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import validation
-from sdpmetric.kernels import logdet
-from sdpmetric.problems.pairs import check_targets
+from sdpmetric._loops import logdet
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_targets
 from sdpmetric.streams.step import MetricStep
 
 FloatArray = NDArray[np.float64]
@@ -223,7 +223,7 @@ class LogDetStream:
         ------
         ValueError
             If X has another number of features than the metric or is not finite; if pairs, targets or sides are not as
-            they should be, see `sdpmetric.problems.pairs.check_targets`; or if a number overflows. The pairs
+            they should be, see `sdpmetric.core.pairs.check_targets`; or if a number overflows. The pairs
             before that one have been taken.
         """
         data = self._data(X)

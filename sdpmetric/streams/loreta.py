@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import validation
-from sdpmetric.kernels import similarity as kernels
+from sdpmetric._loops import similarity as loops
+from sdpmetric.core import validation
 from sdpmetric.streams.draws import REACH, Draws, check_rank, start_factor
 from sdpmetric.streams.triplets import TripletStream
 
@@ -76,12 +76,12 @@ class LORETAStream(TripletStream):
     @property
     def shortened(self) -> int:
         """Rank-one steps that were shortened so far."""
-        return int(self._totals[kernels.SHORTENED])
+        return int(self._totals[loops.SHORTENED])
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
-        return float(kernels.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
+        return float(loops.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
 
     def _steps(self, draws: Draws, count: int) -> float:
         lengths = np.full(count, self.step)
         totals = (self._random, self._totals)
-        return float(kernels.loreta(self.components, self._gram, *draws, lengths, REACH, *totals))
+        return float(loops.loreta(self.components, self._gram, *draws, lengths, REACH, *totals))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import validation
-from sdpmetric.kernels import similarity as kernels
+from sdpmetric._loops import similarity as loops
+from sdpmetric.core import validation
 from sdpmetric.streams.draws import Draws
 from sdpmetric.streams.triplets import TripletStream
 
@@ -65,8 +65,8 @@ class OASISStream(TripletStream):
         self.similarity = given
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
-        return float(kernels.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
+        return float(loops.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
 
     def _steps(self, draws: Draws, count: int) -> float:
         totals = (self._random, self._totals)
-        return float(kernels.oasis(self.similarity, *draws, self.aggressiveness, count, *totals))
+        return float(loops.oasis(self.similarity, *draws, self.aggressiveness, count, *totals))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import validation
-from sdpmetric.kernels import pola
+from sdpmetric._loops import pola
+from sdpmetric.core import validation
 from sdpmetric.streams.threshold import LONGEST, PairStream
 
 FloatArray = NDArray[np.float64]

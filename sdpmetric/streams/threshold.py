@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric import psd, validation
-from sdpmetric.kernels import pola
-from sdpmetric.problems.pairs import check_pairs, check_similar
+from sdpmetric._loops import pola
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_pairs, check_similar
+from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
 

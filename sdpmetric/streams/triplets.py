@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.kernels import similarity as kernels
-from sdpmetric.relevance import Relevance
+from sdpmetric._loops import similarity as loops
+from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.streams.draws import Draws, check_count, check_draws, check_vector, seed
 
 FloatArray = NDArray[np.float64]
@@ -34,17 +34,17 @@ class TripletStream:
     @property
     def n_updates(self) -> int:
         """Steps so far."""
-        return int(self._totals[kernels.UPDATES])
+        return int(self._totals[loops.UPDATES])
 
     @property
     def n_items(self) -> int:
         """Triplets taken so far."""
-        return int(self._totals[kernels.TRIPLETS])
+        return int(self._totals[loops.TRIPLETS])
 
     @property
     def mistakes(self) -> int:
         """Triplets ranked wrongly so far."""
-        return int(self._totals[kernels.MISTAKES])
+        return int(self._totals[loops.MISTAKES])
 
     def update(self, query: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> float:
         """Take one triplet.
@@ -67,7 +67,7 @@ class TripletStream:
         near = check_vector("relevant", relevant, self.n_features)
         far = check_vector("irrelevant", irrelevant, self.n_features)
         loss = self._step(q, near - far)
-        self._totals[kernels.TRIPLETS] += 1
+        self._totals[loops.TRIPLETS] += 1
         self.cumulative_loss += loss
         return float(loss)
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import sdpmetric as sm
-from sdpmetric import classify, datasets
+from sdpmetric import classification, datasets
 from sdpmetric.plotting import MetricDisplay
 
 CLUSTERS = (1, 2, 3, 4, 6, 8)
@@ -62,7 +62,7 @@ def _directions(X: np.ndarray, count: int) -> np.ndarray:
 
 
 def _wrong(components: np.ndarray, X: np.ndarray, y: np.ndarray, regions: np.ndarray | None = None) -> np.ndarray:
-    return classify.knn_predict(components, X, y, n_neighbors=1, regions=regions) != y
+    return classification.knn_predict(components, X, y, n_neighbors=1, regions=regions) != y
 
 
 def _draw(

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 import sdpmetric as sm
-from sdpmetric import classify, datasets
-from sdpmetric.solution import Solution
-from sdpmetric.solvers import base, low_rank
+from sdpmetric import classification, datasets
+from sdpmetric.core import run as base
+from sdpmetric.core.solution import Solution
+from sdpmetric.solvers.lmnn import low_rank
 
 K = 3
 # Relative gap to prove for the metric of full rank.
@@ -111,5 +112,5 @@ class Digits:
 
     def error(self, components: np.ndarray) -> float:
         """Test error in per cent of the nearest neighbors under a metric."""
-        predicted = classify.knn_predict(components, self.Z, self.y, self.Z_test, K, algorithm="brute")
+        predicted = classification.knn_predict(components, self.Z, self.y, self.Z_test, K, algorithm="brute")
         return 100 * float(np.mean(predicted != self.y_test))

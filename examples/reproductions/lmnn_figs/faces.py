@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
-from sdpmetric import classify, datasets
+from sdpmetric.classification import datasets, knn_predict, nearest_neighbors
 from sdpmetric.plotting import NeighborsDisplay
 
 K, EIGENFACES = 3, 200
@@ -30,13 +30,11 @@ def figure3(output: Path) -> str:
     Z = turn.transform(X)
     Z *= 4.0 / np.linalg.norm(Z[train], axis=1).mean()
     solution = sm.solve(sm.LMNNProblem.from_labels(Z[train], y[train], K, 0.5))
-    near = [
-        train[classify.nearest_neighbors(L, Z[train], Z[test], K)[1]] for L in (np.eye(EIGENFACES), solution.components)
-    ]
+    near = [train[nearest_neighbors(L, Z[train], Z[test], K)[1]] for L in (np.eye(EIGENFACES), solution.components)]
     right = [y[rows[:, 0]] == y[test] for rows in near]
     kinds = {kind: np.flatnonzero((right[0] == kind[0]) & (right[1] == kind[1])) for kind in SAID}
     votes = [
-        100 * np.mean(classify.knn_predict(L, Z[train], y[train], Z[test], K) != y[test])
+        100 * np.mean(knn_predict(L, Z[train], y[train], Z[test], K) != y[test])
         for L in (np.eye(EIGENFACES), solution.components)
     ]
     lines = [

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 import sdpmetric as sm
 from lmnn_figs.digits import Digits, K
-from sdpmetric import classify
+from sdpmetric.classification import knn_predict
 from sdpmetric.plotting import COLOURS, MetricDisplay
 
 FOUR = (0, 1, 2, 4)
@@ -34,7 +34,7 @@ def figure8(digits: Digits, output: Path) -> str:
             L: np.ndarray, regions: np.ndarray | None = None, A: np.ndarray = A, B: np.ndarray = B
         ) -> list[float]:
             shown = ((B, y_test), (None, y))
-            return [100 * float(np.mean(classify.knn_predict(L, A, y, Q, K, regions=regions) != t)) for Q, t in shown]
+            return [100 * float(np.mean(knn_predict(L, A, y, Q, K, regions=regions) != t)) for Q, t in shown]
 
         one = sm.solve(sm.LMNNProblem.from_labels(A, y, K, 0.5))
         problem = sm.MultiMetricLMNNProblem.from_labels(A, y, K, 0.5)

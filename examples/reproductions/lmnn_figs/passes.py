@@ -7,9 +7,10 @@ import numpy as np
 
 from lmnn_figs.digits import Digits, K
 from lmnn_figs.sets import DataSet
-from sdpmetric import classify, neighbors
+from sdpmetric import classification
 from sdpmetric.estimators import LMNN
 from sdpmetric.plotting import NeighborsDisplay
+from sdpmetric.triplets import neighbors
 
 PASSES = 6
 # Test error in per cent of Weinberger and Saul (2009), Table 1: after one pass, and after multiple passes.
@@ -85,7 +86,7 @@ def _draw(curves: dict[str, np.ndarray], path: Path) -> None:
 def _draw_digits(data: DataSet, digits: Digits, components: np.ndarray, path: Path) -> str:
     """Test digits that gain or lose their nearest neighbor of the same class; say how many there are."""
     before, after = (
-        classify.nearest_neighbors(L, data.X, data.X_test, K, algorithm="brute")[1]
+        classification.nearest_neighbors(L, data.X, data.X_test, K, algorithm="brute")[1]
         for L in (np.eye(data.X.shape[1]), components)
     )
     was, now = (data.y[near[:, 0]] == data.y_test for near in (before, after))

@@ -6,7 +6,7 @@ import numpy as np
 from table1.columns import COLUMNS
 
 from lmnn_figs.digits import Digits, K
-from sdpmetric import classify
+from sdpmetric.classification import knn_predict
 
 # Principal components of isolet and of the digits.
 LEADING = 40
@@ -27,9 +27,7 @@ class DataSet:
         """Errors in per cent, test and train; of the training part each example is left out in turn."""
         options = {"regions": regions, "algorithm": "brute" if self.X.shape[1] >= LEADING else "auto"}
         shown = ((self.X_test, self.y_test), (None, self.y))
-        found = [
-            100 * np.mean(classify.knn_predict(components, self.X, self.y, Q, K, **options) != y) for Q, y in shown
-        ]
+        found = [100 * np.mean(knn_predict(components, self.X, self.y, Q, K, **options) != y) for Q, y in shown]
         return float(found[0]), float(found[1])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import sdpmetric as sm
-from sdpmetric import classify, datasets
+from sdpmetric import classification, datasets
 from sdpmetric.plotting import COLOURS
 
 K = 3
@@ -27,7 +27,7 @@ def figure2(output: Path) -> str:
         ("LMNN", solution.components),
         ("LMNN-S, one dimension", solution.leading(1)),
     ]
-    predicted = [classify.knn_predict(L, X, y, n_neighbors=K) for _, L in rows]
+    predicted = [classification.knn_predict(L, X, y, n_neighbors=K) for _, L in rows]
     along, across = (float(np.sqrt(solution.metric[i, i])) for i in range(2))
     lines = [
         f"{len(X):,} points on {int(X[:, 1].max().round()) + 1} stripes of two classes in turns "

@@ -13,7 +13,7 @@ from sklearn.neighbors import BallTree, NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from lmnn_figs.digits import Digits, K
-from sdpmetric import kernels
+from sdpmetric import _loops
 
 RUNS, QUERIES = 5, 1000
 
@@ -70,13 +70,13 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
     """Write lmnn_figure12.md and .png; return the Markdown."""
     problem = digits.problem
     source, together = problem.source, np.zeros(len(digits.y), dtype=np.int32)
-    before = kernels.thread_count
+    before = _loops.thread_count
 
     def search(L: np.ndarray, method: str) -> Callable[[], int]:
         Z = problem.embed(L)
         return lambda: sum(len(block.impostors) for block in source.near(Z, together, method=method))
 
-    kernels.thread_count = lambda: 1  # trees have one thread, so that tiles have one, too
+    _loops.thread_count = lambda: 1  # trees have one thread, so that tiles have one, too
     try:
         whole = seconds(search(digits.full.components, "brute"))
         rows, gains = [], {"ball trees": [], "brute force": []}
@@ -89,11 +89,12 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
             saved = f"{whole / brute:.2g} | {whole / tree:.2g}"
             rows.append(f"| {rank} | not at hand | {pairs:,} | {brute:.3f} | {tree:.3f} | {saved} |")
     finally:
-        kernels.thread_count = before
+        _loops.thread_count = before
     lines = [
         f"One exhaustive search for impostors at the optimum, {len(digits.y):,} training rows: a ball tree for each "
-        f"class (`sdpmetric.search.search_trees`, trees built anew in each search, as training must) beside tiles of "
-        f"the distance matrix (`search_tiles`, single precision with an allowance for rounding, each pair once). "
+        f"class (`sdpmetric.triplets.impostors.search_trees`, trees built anew in each search, as training must) "
+        f"beside tiles of the distance matrix (`search_tiles`, single precision with an allowance for rounding, each "
+        f"pair once). "
         f"Metrics: {digits.protocol}. Brute force under the metric of full rank ({len(digits.full.components)}) takes "
         f"{whole:.3f} s, which speed-ups refer to.",
         "",

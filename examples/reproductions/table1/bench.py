@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 import sdpmetric as sm
-from sdpmetric import classify, energy, neighbors
+from sdpmetric import classification
+from sdpmetric.triplets import neighbors
 from table1.columns import Column, Split, held_back
 
 K = 3
@@ -217,12 +218,12 @@ def knn_error(
     model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray | None = None, labels: np.ndarray | None = None
 ) -> float:
     algorithm = "faiss" if len(X) > MANY and find_spec("faiss") else "auto" if X.shape[1] < 50 else "brute"
-    found = classify.knn_predict(model.components, X, y, queries, K, regions=model.regional, algorithm=algorithm)
+    found = classification.knn_predict(model.components, X, y, queries, K, regions=model.regional, algorithm=algorithm)
     return 100.0 * float(np.mean(found != (y if labels is None else labels)))
 
 
 def energy_error(model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray, labels: np.ndarray) -> float:
-    found = energy.energy_predict(
+    found = classification.energy_predict(
         model.components,
         X,
         y,

@@ -1,0 +1,267 @@
+"""Compiled loops of energy-based classification: what a test example would pay under every label."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import FAST
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int64]
+
+# Most distances are too large to matter. Of so many at once it is found without a branch whether any does: mostly none.
+CHUNK = 128
+# Training examples whose distances to some queries are made and looked at while they are in a core's cache.
+TILE = 8 * CHUNK
+# Distances are never NaN (see `scan`), so that the compiler may vectorize a minimum.
+NUMBERS = FAST | {"nnan"}
+
+
+@nb.njit(cache=True, fastmath=NUMBERS)
+def _any_below(some: NDArray[np.floating], limits: NDArray[np.floating]) -> tuple[bool, float]:
+    """Whether any distance is below its limit, and the smallest distance."""
+    count, smallest = 0, some[0]
+    for i in range(len(some)):
+        if some[i] < limits[i]:
+            count += 1
+        smallest = min(smallest, some[i])
+    return count > 0, smallest
+
+
+@nb.njit(cache=True)
+def _insert(some: NDArray[np.floating], nearest: FloatArray) -> None:
+    """Keep the smallest of `nearest`, ascending, and some further distances."""
+    k = len(nearest)
+    for i in range(len(some)):
+        value = np.float64(some[i])
+        if value < nearest[k - 1]:
+            slot = k - 1
+            while slot > 0 and nearest[slot - 1] > value:
+                nearest[slot] = nearest[slot - 1]
+                slot -= 1
+            nearest[slot] = value
+
+
+@nb.njit(cache=True)
+def _depth(some: NDArray[np.floating], reach: FloatArray) -> float:
+    """Sum of ``[reach_ij - some_i]_+``."""
+    total = 0.0
+    for i in range(len(some)):
+        distance = np.float64(some[i])
+        for j in range(reach.shape[1]):
+            if reach[i, j] <= distance:
+                break
+            total += reach[i, j] - distance
+    return total
+
+
+@nb.njit(parallel=True, cache=True)
+def scan(
+    queries: NDArray[np.floating],
+    train: NDArray[np.floating],
+    reach: FloatArray,
+    ceilings: NDArray[np.floating],
+    starts: IndexArray,
+    chunks: IndexArray,
+    mine: NDArray[np.bool_],
+    n_parts: int,
+    D: NDArray[np.floating],
+    smallest: NDArray[np.floating],
+    near: FloatArray,
+) -> FloatArray:
+    """Measure distances of queries to training examples, and how deep queries lie within their margins.
+
+    Parameters
+    ----------
+    queries : (m, r) array
+    train : (n, r) array
+        Sorted by class; ``queries @ train.T`` are the squared distances, none of them NaN.
+    reach : (n, k) array
+        ``1 + D_ij`` for each target neighbor j of training example i, the largest first; -infinity where it has fewer.
+    ceilings : (n,) array
+        ``reach[:, 0]``, not rounded down.
+    starts : (c + 1,) array
+        Class c holds the training examples from ``starts[c]`` to ``starts[c + 1]``.
+    chunks : (c + 1,) array
+        Class c has the chunks from ``chunks[c]`` to ``chunks[c + 1]``, of `CHUNK` examples each but the last.
+    mine : (c,) array
+        The classes whose distances are wanted; of the others nothing but `sums` is.
+    n_parts : int
+        Parts of the queries, which are worked on in parallel, and classes, too.
+    D : (m, n) array
+        Overwritten by the distances.
+    smallest : (m, chunks[-1]) array
+        Overwritten by the smallest distance of each chunk.
+    near : (m, c, k) array
+        Overwritten by the smallest distances of each class, ascending; infinity where there are too few.
+
+    Returns
+    -------
+    sums : (m, c) array
+        ``sum_i sum_j [reach_ij - D_ti]_+`` over the examples i of each class.
+    """
+    m, classes = len(queries), len(starts) - 1
+    sums = np.zeros((m, classes))
+    height = -(-m // n_parts)
+    for task in nb.prange(n_parts * classes):
+        c, low = task % classes, task // classes * height
+        some = queries[low : low + height]
+        scratch = np.empty(len(some) * TILE, dtype=D.dtype)
+        if mine[c]:
+            near[low : low + height, c] = np.inf
+        for first in range(starts[c], starts[c + 1], TILE):
+            last = min(first + TILE, starts[c + 1])
+            tile = scratch[: len(some) * (last - first)].reshape(len(some), last - first)
+            np.dot(some, train[first:last].T, tile)
+            for begin in range(first, last, CHUNK):
+                end = min(begin + CHUNK, last)
+                chunk = chunks[c] + (begin - starts[c]) // CHUNK
+                for row in range(len(some)):
+                    t = low + row
+                    distances = tile[row, begin - first : end - first]
+                    invades, least = _any_below(distances, ceilings[begin:end])
+                    if invades:
+                        sums[t, c] += _depth(distances, reach[begin:end])
+                    if mine[c]:
+                        D[t, begin:end] = distances
+                        smallest[t, chunk] = least
+                        if least < near[t, c, near.shape[2] - 1]:
+                            _insert(distances, near[t, c])
+    return sums
+
+
+@nb.njit(cache=True)
+def _place(ascending: FloatArray, value: float, after_equal: bool) -> int:
+    """How many entries are below a value, or not above it.
+
+    By hand; why not by np.searchsorted, see `sdpmetric._loops`.
+    """
+    low, high = 0, len(ascending)
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < value or (after_equal and ascending[middle] == value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@nb.njit(parallel=True, cache=True)
+def own_impostors(
+    D: NDArray[np.floating],
+    smallest: NDArray[np.floating],
+    near: FloatArray,
+    starts: IndexArray,
+    chunks: IndexArray,
+    thresholds: FloatArray,
+) -> FloatArray:
+    """What queries pay for their own impostors under every label.
+
+    The impostors of all labels are counted in one pass: ``sum_l [a - D_tl]_+`` for many thresholds a is had from
+    the number and the sum of the distances between one threshold and the next.
+
+    Parameters
+    ----------
+    D, smallest, near, starts, chunks
+        As `scan` made them. Target neighbors of a query are the nearest examples of the label that it is tried with.
+    thresholds : (m, c * k) array
+        ``1 + near`` of all classes, ascending.
+
+    Returns
+    -------
+    push : (m, c) array
+        ``sum_j sum_l [1 + D_tj - D_tl]_+`` over target neighbors j and examples l of other labels.
+    """
+    classes, k = near.shape[1:]
+    push = np.zeros((len(D), classes))
+    for t in nb.prange(len(D)):
+        used = _place(thresholds[t], np.inf, False)
+        furthest = thresholds[t, used - 1]
+        count, total = np.zeros(used), np.zeros(used)
+        for c in range(classes):
+            for chunk in range(chunks[c], chunks[c + 1]):
+                if smallest[t, chunk] >= furthest:
+                    continue
+                begin = starts[c] + (chunk - chunks[c]) * CHUNK
+                for i in range(begin, min(begin + CHUNK, starts[c + 1])):
+                    distance = np.float64(D[t, i])
+                    if distance >= furthest:
+                        continue
+                    place = _place(thresholds[t], distance, True)
+                    count[place] += 1.0
+                    total[place] += distance
+                    for j in range(k):  # the label's own examples are no impostors
+                        a = 1.0 + near[t, c, j]
+                        if near[t, c, j] < np.inf and distance < a:
+                            push[t, c] -= a - distance
+        count, total = np.cumsum(count), np.cumsum(total)
+        for c in range(classes):
+            for j in range(k):
+                if near[t, c, j] < np.inf:
+                    place = _place(thresholds[t], 1.0 + near[t, c, j], False)
+                    push[t, c] += count[place] * (1.0 + near[t, c, j]) - total[place]
+            push[t, c] = max(push[t, c], 0.0)
+    return push
+
+
+@nb.njit(parallel=True, cache=True)
+def cheapest_labels(
+    D: NDArray[np.floating],
+    smallest: NDArray[np.floating],
+    near: FloatArray,
+    starts: IndexArray,
+    chunks: IndexArray,
+    cost: FloatArray,
+    order: IndexArray,
+    mu: float,
+) -> IndexArray:
+    """The label of least energy for each query, the first of equal ones, without most labels' impostors.
+
+    Impostors only add to what a label costs. Labels are tried in the order of their other costs, until those alone are
+    above the least energy so far.
+
+    Parameters
+    ----------
+    D, smallest, near, starts, chunks
+        As in `own_impostors`.
+    cost : (m, c) array
+        What each label costs but for the query's own impostors.
+    order : (m, c) array
+        Labels by their cost.
+    mu : float
+        Weight of impostors.
+
+    Returns
+    -------
+    labels : (m,) array
+    """
+    classes, k = near.shape[1:]
+    labels = np.zeros(len(D), dtype=np.int64)
+    for t in nb.prange(len(D)):
+        least = np.inf
+        for c in order[t]:
+            if cost[t, c] > least:
+                break
+            push = 0.0
+            used = 0
+            while used < k and near[t, c, used] < np.inf:
+                used += 1
+            furthest = 1.0 + near[t, c, used - 1]
+            for other in range(classes):
+                if other == c:
+                    continue
+                for chunk in range(chunks[other], chunks[other + 1]):
+                    if smallest[t, chunk] >= furthest:
+                        continue
+                    begin = starts[other] + (chunk - chunks[other]) * CHUNK
+                    for i in range(begin, min(begin + CHUNK, starts[other + 1])):
+                        distance = np.float64(D[t, i])
+                        if distance < furthest:
+                            for j in range(used):
+                                push += max(0.0, 1.0 + near[t, c, j] - distance)
+            energy = cost[t, c] + mu * push
+            if energy < least or (energy == least and c < labels[t]):
+                least, labels[t] = energy, c
+    return labels

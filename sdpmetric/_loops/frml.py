@@ -1,0 +1,295 @@
+"""Compiled loops of FRML: draws of triplets, truncated search for violators, and steps on matrices of fixed rank.
+
+Who is relevant to whom comes as sorted lists of items in compressed rows: ``lists = (indptr, indices)``, the list of
+query q is number ``which[q]``. Where the queries are the items themselves every list holds the query too, at position
+``self_at[q]``; else ``self_at[q]`` is -1. See `sdpmetric.ranking.relevance.Relevance`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import FAST
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+LongArray = NDArray[np.int64]
+
+# Steps between exact recomputations of the Gram matrix of the factor, which is updated in between.
+REFRESH = 256
+# What ``totals`` counts: steps, evaluations of f_q, violators, queries, shortened steps.
+STEPS, EVALUATIONS, VIOLATORS, QUERIES, SHORTENED = range(5)
+
+
+@nb.njit(cache=True)
+def uniform(state: NDArray[np.uint64], n: int) -> int:
+    """A number from 0 to n - 1, by SplitMix64; the one word of state moves on."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return int(float(z >> np.uint64(11)) * 2.0**-53 * n)
+
+
+@nb.njit(cache=True)
+def draw_relevant(state: NDArray[np.uint64], members: IndexArray, self_at: int) -> int:
+    """A relevant item of a query, each as likely as the next."""
+    if self_at < 0:
+        return int(members[uniform(state, len(members))])
+    at = uniform(state, len(members) - 1)
+    return int(members[at + (at >= self_at)])
+
+
+@nb.njit(cache=True)
+def draw_irrelevant(state: NDArray[np.uint64], members: IndexArray, n_items: int) -> int:
+    """An item that is not in a sorted list, each as likely as the next.
+
+    The r-th of them is ``r + i`` where i members come before it; ``members[i] - i`` says how many come before a member.
+    """
+    r = uniform(state, n_items - len(members))
+    low, high = 0, len(members)
+    while low < high:
+        middle = (low + high) // 2
+        if members[middle] - middle <= r:
+            low = middle + 1
+        else:
+            high = middle
+    return int(r + low)
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def embed_difference(components: FloatArray, a: FloatArray, b: FloatArray, v: FloatArray, e: FloatArray) -> float:
+    """``v = a - b``, its embedding e, and the squared distance."""
+    for k in range(len(v)):
+        v[k] = a[k] - b[k]
+    total = 0.0
+    for row in range(len(components)):
+        s = 0.0
+        for k in range(len(v)):
+            s += components[row, k] * v[k]
+        e[row] = s
+        total += s * s
+    return total
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def _gram(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
+    """``out = A @ B.T``."""
+    for i in range(len(A)):
+        for j in range(len(B)):
+            s = 0.0
+            for k in range(A.shape[1]):
+                s += A[i, k] * B[j, k]
+            out[i, j] = s
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
+    """``out += A @ B``."""
+    for i in range(len(A)):
+        for j in range(len(B)):
+            a = A[i, j]
+            for k in range(B.shape[1]):
+                out[i, k] += a * B[j, k]
+
+
+@nb.njit(cache=True)
+def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
+    """``rows = rows @ inverse(gram)`` in place by Cholesky's method; False where the Gram matrix is not definite."""
+    r = len(gram)
+    for i in range(r):
+        for j in range(i + 1):
+            s = gram[i, j]
+            for k in range(j):
+                s -= work[i, k] * work[j, k]
+            if i == j:
+                if not s > 1e-14 * gram[i, i]:
+                    return False
+                work[i, i] = math.sqrt(s)
+            else:
+                work[i, j] = s / work[j, j]
+    for row in rows:
+        for i in range(r):
+            s = row[i]
+            for k in range(i):
+                s -= work[i, k] * row[k]
+            row[i] = s / work[i, i]
+        for i in range(r - 1, -1, -1):
+            s = row[i]
+            for k in range(i + 1, r):
+                s -= work[k, i] * row[k]
+            row[i] = s / work[i, i]
+    return True
+
+
+@nb.njit(cache=True)
+def retract(
+    components: FloatArray, gram: FloatArray, V: FloatArray, E: FloatArray, c: FloatArray, reach: float
+) -> float:
+    """Move ``W = K^T K`` along ``sum_k c_k v_k v_k^T`` by the retraction of second order, in ``O((r + k) k d)``.
+
+    With ``H = (V K^T) (K K^T)^-1``, ``C = diag(c)`` and ``T = C H H^T`` (k, k) the new factor is
+
+        K + H^T ( (I - T / 2) C V + (3 T / 8 - I / 2) C H K )
+
+    which is Algorithm 1 of Lim and Lanckriet (2014), its S being ``T^T``; see docs/frml.md for the derivation. Steps
+    with ``sum_k |c_k| ||h_k||^2`` above `reach` are shortened to it: there the expansion of the retraction, and with it
+    the promise that W moves along the gradient, ends.
+
+    Parameters
+    ----------
+    components : (r, d) array
+        K, changed in place.
+    gram : (r, r) array
+        ``K K^T``, changed in place; recompute it now and then.
+    V : (k, d) array
+    E : (k, r) array
+        ``V K^T``; overwritten by H.
+    c : (k,) array
+    reach : float
+
+    Returns
+    -------
+    float
+        The share of the step that was taken; 0 where the factor has lost its rank.
+    """
+    k, d = V.shape
+    r = len(components)
+    if not solve_gram(gram, E, np.empty((r, r))):
+        return 0.0
+    T = np.empty((k, k))
+    _gram(E, E, T)
+    size = 0.0
+    for i in range(k):
+        size += abs(c[i]) * T[i, i]
+    if not np.isfinite(size):
+        return 0.0
+    share = 1.0 if size <= reach else reach / size
+    for i in range(k):
+        for j in range(k):
+            T[i, j] *= share * c[i]
+    first, second = np.empty((k, k)), np.empty((k, k))
+    for i in range(k):
+        for j in range(k):
+            own = 1.0 if i == j else 0.0
+            first[i, j] = (own - 0.5 * T[i, j]) * share * c[j]
+            second[i, j] = (0.375 * T[i, j] - 0.5 * own) * share * c[j]
+    change, inner = np.zeros((k, d)), np.zeros((k, r))
+    _add_product(second, E, inner)
+    _add_product(first, V, change)
+    _add_product(inner, components, change)
+    across, square = np.empty((r, k)), np.empty((k, k))
+    _gram(components, change, across)
+    _gram(change, change, square)
+    _add_product(np.ascontiguousarray(E.T), change, components)
+    half = across.copy()  # K_new K_new^T = K K^T + (A + H^T Q / 2) H + its transpose, with A = K D^T and Q = D D^T
+    for i in range(r):
+        for j in range(k):
+            for m in range(k):
+                half[i, j] += 0.5 * E[m, i] * square[m, j]
+    for i in range(r):
+        for j in range(r):
+            s = 0.0
+            for m in range(k):
+                s += half[i, m] * E[m, j] + half[j, m] * E[m, i]
+            gram[i, j] += s
+    return share
+
+
+@nb.njit(cache=True)
+def refresh_gram(components: FloatArray, gram: FloatArray) -> None:
+    """``gram = K K^T``, afresh."""
+    _gram(components, components, gram)
+
+
+@nb.njit(cache=True)
+def frml(
+    components: FloatArray,
+    gram: FloatArray,
+    queries: FloatArray,
+    items: FloatArray,
+    asked: IndexArray,
+    which: IndexArray,
+    indptr: LongArray,
+    indices: IndexArray,
+    self_at: LongArray,
+    weights: FloatArray,
+    warp: bool,
+    gamma: float,
+    regularization: float,
+    batch_size: int,
+    steps: FloatArray,
+    reach: float,
+    state: NDArray[np.uint64],
+    totals: LongArray,
+) -> float:
+    """One step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses.
+
+    Parameters
+    ----------
+    components, gram
+        See `retract`.
+    queries, items : (n_queries, d) and (n, d) arrays
+    asked : array
+        Row numbers of the queries to draw from.
+    which, indptr, indices, self_at
+        Who is relevant; see the head of this module.
+    weights : (n + 1,) array
+        The loss of a rank, scaled.
+    warp : bool
+        Draw until a violator is found, at most ``|X-| / gamma`` times; else draw one irrelevant item.
+    gamma : float
+    regularization : float
+        Weight of the distance to the relevant item, on the scale of `weights`.
+    batch_size : int
+    steps : array
+        Lengths of the steps.
+    reach : float
+    state : (1,) uint64 array
+        Of the random numbers.
+    totals : (5,) int64 array
+        Counters that go up.
+    """
+    r, d = components.shape
+    n = len(items)
+    V, E, c = np.empty((2 * batch_size, d)), np.empty((2 * batch_size, r)), np.empty(2 * batch_size)
+    loss = 0.0
+    for step in steps:
+        used = 0
+        for _ in range(batch_size):
+            q = asked[uniform(state, len(asked))]
+            members = indices[indptr[which[q]] : indptr[which[q] + 1]]
+            near = draw_relevant(state, members, self_at[q])
+            limit = 1.0 + embed_difference(components, queries[q], items[near], V[used], E[used])
+            loss += regularization * (limit - 1.0)
+            irrelevant = n - len(members)
+            most = max(1, int(irrelevant / gamma)) if warp else 1
+            weight = 0.0
+            for draw in range(1, most + 1):
+                far = draw_irrelevant(state, members, n)
+                distance = embed_difference(components, queries[q], items[far], V[used + 1], E[used + 1])
+                totals[EVALUATIONS] += 1
+                if distance < limit:
+                    weight = weights[irrelevant // draw]
+                    loss += weight * (limit - distance)
+                    totals[VIOLATORS] += 1
+                    break
+            totals[EVALUATIONS] += 1
+            totals[QUERIES] += 1
+            c[used] = -step / batch_size * (weight + regularization)
+            c[used + 1] = step / batch_size * weight
+            if weight > 0.0:
+                used += 2
+            elif regularization > 0.0:
+                used += 1
+        if used > 0 and retract(components, gram, V[:used], E[:used], c[:used], reach) < 1.0:
+            totals[SHORTENED] += 1
+        totals[STEPS] += 1
+        if totals[STEPS] % REFRESH == 0:
+            refresh_gram(components, gram)
+    return loss

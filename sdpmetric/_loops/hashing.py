@@ -1,0 +1,275 @@
+"""Compiled loops over hash keys: signs packed into words, Hamming distances, flipped bits, and exact ranking.
+
+A key is a row of 64-bit words; bit j of a key is bit ``j % 64`` of word ``j // 64``, set where the projection is
+positive. Machines store the lowest byte of a word first, so that it is also bit ``j % 8`` of byte ``j // 8``.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import FAST
+
+FloatArray = NDArray[np.float64]
+Rows = NDArray[np.floating]
+Keys = NDArray[np.uint64]
+
+
+@nb.njit(cache=True, inline="always")
+def _bits_set(word: np.uint64) -> np.uint64:
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@nb.njit(cache=True, inline="always")
+def _word(packed: Keys, w: int) -> np.uint64:
+    """64 flags of one byte each, eight to a number, as the bits of one word."""
+    word = np.uint64(0)
+    for t in range(8):
+        # Moves flag i of the eight to bit 56 + i.
+        byte = (packed[8 * w + t] * np.uint64(0x0102040810204080)) >> np.uint64(56)
+        word |= byte << np.uint64(8 * t)
+    return word
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def _dot(row: Rows, vector: Rows) -> float:
+    """Inner product, summed in float64."""
+    s = 0.0
+    for q in range(len(row)):
+        s += row[q] * vector[q]
+    return s
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def _products(rows: Rows, x: Rows, out: Rows) -> None:
+    """Inner products of x with the rows of a matrix, summed in their type; four at once, which share the loads of x."""
+    zero = x[0] - x[0]
+    l = 0
+    while l + 4 <= len(rows):
+        a, b, c, d = zero, zero, zero, zero
+        for q in range(len(x)):
+            a += x[q] * rows[l, q]
+            b += x[q] * rows[l + 1, q]
+            c += x[q] * rows[l + 2, q]
+            d += x[q] * rows[l + 3, q]
+        out[l], out[l + 1], out[l + 2], out[l + 3] = a, b, c, d
+        l += 4
+    while l < len(rows):
+        a = zero
+        for q in range(len(x)):
+            a += x[q] * rows[l, q]
+        out[l] = a
+        l += 1
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def pack_signs(P: Rows, alive: NDArray[np.bool_], keys: Keys) -> int:
+    """Write the keys of projections P (n, b) into `keys` (n, words); returns how many bits were different before."""
+    flips, b = 0, P.shape[1]
+    flags = np.zeros(64 * keys.shape[1], dtype=np.uint8)
+    packed = flags.view(np.uint64)
+    for i in range(len(P)):
+        if alive[i]:
+            for j in range(b):
+                flags[j] = P[i, j] > 0.0
+            for w in range(keys.shape[1]):
+                word = _word(packed, w)
+                flips += _bits_set(keys[i, w] ^ word)
+                keys[i, w] = word
+    return flips
+
+
+@nb.njit(cache=True)
+def _change(products: Rows, scales: FloatArray, others: Rows) -> float:
+    """What the pending steps add to a squared norm, by the inner products with their rights and mates."""
+    total, m = 0.0, 0
+    for l in range(len(products)):
+        c = float(products[l])
+        if np.isnan(scales[l]):
+            total += c * others[m]
+            m += 1
+        else:
+            total += scales[l] * c * c
+    return total
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def follow(
+    X: Rows,
+    rights: Rows,
+    scales: FloatArray,
+    mates: Rows,
+    images: Rows,
+    alive: NDArray[np.bool_],
+    norms: FloatArray,
+    P: Rows,
+) -> None:
+    """Add the pending steps to the squared norms and to the projections P (n, b), or (n, 0) to leave these alone.
+
+    Step l adds ``(right_l . x) (mate_l . x)`` to the norm of x, see `rank`, and ``(right_l . x) image_l`` to its
+    projections.
+    """
+    b = P.shape[1]
+    products, others = np.empty(len(rights), X.dtype), np.empty(len(mates), X.dtype)
+    for i in range(len(X)):
+        if alive[i]:
+            _products(rights, X[i], products)
+            _products(mates, X[i], others)
+            norms[i] += _change(products, scales, others)
+            for l in range(len(rights)):
+                for j in range(b):
+                    P[i, j] += products[l] * images[l, j]
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def list_near(
+    P: Rows,
+    alive: NDArray[np.bool_],
+    cuts: Rows,
+    first: int,
+    slots: NDArray[np.int32],
+    bits: NDArray[np.int16],
+    values: Rows,
+) -> tuple[int, int]:
+    """Entries of P (n, b) nearer to 0 than their column's cut, row by row; rows are numbered from `first`.
+
+    Writes what fits into `slots`, `bits` and `values`, and returns how many entries it wrote and how many rows it did.
+    """
+    count, b = 0, P.shape[1]
+    words = (b + 63) // 64
+    flags = np.zeros(64 * words, dtype=np.uint8)
+    packed = flags.view(np.uint64)
+    for i in range(len(P)):
+        if not alive[i]:
+            continue
+        if count + b > len(slots):
+            return count, i
+        for column in range(b):
+            flags[column] = abs(P[i, column]) < cuts[column]
+        for w in range(words):
+            word = _word(packed, w)
+            while word != np.uint64(0):
+                lowest = word & (~word + np.uint64(1))
+                j = np.int64(64 * w) + np.int64(_bits_set(lowest - np.uint64(1)))
+                slots[count], bits[count], values[count] = first + i, j, P[i, j]
+                count += 1
+                word ^= lowest
+    return count, len(P)
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def flip_bits(
+    X: Rows,
+    slots: NDArray[np.int32],
+    bits: NDArray[np.int16],
+    values: Rows,
+    moved: Rows,
+    reach: Rows,
+    keys: Keys,
+    alive: NDArray[np.bool_],
+) -> tuple[int, int, int]:
+    """Set the listed bits to the sign of ``value + moved[bit] . row``, where a flip is within reach.
+
+    Returns
+    -------
+    flips : int
+        Bits that this call turned over.
+    changed : int
+        Examples that now differ from the signs of their values, in some listed bit.
+    looked : int
+        Entries within reach, one inner product each.
+    """
+    flips = changed = looked = 0
+    last = -1
+    for e in range(len(slots)):
+        i, j, value = slots[e], bits[e], values[e]
+        positive = value > 0.0
+        if abs(value) < reach[j] and alive[i]:
+            looked += 1
+            positive = value + _dot(X[i], moved[j]) > 0.0
+            if positive != (value > 0.0) and i != last:
+                changed += 1
+                last = i
+        word, place = j >> 6, np.uint64(j & 63)
+        if positive != bool((keys[i, word] >> place) & np.uint64(1)):
+            keys[i, word] ^= np.uint64(1) << place
+            flips += 1
+    return flips, changed, looked
+
+
+@nb.njit(cache=True)
+def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
+    """Total weight of the bits in which each value of each byte of a key differs from `key`, (bytes, 256)."""
+    table = np.zeros(((len(weights) + 7) // 8, 256), dtype=np.uint16)
+    for j in range(len(weights)):
+        bit = (key[j >> 6] >> np.uint64(j & 63)) & np.uint64(1)
+        for value in range(256):
+            if np.uint64((value >> (j & 7)) & 1) != bit:
+                table[j >> 3, value] += weights[j]
+    return table
+
+
+@nb.njit(cache=True)
+def nearest_keys(
+    keys: NDArray[np.uint8], alive: NDArray[np.bool_], table: NDArray[np.uint16], top: int, wanted: int
+) -> NDArray[np.int32]:
+    """The slots of the `wanted` keys that disagree least; of equal ones those that come first.
+
+    `keys` are the bytes of the keys, `table` is that of `disagreements`, and `top` the sum of its weights.
+    """
+    n = len(keys)
+    far = np.empty(n, dtype=np.int32)
+    counts = np.zeros(top + 1, dtype=np.int64)
+    for i in range(n):
+        far[i] = top + 1
+        if alive[i]:
+            h = 0
+            for t in range(len(table)):
+                h += table[t, keys[i, t]]
+            far[i] = h
+            counts[h] += 1
+    limit, room = 0, wanted
+    while limit < top and counts[limit] < room:
+        room -= counts[limit]
+        limit += 1
+    found = np.empty(wanted, dtype=np.int32)
+    size = 0
+    for i in range(n):
+        if far[i] < limit or (far[i] == limit and room > 0):
+            if far[i] == limit:
+                room -= 1
+            found[size] = i
+            size += 1
+    return found[:size]
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def rank(
+    X: Rows,
+    slots: NDArray[np.int32],
+    target: FloatArray,
+    norms: FloatArray,
+    rights: Rows,
+    scales: FloatArray,
+    mates: Rows,
+) -> FloatArray:
+    """Squared norms less twice the inner products with `target`, for the rows `slots` of X.
+
+    `norms` are those of an older metric. Step l since then has added ``(right_l . x) (mate_l . x)`` to them; a mate
+    that is a multiple of its right is given by the multiple, `scales[l]`, and the others, with a scale of NaN, are the
+    rows of `mates` in turn.
+    """
+    out = np.empty(len(slots))
+    products, others = np.empty(len(rights), X.dtype), np.empty(len(mates), X.dtype)
+    for s in range(len(slots)):
+        i = slots[s]
+        row = X[i]
+        _products(rights, row, products)
+        _products(mates, row, others)
+        out[s] = norms[i] + _change(products, scales, others) - 2.0 * _dot(row, target)
+    return out

@@ -1,0 +1,199 @@
+"""Compiled loops of ranking metrics: scores of items for a query, and measures of one ranking after another."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import FAST
+
+FloatArray = NDArray[np.float64]
+LongArray = NDArray[np.int64]
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """Squared distances, (m, n); equal items get equal numbers, which a matrix product would not promise.
+
+    Parameters
+    ----------
+    queries : (m, r) array
+    columns : (r, n) array
+        The items, a column each.
+    out : (m, n) array
+    """
+    for i in range(len(queries)):
+        row = out[i]
+        row[:] = 0.0
+        for k in range(len(columns)):
+            a, column = queries[i, k], columns[k]
+            for j in range(len(column)):
+                difference = a - column[j]
+                row[j] += difference * difference
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def products_with(queries: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """Minus the inner products, (m, n): the most similar item has the smallest number."""
+    for i in range(len(queries)):
+        row = out[i]
+        row[:] = 0.0
+        for k in range(len(columns)):
+            a, column = queries[i, k], columns[k]
+            for j in range(len(column)):
+                row[j] -= a * column[j]
+
+
+@nb.njit(cache=True)
+def measure(
+    relevant: FloatArray,
+    irrelevant: FloatArray,
+    n_relevant: LongArray,
+    n_irrelevant: LongArray,
+    ks: LongArray,
+    out: FloatArray,
+) -> None:
+    """AUC, average precision and precision at each k of rankings by increasing score, ties as in scikit-learn.
+
+    Parameters
+    ----------
+    relevant, irrelevant : (m, n) arrays
+        Scores of each query's relevant and irrelevant items in increasing order.
+    n_relevant, n_irrelevant : (m,) arrays
+        How many of them count.
+    ks : array
+        Increasing.
+    out : (m, 2 + len(ks)) array
+    """
+    for q in range(len(relevant)):
+        near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+        i = j = at = 0
+        ordered = average = 0.0
+        while i < len(near) or j < len(far):
+            score = near[i] if j == len(far) or (i < len(near) and near[i] <= far[j]) else far[j]
+            hits, misses = 0, 0
+            while i + hits < len(near) and near[i + hits] == score:
+                hits += 1
+            while j + misses < len(far) and far[j + misses] == score:
+                misses += 1
+            ordered += hits * (len(far) - j - misses + 0.5 * misses)
+            before, after = i + j, i + j + hits + misses
+            if hits:
+                average += hits * (i + hits) / after
+            while at < len(ks) and ks[at] <= after:  # within a tie every order is as likely as the next
+                out[q, 2 + at] = (i + (ks[at] - before) * hits / (after - before)) / ks[at]
+                at += 1
+            i += hits
+            j += misses
+        while at < len(ks):
+            out[q, 2 + at] = len(near) / ks[at]
+            at += 1
+        out[q, 0] = ordered / (len(near) * len(far))
+        out[q, 1] = average / len(near)
+
+
+@nb.njit(cache=True)
+def expected_losses(
+    relevant: FloatArray,
+    irrelevant: FloatArray,
+    n_relevant: LongArray,
+    n_irrelevant: LongArray,
+    weights: FloatArray,
+    regularization: float,
+    out: FloatArray,
+) -> None:
+    """Mean over a query's relevant items of ``weight(v) / v * sum of its v positive h + regularization * distance``.
+
+    Parameters
+    ----------
+    relevant, irrelevant, n_relevant, n_irrelevant
+        As in `measure`, squared distances.
+    weights : (m, n + 1) or (1, n + 1) array
+        Expected weight for each number of violators, for each query or for all of them.
+    regularization : float
+    out : (m,) array
+    """
+    for q in range(len(relevant)):
+        near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+        weight = weights[q if len(weights) > 1 else 0]
+        total, below, v = 0.0, 0.0, 0
+        for distance in near:
+            limit = 1.0 + distance
+            while v < len(far) and far[v] < limit:
+                below += far[v]
+                v += 1
+            total += regularization * distance
+            if v:
+                total += weight[v] * (limit - below / v)
+        out[q] = total / len(near)
+
+
+@nb.njit(cache=True)
+def _count_below(ascending: FloatArray, value: float) -> int:
+    """How many entries are below a value; why not by np.searchsorted, see `sdpmetric._loops`."""
+    low, high = 0, len(ascending)
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@nb.njit(cache=True)
+def expected_slopes(
+    scores: FloatArray,
+    members: NDArray[np.bool_],
+    own: NDArray[np.int32],
+    relevant: FloatArray,
+    irrelevant: FloatArray,
+    n_relevant: LongArray,
+    n_irrelevant: LongArray,
+    weights: FloatArray,
+    regularization: float,
+    out: FloatArray,
+) -> int:
+    """Derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges.
+
+    Parameters
+    ----------
+    scores : (m, n) array
+        Squared distances.
+    members : (m, n) bool array
+        The lists of the queries.
+    own : (m,) int32 array
+        The item that a query is, or -1.
+    relevant, irrelevant, n_relevant, n_irrelevant, weights, regularization
+        As in `expected_losses`.
+    out : (m, n) array
+    """
+    active = 0
+    for q in range(len(scores)):
+        near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
+        weight = weights[q if len(weights) > 1 else 0]
+        up, share = np.empty(len(near)), np.empty(len(near) + 1)
+        v = 0
+        for i in range(len(near)):
+            while v < len(far) and far[v] < 1.0 + near[i]:
+                v += 1
+            active += v
+            up[i] = (regularization + weight[v]) / len(near)
+            share[i] = weight[v] / (v * len(near)) if v else 0.0
+        share[len(near)] = 0.0
+        for i in range(len(near) - 1, -1, -1):  # an irrelevant item violates for every relevant one beyond it
+            share[i] += share[i + 1]
+        for j in range(scores.shape[1]):
+            if members[q, j]:
+                out[q, j] = 0.0 if j == own[q] else up[_count_below(near, scores[q, j])]
+            else:
+                low, high = 0, len(near)
+                while low < high:  # the first relevant item with 1 + its distance beyond this one
+                    middle = (low + high) // 2
+                    if scores[q, j] < 1.0 + near[middle]:
+                        high = middle
+                    else:
+                        low = middle + 1
+                out[q, j] = -share[low]
+    return active

@@ -1,0 +1,122 @@
+"""Compiled loops of the impostor search: tiles of the distance matrix, scanned while they are in a core's cache."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import FAST
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
+# columns that are looked at together.
+TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], limit: float) -> bool:
+    """Whether any value is at or below its ceiling or the limit; without a branch, so that it is vectorized."""
+    count = np.float32(0.0)
+    for j in range(len(values)):
+        count += np.float32(1.0) if values[j] <= max(ceilings[j], limit) else np.float32(0.0)
+    return bool(count > 0.0)
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def scan_tiles(
+    left: NDArray[np.floating],
+    tiles: NDArray[np.floating],
+    limits: NDArray[np.floating],
+    ceilings: NDArray[np.floating],
+    own: NDArray[np.int64],
+    both: bool,
+    begin: int,
+    end: int,
+    state: NDArray[np.int64],
+    pairs: IndexArray,
+) -> None:
+    """Scan row tiles `begin` to `end` of ``D = left @ tiles`` for entries at or below their limit, on this thread.
+
+    Row k of D belongs to columns ``own[k, 0]`` to ``own[k, 1]``, which are left out. Where ``both``, rows and columns
+    are the same points: only columns from ``own[k, 1]`` on are looked at, and an entry at or below the ceiling of its
+    column is listed as the pair (column, row) too. Starts at task ``state[0]``, stops early when `pairs` might
+    overflow, and leaves the next task and the number of pairs in `state`.
+    """
+    n_tiles, width, n = len(tiles), tiles.shape[2], len(ceilings)
+    height = TILE_ROWS
+    D = np.empty((height, width), dtype=left.dtype)
+    task, used = state[0], 0
+    while task < (end - begin) * n_tiles and used + 2 * height * width <= len(pairs):
+        top, first = (begin + task // n_tiles) * height, task % n_tiles * width
+        task += 1
+        rows, last = min(height, len(left) - top), min(first + width, n)
+        inside = own[top, 0] == own[top + rows - 1, 0] and first >= own[top, 0] and last <= own[top, 1]
+        if inside or (both and last <= own[top, 1]):
+            continue
+        np.dot(left[top : top + rows], tiles[first // width], D[:rows])
+        for k in range(rows):
+            row, limit = top + k, limits[top + k]
+            for part in range(2):
+                if part == 0:
+                    start, stop = first, 0 if both else min(last, own[row, 0])
+                else:
+                    start, stop = max(first, own[row, 1]), last
+                for low in range(start, stop, CHUNK):
+                    high = min(low + CHUNK, stop)
+                    if not _any_within(D[k, low - first : high - first], ceilings[low:high], limit):
+                        continue
+                    for j in range(low, high):
+                        distance = D[k, j - first]
+                        if distance <= limit:
+                            pairs[used, 0], pairs[used, 1] = row, j
+                            used += 1
+                        if both and distance <= ceilings[j]:
+                            pairs[used, 0], pairs[used, 1] = j, row
+                            used += 1
+    state[0], state[1] = task, used
+
+
+@nb.njit(parallel=True, cache=True, fastmath=FAST)
+def scan_tiles_in_parallel(
+    left: NDArray[np.floating],
+    tiles: NDArray[np.floating],
+    limits: NDArray[np.floating],
+    ceilings: NDArray[np.floating],
+    own: NDArray[np.int64],
+    both: bool,
+    bounds: NDArray[np.int64],
+    states: NDArray[np.int64],
+    pairs: IndexArray,
+) -> None:
+    """`scan_tiles` with one run of row tiles for each thread."""
+    for t in nb.prange(len(bounds) - 1):
+        scan_tiles(left, tiles, limits, ceilings, own, both, bounds[t], bounds[t + 1], states[t], pairs[t])
+
+
+@nb.njit(cache=True)
+def group_pairs(
+    rows: IndexArray, columns: IndexArray, n_rows: int, n_columns: int
+) -> tuple[NDArray[np.int64], IndexArray]:
+    """Compressed rows of (row, column) pairs, columns in increasing order, by counting twice."""
+    place = np.zeros(n_columns + 1, dtype=np.int64)
+    for p in range(len(columns)):
+        place[columns[p] + 1] += 1
+    place = np.cumsum(place)
+    order = np.empty(len(rows), dtype=np.int64)
+    for p in range(len(rows)):
+        order[place[columns[p]]] = p
+        place[columns[p]] += 1
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    for p in range(len(rows)):
+        indptr[rows[p] + 1] += 1
+    indptr = np.cumsum(indptr)
+    place = indptr[:-1].copy()
+    out = np.empty(len(rows), dtype=np.int32)
+    for q in range(len(order)):
+        p = order[q]
+        out[place[rows[p]]] = columns[p]
+        place[rows[p]] += 1
+    return indptr, out

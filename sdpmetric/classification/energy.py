@@ -1,0 +1,275 @@
+"""Energy-based classification: the label under which a new example would cost the objective least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numba as nb
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from sdpmetric._loops import energy as loops
+from sdpmetric.core import validation
+
+FloatArray = NDArray[np.float64]
+
+# Distances of this many queries and training examples stand in memory at once, unless one query has more.
+BLOCK = 8_000_000
+# Queries that a thread works on at once, at most: enough of them for a matrix product at full speed.
+ROWS = 128
+
+
+def energies(
+    components: ArrayLike,
+    X_train: ArrayLike,
+    y_train: ArrayLike,
+    X: ArrayLike,
+    *,
+    target_neighbors: ArrayLike,
+    push_weight: float = 0.5,
+    regions: ArrayLike | None = None,
+) -> FloatArray:
+    """What each label would cost each query: Weinberger and Saul 2009, Eq. 15 [WS2009].
+
+    With the label y a query t pays ``(1 - mu) sum_j D(t, j)`` for its target neighbors, the k nearest training examples
+    of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` for the examples l of other labels that invade its
+    margins, and ``mu sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` for the margins of examples i of other labels that it
+    invades itself.
+
+    Several metrics belong to one class each: the distance from an example to another one is that of the other's
+    class, so that ``D(i, t)`` depends on the label that t is tried with.
+
+    Parameters
+    ----------
+    components : (r, d) array, or (c, r, d) for c metrics
+        As learned, with its margin of 1.
+    X_train : (n, d) array
+    y_train : (n,) array
+    X : (m, d) array
+        Queries.
+    target_neighbors : (n, k) integer array
+        Target neighbors of the training examples, as in `LMNNProblem.from_labels`, padded with -1.
+    push_weight : float, default 0.5
+        ``mu``, as the metric was learned.
+    regions : (n,) integer array, optional
+        Which of several metrics each training example has; the same for all examples of a class.
+
+    Returns
+    -------
+    energies : (m, c) array
+        Columns in the sorted order of the classes.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, there are no queries, or a class has examples of several metrics.
+    """
+    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
+    result = np.empty((len(state.queries[0]), len(state.classes)))
+    for block, cost, *own in state.blocks():
+        thresholds = 1.0 + np.sort(own[-1].reshape(len(cost), -1), axis=1)
+        push = loops.own_impostors(*own, state.starts, state.chunks, thresholds)
+        result[block] = cost + state.push_weight * push
+    return result
+
+
+def energy_predict(
+    components: ArrayLike,
+    X_train: ArrayLike,
+    y_train: ArrayLike,
+    X: ArrayLike,
+    *,
+    target_neighbors: ArrayLike,
+    push_weight: float = 0.5,
+    regions: ArrayLike | None = None,
+) -> NDArray[np.generic]:
+    """The label of least energy for each query; of equal ones the first.
+
+    Parameters
+    ----------
+    components, X_train, y_train, X, target_neighbors, push_weight, regions
+        As in `energies`.
+
+    Returns
+    -------
+    labels : (m,) array
+    """
+    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
+    chosen = np.empty(len(state.queries[0]), dtype=np.int64)
+    for block, cost, *own in state.blocks():
+        order = np.argsort(cost, axis=1)
+        chosen[block] = loops.cheapest_labels(*own, state.starts, state.chunks, cost, order, state.push_weight)
+    labels: NDArray[np.generic] = state.classes[chosen]
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Checked input, embedded; training examples are sorted by class."""
+
+    classes: NDArray[np.generic]
+    starts: NDArray[np.int64]  # where each class begins
+    metric_of_class: NDArray[np.int64]
+    train: list[NDArray[np.floating]]  # under each metric
+    queries: list[NDArray[np.floating]]
+    reach: FloatArray
+    n_neighbors: int
+    push_weight: float
+
+    @classmethod
+    def of(
+        cls,
+        components: ArrayLike,
+        X_train: ArrayLike,
+        y_train: ArrayLike,
+        X: ArrayLike,
+        target_neighbors: ArrayLike,
+        push_weight: float,
+        regions: ArrayLike | None,
+    ) -> _State:
+        train = validation.check_data(X_train)
+        queries = validation.check_data(X)
+        classes, label = validation.check_labels(np.asarray(y_train), len(train))
+        targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
+        mu = validation.check_number("push_weight", push_weight, 0.0)
+        if mu > 1.0:
+            raise ValueError(f"push_weight must be at most 1, got {push_weight!r}.")
+        if not targets.shape[1]:
+            raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")
+        factors = validation.check_factors(components, train.shape[1])
+        if queries.shape[1] != train.shape[1]:
+            raise ValueError(
+                f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the "
+                "same ones."
+            )
+        metric_of_class = _metrics_of_classes(regions, label, classes, len(factors))
+        dtype = np.result_type(train, queries)
+        order = np.argsort(label, kind="stable")
+        starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
+        maps = [L[L.any(axis=1)].T for L in factors]  # without the zeros that factors of several ranks are padded with
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `_check_norms`
+            center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
+            centered, centered_queries = train - center, queries - center
+            embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
+            asked = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
+            reach = _reach(embedded, metric_of_class[label[order]], order, targets)
+        return cls(classes, starts, metric_of_class, embedded, asked, reach, targets.shape[1], mu)
+
+    @cached_property
+    def chunks(self) -> NDArray[np.int64]:
+        """Where the chunks of each class begin; see `loops.scan`."""
+        return np.concatenate([[0], np.cumsum(-(-np.diff(self.starts) // loops.CHUNK))])
+
+    def blocks(
+        self,
+    ) -> Iterator[tuple[slice, FloatArray, NDArray[np.floating], NDArray[np.floating], FloatArray]]:
+        """Queries by blocks: energies but for the queries' own impostors, and what `loops.scan` measured."""
+        # |q|^2 - 2 <q, z> + |z|^2 as one product.
+        queries = [_beside_norms(Q, scale=-2.0) for Q in self.queries]
+        train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]]) for Z in self.train]
+        _check_norms(queries, train)
+        ceilings = np.nextafter(self.reach[:, 0].astype(queries[0].dtype), np.inf, dtype=queries[0].dtype)
+        threads = nb.get_num_threads()
+        rows = max(1, min(BLOCK // len(self.reach), ROWS * threads, len(queries[0])))
+        D = np.empty((rows, len(self.reach)), dtype=queries[0].dtype)
+        smallest = np.empty((rows, self.chunks[-1]), dtype=queries[0].dtype)
+        near = np.empty((rows, len(self.classes), self.n_neighbors))
+        with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
+            for first in range(0, len(queries[0]), rows):
+                block = slice(first, first + rows)
+                size = len(queries[0][block])
+                own = D[:size], smallest[:size], near[:size]
+                invaded = np.zeros((size, len(self.classes)))
+                for c, (Q, Z) in enumerate(zip(queries, train, strict=True)):
+                    mine = self.metric_of_class == c  # a distance belongs to the class of the example that it leads to
+                    if not mine.any():
+                        continue
+                    parts = min(threads, size)
+                    sums = loops.scan(Q[block], Z, self.reach, ceilings, self.starts, self.chunks, mine, parts, *own)
+                    invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
+                pull = np.where(own[-1] < np.inf, own[-1], 0.0).sum(axis=2)  # classes may have fewer examples
+                yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *own
+
+
+def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.floating]:
+    """Points times `scale`, with a column of their squared norms and one of ones."""
+    norms = np.einsum("ij,ij->i", P, P)[:, None]
+    return np.concatenate([P * P.dtype.type(scale), norms, np.ones_like(norms)], axis=1)
+
+
+def _check_norms(queries: list[NDArray[np.floating]], train: list[NDArray[np.floating]]) -> None:
+    """Refuse what would make a distance overflow."""
+    for Q, Z in zip(queries, train, strict=True):
+        with np.errstate(over="ignore"):
+            largest = 4 * (Q[:, -2].max() + Z[:, -1].max())
+        if not np.isfinite(largest):
+            raise ValueError(
+                f"squared distances under the metric overflow {Q.dtype}; scale the data down, or pass float64."
+            )
+
+
+def _reach(
+    embedded: list[NDArray[np.floating]],
+    metric: NDArray[np.int64],
+    order: NDArray[np.int64],
+    targets: NDArray[np.int32],
+) -> FloatArray:
+    """``1 + D_ij`` for each target neighbor, the largest first, for the training examples in class order."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    mine = targets[order]
+    reach = np.full(mine.shape, -np.inf)
+    for slot in range(mine.shape[1]):
+        has = np.flatnonzero(mine[:, slot] >= 0)
+        other = place[mine[has, slot]]
+        for c, Z in enumerate(embedded):
+            here = metric[has] == c  # of an example and its target neighbor alike: they share their class
+            i, j = has[here], other[here]
+            step = Z[i].astype(np.float64, copy=False) - Z[j]
+            reach[i, slot] = 1.0 + np.einsum("ij,ij->i", step, step)
+    descending: FloatArray = np.ascontiguousarray(-np.sort(-reach, axis=1))
+    return descending
+
+
+def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLike | sp.sparray | sp.spmatrix:
+    """Rows of unequal length, padded with -1, as the graph that they mean."""
+    if sp.issparse(target_neighbors):
+        return target_neighbors
+    given = validation.rectangular("target_neighbors", target_neighbors)
+    if given.ndim != 2 or given.dtype.kind not in "iu" or not (given == -1).any():
+        return given
+    row, slot = np.nonzero(given != -1)
+    column = given[row, slot]
+    if ((column < 0) | (column >= len(given))).any():
+        raise ValueError(
+            f"target_neighbors has indices outside 0..{len(given) - 1}; they are row numbers of the training examples, "
+            "and -1 where a row has fewer."
+        )
+    graph = sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(given), len(given)))
+    return graph
+
+
+def _metrics_of_classes(
+    regions: ArrayLike | None, label: NDArray[np.int32], classes: NDArray[np.generic], n_metrics: int
+) -> NDArray[np.int64]:
+    """Which metric each class has."""
+    if regions is None:
+        if n_metrics > 1:
+            raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
+        return np.zeros(len(classes), dtype=np.int64)
+    region = np.asarray(regions)
+    if region.dtype.kind not in "iu" or region.shape != label.shape or region.min() < 0 or region.max() >= n_metrics:
+        raise ValueError(f"regions must be {len(label)} integers from 0 to {n_metrics - 1}, one for each example.")
+    metric = np.zeros(len(classes), dtype=np.int64)
+    metric[label] = region
+    if (metric[label] != region).any():
+        mixed = classes.tolist()[label[metric[label] != region][0]]
+        raise ValueError(
+            f"class {mixed!r} has examples of several metrics; energies need one metric for each class, "
+            "which a new example has under that label."
+        )
+    return metric

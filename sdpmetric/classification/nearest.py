@@ -1,0 +1,164 @@
+"""Nearest-neighbor classification under one metric or several."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric.core import validation
+
+FloatArray = NDArray[np.float64]
+# Embedded examples further out have squared distances that are no numbers.
+LARGEST = 1e150
+Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "faiss"]
+
+
+def nearest_neighbors(
+    components: ArrayLike,
+    X_train: ArrayLike,
+    X: ArrayLike | None = None,
+    n_neighbors: int = 1,
+    *,
+    regions: ArrayLike | None = None,
+    algorithm: Algorithm = "auto",
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Nearest training examples under learned metrics.
+
+    Under several metrics a training example is as far away as the metric of its own region says, whatever the query
+    (Weinberger and Saul 2009, section 5.2, Eq. 16) [WS2009]: the distance is not symmetric.
+
+    Parameters
+    ----------
+    components : (r, d) array, or (c, r, d) for c metrics
+    X_train : (n, d) array
+    X : (m, d) array, optional
+        Queries; default: the training examples, each without itself (leave one out).
+    n_neighbors : int, default 1
+    regions : (n,) integer array, optional
+        Region of each training example, 0 to c - 1; needed for several metrics.
+    algorithm : {"auto", "ball_tree", "kd_tree", "brute", "faiss"}, default "auto"
+        How the embedded examples are searched: by scikit-learn's `NearestNeighbors`, or exactly and in single precision
+        by faiss, which ``pip install sdpmetric[faiss]`` brings.
+
+    Returns
+    -------
+    distances, neighbors : (m, n_neighbors) arrays
+        Squared distances and row numbers of `X_train`, nearest first.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, there are fewer training examples than neighbors, or the algorithm is unknown.
+    ImportError
+        If faiss is asked for and not installed.
+    """
+    train = np.asarray(validation.check_data(X_train), dtype=np.float64)
+    queries = train if X is None else np.asarray(validation.check_data(X), dtype=np.float64)
+    factors = validation.check_factors(components, train.shape[1])
+    region = np.zeros(len(train), dtype=np.int64) if regions is None else np.asarray(regions)
+    if queries.shape[1] != train.shape[1]:
+        raise ValueError(
+            f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the same ones."
+        )
+    if (
+        region.dtype.kind not in "iu"
+        or region.shape != (len(train),)
+        or region.min() < 0
+        or region.max() >= len(factors)
+    ):
+        raise ValueError(f"regions must be {len(train)} integers from 0 to {len(factors) - 1}, one for each example.")
+    if regions is None and len(factors) > 1:
+        raise ValueError(f"pass regions= with {len(factors)} metrics: which of them each training example has.")
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer):
+        raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
+    k = n_neighbors + (X is None)
+    if not 1 <= n_neighbors <= len(train) - (X is None):
+        raise ValueError(f"n_neighbors must be between 1 and {len(train) - (X is None)}, got {n_neighbors!r}.")
+    if not factors.shape[1]:  # a metric of rank 0 puts all examples in one place
+        factors = np.zeros((len(factors), 1, train.shape[1]))
+    # Distances lose less to rounding near the origin, and neighbors are the same in units in which squares are numbers.
+    # The origin is an example near the mean, so that whole numbers stay whole, and ties among them ties.
+    with np.errstate(over="ignore", invalid="ignore"):
+        center = train[np.square(train - train.mean(axis=0)).sum(axis=1).argmin()]
+        train, queries = train - center, queries - center
+        reach = max(float(np.abs(train).max()), float(np.abs(queries).max())) * train.shape[1]
+        size = reach * float(np.abs(factors).max())
+    if not size < LARGEST:
+        raise ValueError("squared distances under the metric overflow; scale the data or the metric down.")
+    unit = 2.0 ** math.frexp(size)[1] if size > 0.0 else 1.0
+    distances, rows = [], []
+    for c, L in enumerate(factors):
+        members = np.flatnonzero(region == c)
+        if not len(members):
+            continue
+        found, index = _search(train[members] @ L.T / unit, queries @ L.T / unit, min(k, len(members)), algorithm)
+        distances.append(found)
+        rows.append(members[index])
+    D, R = np.concatenate(distances, axis=1), np.concatenate(rows, axis=1)
+    if X is None:
+        D[np.arange(len(queries))[:, None] == R] = np.inf
+    order = np.lexsort((R, D), axis=1)[:, :n_neighbors]
+    return unit**2 * np.take_along_axis(D, order, axis=1), np.take_along_axis(R, order, axis=1)
+
+
+def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Squared distances and row numbers of the k nearest rows of Z."""
+    if algorithm not in get_args(Algorithm):
+        raise ValueError(f"algorithm must be one of {', '.join(map(repr, get_args(Algorithm)))}, got {algorithm!r}.")
+    if algorithm != "faiss":
+        found, index = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(Z).kneighbors(queries)
+        return found**2, index
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("algorithm='faiss' needs faiss: pip install 'sdpmetric[faiss]'.") from error
+    flat = faiss.IndexFlatL2(Z.shape[1])
+    flat.add(np.ascontiguousarray(Z, dtype=np.float32))
+    found, index = flat.search(np.ascontiguousarray(queries, dtype=np.float32), k)
+    return found.astype(np.float64), index
+
+
+def knn_predict(
+    components: ArrayLike,
+    X_train: ArrayLike,
+    y_train: ArrayLike,
+    X: ArrayLike | None = None,
+    n_neighbors: int = 3,
+    *,
+    regions: ArrayLike | None = None,
+    algorithm: Algorithm = "auto",
+) -> NDArray[np.generic]:
+    """Majority vote of the nearest training examples; ties shrink the neighborhood until they break.
+
+    Parameters
+    ----------
+    components, X_train, X, n_neighbors, regions, algorithm
+        As in `nearest_neighbors`.
+    y_train : (n,) array
+        Class labels of any kind, one class included.
+
+    Returns
+    -------
+    labels : (m,) array
+
+    Raises
+    ------
+    ValueError
+        As `nearest_neighbors`, or if there is not one label for each training example, or a label is missing.
+    """
+    _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions, algorithm=algorithm)
+    classes, y = validation.check_labels(y_train, len(np.asarray(X_train)), n_classes=1)
+    votes = np.zeros((len(neighbors), n_neighbors, len(classes)), dtype=np.int64)
+    np.put_along_axis(votes, y[neighbors][:, :, None], 1, axis=2)
+    counts = np.cumsum(votes, axis=1)
+    chosen = y[neighbors[:, 0]]
+    for size in range(2, n_neighbors + 1):  # the largest neighborhood without a tie has the last word
+        most = counts[:, size - 1].max(axis=1, keepdims=True)
+        clear = (counts[:, size - 1] == most).sum(axis=1) == 1
+        chosen = np.where(clear, counts[:, size - 1].argmax(axis=1), chosen)
+    labels: NDArray[np.generic] = classes[chosen]
+    return labels

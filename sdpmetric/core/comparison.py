@@ -1,0 +1,106 @@
+"""Solutions of one problem side by side, as a table for terminals and notebooks, and what they prove together."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.solution import Solution
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Solutions of one problem side by side; prints as a table, in terminals and notebooks.
+
+    Attributes
+    ----------
+    solutions : tuple of Solution
+    """
+
+    solutions: tuple[Solution, ...]
+
+    COLUMNS = ("solver", "status", "objective", "lower bound", "relative gap", "seconds", "active triplets")
+
+    @property
+    def consistent(self) -> bool:
+        """Whether every lower bound is at or below every objective, up to rounding."""
+        lowest = min(s.objective for s in self.solutions)
+        return all(s.lower_bound <= lowest + 1e-9 * max(1.0, abs(lowest)) for s in self.solutions)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what these solutions prove together."""
+        lowest = min(s.objective for s in self.solutions)
+        highest = max(s.lower_bound for s in self.solutions)
+        if not self.consistent:
+            return f"Contradiction: a lower bound of {highest:.10g} lies above an objective of {lowest:.10g}."
+        return (
+            f"Proven: the optimum lies between {highest:.8g} and {lowest:.8g} "
+            f"(relative gap {relative_gap(lowest, highest):.1e}); every lower bound is below every objective."
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells of the table, a tuple for each solution."""
+        return [
+            (
+                s.solver,
+                str(s.status),
+                f"{s.objective:.6f}",
+                f"{s.lower_bound:.6f}",
+                f"{s.relative_gap:.1e}",
+                f"{s.seconds:.2f}",
+                f"{s.certificate.n_active:,}",
+            )
+            for s in self.solutions
+        ]
+
+    def __rich__(self) -> Table:
+        # Narrow enough for 80 columns; where that is not enough, cells fold rather than lose digits.
+        table = Table(
+            box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), caption=self.verdict, caption_justify="left"
+        )
+        for column in self.COLUMNS:
+            table.add_column(column, justify="left" if column in ("solver", "status") else "right", overflow="fold")
+        for row in self.rows():
+            table.add_row(*row)
+        return table
+
+    def __str__(self) -> str:
+        console = Console(width=120, no_color=True, highlight=False)
+        with console.capture() as capture:
+            console.print(self.__rich__())
+        return capture.get().rstrip()
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(column)}</th>" for column in self.COLUMNS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows()
+        )
+        caption = f"<caption>{html.escape(self.verdict)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def compare(*solutions: Solution) -> Comparison:
+    """Set solutions of one problem side by side.
+
+    Parameters
+    ----------
+    *solutions : Solution
+        At least one; all of the same problem.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or they belong to different problems.
+    """
+    if not solutions:
+        raise ValueError("compare needs at least one solution.")
+    prints = {s.problem.fingerprint() for s in solutions if s.problem is not None}
+    if len(prints) > 1:
+        raise ValueError("these solutions belong to different problems; compare solutions of one problem.")
+    return Comparison(solutions)

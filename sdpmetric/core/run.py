@@ -1,0 +1,269 @@
+"""The one loop around every solver: budget, trace, best point, interruption, status, and the problem's certificate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate, Kind, relative_gap
+from sdpmetric.core.solution import Multipliers, Problem, Solution, Status
+from sdpmetric.core.trace import Trace, TraceRow
+
+FloatArray = NDArray[np.float64]
+Callback = Callable[[TraceRow], bool | None]
+Score = Callable[[FloatArray], float]
+
+
+class CertifiableProblem(Problem, Protocol):
+    """A problem that judges points and multipliers; one with a threshold takes ``threshold=`` besides."""
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+
+    @property
+    def certify(self) -> Callable[..., Certificate]:
+        """``certify(components=, *, metric=, dual=)`` judges a point."""
+
+
+class BudgetSpent(Exception):
+    """Time or iterations ran out in the middle of a step."""
+
+
+class Budget:
+    """Time and iterations that a solve may take.
+
+    Parameters
+    ----------
+    max_time : float or None
+        Seconds; None: no limit.
+    max_iter : int or None
+        Iterations (evaluations of the objective and its gradient); None: no limit.
+    """
+
+    def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
+        for name, limit in (("max_time", max_time), ("max_iter", max_iter)):
+            if limit is not None and not validation.positive(limit):
+                raise ValueError(f"{name} must be positive or None (no limit), got {limit!r}.")
+        self.max_time = math.inf if max_time is None else float(max_time)
+        self.max_iter = math.inf if max_iter is None else int(max_iter)
+        self.spent = 0
+        self._began = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._began
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, possibly infinite."""
+        return max(self.max_time - self.elapsed, 0.0)
+
+    def spend(self, iterations: int = 1) -> None:
+        """Count iterations.
+
+        Raises
+        ------
+        BudgetSpent
+            If the time is over or the iterations are used up.
+        """
+        if self.spent >= self.max_iter or self.elapsed >= self.max_time:
+            raise BudgetSpent
+        self.spent += iterations
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a solver reports now and then.
+
+    Attributes
+    ----------
+    components : (r, d) array, or (c, r, d) for c metrics
+        The point, in the data's own coordinates.
+    objective : float
+        Over all triplets, or infinity where the solver has not searched them all at this point.
+    lower_bound : float
+        As the solver watches it; -inf without evidence.
+    dual : callable returning multipliers, or None
+        The multipliers behind the lower bound, frozen at this step.
+    certificate : Certificate or None
+        The problem's own judgement of exactly this point with this dual, where the solver asked for it.
+    step : float
+        Step size or smoothing width.
+    n_active : int
+        Active triplets or pairs.
+    threshold : float or None
+        The part of the point that is not a metric, POLA's b.
+    screened : float
+        Share of all triplets whose multipliers are proven to be at their bounds.
+    mistakes : int
+        Of a stream, items predicted wrongly so far.
+    score : float
+        Score on examples held back.
+    status : Status or None
+        How the solve ended, if it ends by itself after this step and the problem's certificate does not say.
+    """
+
+    components: FloatArray
+    objective: float = math.inf
+    lower_bound: float = -math.inf
+    dual: Callable[[], Multipliers] | None = None
+    certificate: Certificate | None = None
+    step: float = math.nan
+    n_active: int = 0
+    threshold: float | None = None
+    screened: float = math.nan
+    mistakes: int = 0
+    score: float = math.nan
+    status: Status | None = None
+
+
+def run(
+    problem: CertifiableProblem,
+    steps: Iterator[Step],
+    budget: Budget,
+    *,
+    solver: str,
+    tol: float,
+    callback: Callback | None = None,
+    kind: Kind = "duality",
+    score: Score | None = None,
+    patience: int | None = None,
+) -> Solution:
+    """Drive a solver until the asked gap is watched, the budget is spent, or it is done; then let the problem judge.
+
+    Parameters
+    ----------
+    problem : CertifiableProblem
+    steps : iterator of Step
+        The solver; it ends when it can do no more. Its first step must come before anything expensive.
+    budget : Budget
+        Shared with the solver, which spends it.
+    solver : str
+        Name for the solution.
+    tol : float
+        Relative gap to prove.
+    callback : callable, optional
+        Called with each `TraceRow`; returning True stops the solve.
+    kind : {"duality", "relaxation", "regret", "stationarity"}, default "duality"
+        What the certificate proves. "duality" and "relaxation": a lower bound, of the problem itself or of a relaxation
+        of it; the solve ends once the gap is at most `tol`, and a solver of a non-convex problem that ends by itself is
+        at a stationary point. "regret": the steps follow a stream, whose last step is the answer with the certificate
+        that it carries. "stationarity": the solver itself stops at `tol`; the answer is the best step.
+    score : callable, optional
+        Of components, larger is better; written into the trace for each step.
+    patience : int, optional
+        Early stopping: the answer is the step with the best score, the latest of equals, and the solve ends after so
+        many steps without a better one.
+    """
+    if not validation.positive(tol):
+        raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
+    whole = isinstance(patience, int | np.integer) and not isinstance(patience, bool)
+    if patience is not None and not (score is not None and whole and patience >= 1):
+        raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
+    trace = Trace()
+    best: Step | None = None
+    bound: Step | None = None
+    favourite, idle = None, 0  # the step with the best score, and how many did not better it
+    status = {"relaxation": Status.STATIONARY, "regret": Status.STREAM_ENDED}.get(kind, Status.OPTIMAL_INACCURATE)
+    if patience is not None:
+        status = Status.STOPPED_EARLY
+    proves = kind in ("duality", "relaxation")
+    try:
+        with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
+            for step in steps:
+                if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
+                    status = Status.NUMERICAL_ERROR
+                    break
+                if score is not None:
+                    step = replace(step, score=float(score(step.components)))
+                    idle = idle + 1 if favourite is not None and not step.score > favourite.score else 0
+                    favourite = step if favourite is None or not step.score < favourite.score else favourite
+                if best is None or kind == "regret" or step.objective <= best.objective:  # the latest of equals
+                    best = step
+                bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
+                seen = (step.objective, step.lower_bound, step.step, step.n_active, step.screened)
+                row = TraceRow(budget.spent, budget.elapsed, *seen, step.mistakes, step.score)
+                trace.rows.append(row)
+                status = step.status or status
+                if proves and relative_gap(best.objective, bound.lower_bound) <= tol:
+                    break
+                if callback is not None and callback(row):
+                    status = Status.USER_LIMIT
+                    break
+                if patience is not None and idle >= patience:
+                    break
+    except BudgetSpent:
+        status = Status.USER_LIMIT
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if patience is not None and favourite is not None:
+        best = favourite
+    if best is None or bound is None:
+        best = bound = Step(np.zeros((0, problem.X.shape[1])))
+    if kind == "regret" and best.certificate is not None:  # of the stream, which only its learner has seen
+        components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
+    else:
+        components, certificate, dual = judge(problem, best, bound)
+    certificate = replace(certificate, kind=kind)
+    if proves and certificate.relative_gap <= tol:
+        status = Status.OPTIMAL
+    if kind == "stationarity" and certificate.stationarity <= tol:
+        status = Status.STATIONARY
+    if certificate.contradiction is not None:
+        status = Status.INFEASIBLE
+    return Solution(
+        components=components,
+        certificate=certificate,
+        status=status,
+        solver=solver,
+        dual=dual,
+        trace=trace,
+        n_iter=budget.spent,
+        seconds=budget.elapsed,
+        problem=problem,
+        threshold=best.threshold,
+    )
+
+
+def judge(
+    problem: CertifiableProblem, best: Step, bound: Step
+) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
+    """The problem's certificate for the best point and the best bound, the point in the data's dtype."""
+    components = _in_dtype(best.components, problem.X.dtype)
+    dual = None if bound.dual is None else bound.dual()
+    if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
+        return components, best.certificate, dual
+    rest = {} if best.threshold is None else {"threshold": best.threshold}
+    certificate = problem.certify(components, dual=dual, **rest)
+    for step in (best, bound):  # a bound that the problem proved at another point holds for this one too
+        if step.certificate is not None and step.certificate.lower_bound > certificate.lower_bound:
+            certificate = replace(certificate, lower_bound=step.certificate.lower_bound)
+    if best.certificate is not None:  # whose lower bound that is
+        certificate = replace(
+            certificate,
+            primal_residual=max(certificate.primal_residual, best.certificate.primal_residual),
+            program=best.certificate.program,
+            unconstrained_lower_bound=best.certificate.unconstrained_lower_bound,
+        )
+    return components, certificate, dual
+
+
+def _in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
+    with np.errstate(over="ignore"):
+        cast: NDArray[np.floating] = components.astype(dtype)
+    if not np.isfinite(cast).all() and np.isfinite(components).all():
+        raise ValueError(
+            f"the metric is too large for {dtype} (components of {float(np.abs(components).max()):.3g}); scale the "
+            "features, for example to [0, 1], or pass float64."
+        )
+    return cast

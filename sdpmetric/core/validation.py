@@ -1,0 +1,313 @@
+"""Checks at the public edge. Every error is a sentence: what was wrong, what was expected, what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import mean_squared_distance
+from sdpmetric.triplets.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# A metric whose smallest eigenvalue is below minus this share of its largest one is refused.
+PSD_TOLERANCE = 1e-6
+# Entries above it are refused where sums of their fourth powers are taken.
+LARGEST = 1e70
+# Entries above the one, and examples less apart than the other, have squared distances that are no exact numbers.
+LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
+
+
+def check_data(X: ArrayLike) -> NDArray[np.floating]:
+    """Dense finite (n, d) data in float64 or float32, C-contiguous; n >= 1, d >= 1."""
+    try:
+        array: NDArray[np.floating] = check_array(
+            X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
+        )
+    except ValueError as error:
+        if "Complex data" in str(error):
+            raise ValueError(
+                "X contains complex numbers; pass real ones, for example both parts as features."
+            ) from error
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(f"X contains text ({error}); encode those columns as numbers, or drop them.") from error
+    return array
+
+
+def check_examples(X: ArrayLike) -> NDArray[np.floating]:
+    """`check_data` for a statement about squared distances of X; refused where they overflow or underflow."""
+    array = check_data(X)
+    low, high = array.min(axis=0).astype(np.float64), array.max(axis=0).astype(np.float64)
+    if max(float(high.max()), -float(low.min())) > LARGEST_SQUARED:
+        raise _out_of_range("overflow")
+    if 0.0 < float((high - low).max()) < SMALLEST_SQUARED:
+        raise _out_of_range("underflow")
+    return array
+
+
+def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
+    """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
+    labels = column_or_1d(y, warn=False)
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels for {n} rows of X; pass one label per row.")
+    check_names("y", labels)
+    check_classification_targets(labels)
+    classes, index = np.unique(labels, return_inverse=True)
+    if len(classes) < n_classes:
+        raise ValueError(
+            f"y has one class only ({classes.tolist()[0]!r}); "
+            "metric learning needs at least two, since impostors come from other classes."
+        )
+    return classes, index.astype(np.int32)
+
+
+def check_names(name: str, labels: NDArray[np.generic]) -> None:
+    """Refuse labels of examples of which some are missing, or that cannot be sorted."""
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"{name} contains NaN or infinity; drop those rows or give them a label.")
+    if labels.dtype.kind == "O":
+        if any(_is_missing(label) for label in labels):
+            raise ValueError(f"{name} contains missing labels; drop those rows or give them a label.")
+        try:
+            np.sort(labels)
+        except TypeError as error:
+            raise ValueError(f"{name} mixes labels that have no order ({error}); convert them to one type.") from error
+
+
+def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbors: int) -> None:
+    """Every class must have more than `n_neighbors` members."""
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
+        raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
+    counts = np.bincount(index, minlength=len(classes))
+    if counts.min() <= n_neighbors:
+        smallest = int(counts.argmin())
+        size = int(counts[smallest])
+        remedy = f"use n_neighbors={size - 1} or fewer, or drop the class" if size > 1 else "drop the class"
+        raise ValueError(
+            f"class {classes.tolist()[smallest]!r} has {size} members, but n_neighbors={n_neighbors} target neighbors "
+            f"need at least {n_neighbors + 1}; {remedy}."
+        )
+
+
+def rectangular(name: str, given: ArrayLike) -> NDArray[np.integer]:
+    """An array of row numbers whose rows have one length."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"{name} must have rows of equal length ({error}); pass an array of row numbers.") from error
+
+
+def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index: IndexArray) -> IndexArray:
+    """Target neighbors as (n, K) int32, padded with -1, from an index array or a sparse similarity graph."""
+    n = len(index)
+    if sp.issparse(targets):
+        graph = sp.csr_array(targets, copy=True)  # what follows works in place
+        if graph.shape != (n, n):
+            raise ValueError(f"target_neighbors has shape {graph.shape}; a similarity graph must be ({n}, {n}).")
+        graph.eliminate_zeros()
+        graph.sum_duplicates()
+        sizes = np.diff(graph.indptr)
+        array = np.full((n, int(sizes.max(initial=0))), -1, dtype=np.int32)
+        rows = np.repeat(np.arange(n), sizes)
+        array[rows, np.arange(len(rows)) - graph.indptr[rows]] = graph.indices
+    else:
+        given = rectangular("target_neighbors", targets)
+        if given.ndim != 2 or given.shape[0] != n or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"target_neighbors must be an integer index array of shape ({n}, k) or a sparse ({n}, {n}) graph, "
+                f"got shape {given.shape} and dtype {given.dtype}."
+            )
+        if given.size and (given.min() < 0 or given.max() >= n):
+            raise ValueError(f"target_neighbors has indices outside 0..{n - 1}; they are row numbers of X.")
+        array = given.astype(np.int32)
+    row, slot = np.nonzero(array >= 0)
+    columns = array[row, slot]
+    if (columns == row).any():
+        raise ValueError(f"example {row[columns == row][0]} is its own target neighbor; leave it out of its row.")
+    foreign = index[columns] != index[row]
+    if foreign.any():
+        i, j = row[foreign][0], columns[foreign][0]
+        raise ValueError(
+            f"target neighbor {j} of example {i} has another label; target neighbors share their anchor's class."
+        )
+    ordered = np.sort(array, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+        raise ValueError("target_neighbors names a neighbor twice in one row; give each once.")
+    return np.ascontiguousarray(array)
+
+
+def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n: int) -> tuple[Triplets, FloatArray]:
+    """Triplets with row numbers below n, and their finite nonnegative weights."""
+    given = triplets.to_array() if isinstance(triplets, Triplets) else rectangular("triplets", triplets)
+    if given.size == 0:
+        given = np.zeros((0, 3), dtype=np.int32)
+    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu":
+        raise ValueError(
+            "triplets must be an integer array of shape (t, 3) with columns anchor, target, impostor, "
+            f"got shape {given.shape} and dtype {given.dtype}."
+        )
+    if given.size and (given.min() < 0 or given.max() >= n):
+        raise ValueError(f"triplets have indices outside 0..{n - 1}; they are row numbers of X.")
+    repeated = (given == np.roll(given, 1, axis=1)).any(axis=1)
+    if repeated.any():
+        raise ValueError(
+            f"triplet {given[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
+        )
+    values = np.ones(len(given)) if weights is None else _real_matrix("weights", weights)
+    if values.shape != (len(given),) or not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"weights must be {len(given)} finite nonnegative numbers, one per triplet.")
+    return Triplets.from_array(given), values
+
+
+def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
+    """Pairs of row numbers below n, (p, 2) int32."""
+    given = rectangular("pairs", pairs)
+    if given.size == 0:
+        given = np.zeros((0, 2), dtype=np.int32)
+    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"pairs must be an integer array of shape (p, 2), got shape {given.shape} and dtype {given.dtype}."
+        )
+    outside = (given < 0) | (given >= n)
+    if outside.any():
+        raise ValueError(
+            f"pair {given[outside.any(axis=1)][0].tolist()} is outside 0..{n - 1}; pairs are row numbers of X."
+        )
+    return np.ascontiguousarray(given.astype(np.int32))
+
+
+def check_dual(dual: ArrayLike, n: int, what: str) -> FloatArray:
+    """One finite number for each of n constraints, (n,); `what` says what they are."""
+    values = np.asarray(dual, dtype=np.float64)
+    if values.shape != (n,) or not np.isfinite(values).all():
+        raise ValueError(f"dual must be {n} finite {what}, got shape {values.shape}.")
+    return values
+
+
+def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
+    """A finite number in [low, high]."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number) or not low <= number <= high:
+        upper = "" if high == np.inf else f" and at most {high:g}"
+        raise ValueError(f"{name} must be a finite number of at least {low:g}{upper}, got {value!r}.")
+    return number
+
+
+def positive(value: object) -> bool:
+    """Say whether it is a positive number, infinity included."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(value > 0)
+
+
+def check_entries(name: str, rows: ArrayLike, largest: float = LARGEST) -> None:
+    """Refuse finite rows with an entry above `largest` in size, as fourth powers of their distances would overflow."""
+    found = float(np.abs(rows).max(initial=0.0))
+    if found > largest:
+        raise ValueError(
+            f"{name} has an entry of {found:.3g}, and fourth powers of distances would overflow; "
+            "scale the features, for example to [0, 1]."
+        )
+
+
+def check_spread(X: NDArray[np.floating]) -> float:
+    """Mean squared distance of two rows of finite data; refused where it is zero, or too large or small a number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = mean_squared_distance(X)
+    finite = bool(np.isfinite(spread))
+    if finite and (X[0] == X).all():
+        raise ValueError(f"all {len(X)} examples are equal, and every metric says so; there is nothing to learn.")
+    if not finite or spread < np.finfo(np.float64).tiny:
+        raise _out_of_range("underflow" if finite else "overflow")
+    return spread
+
+
+def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) -> tuple[FloatArray, float]:
+    """A factor (r, d) in float64 from either keyword, and how far the metric was from the cone, relatively."""
+    if (components is None) == (metric is None):
+        raise ValueError("pass exactly one of components= (a factor L, metric L.T @ L) and metric= (the matrix M).")
+    if components is not None:
+        L = _real_matrix("components", components)
+        if L.ndim != 2 or L.shape[1] != d:
+            raise ValueError(f"components must have shape (r, {d}), one column per feature, got {L.shape}.")
+        if not np.isfinite(L).all():
+            raise ValueError("components contain NaN or infinity.")
+        return np.ascontiguousarray(L), 0.0
+    M = _real_matrix("metric", metric)
+    if M.shape != (d, d):
+        raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
+    if not np.isfinite(M).all():
+        raise ValueError("metric contains NaN or infinity.")
+    size = float(np.abs(M).max(initial=0.0))
+    if np.abs(M - M.T).max(initial=0.0) > PSD_TOLERANCE * size:
+        raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
+    values = np.linalg.eigvalsh(psd.symmetrize(M))
+    residual = max(0.0, -float(values[0])) / max(float(values[-1]), np.finfo(float).tiny) if size else 0.0
+    if residual > PSD_TOLERANCE:
+        raise ValueError(
+            f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a largest one of "
+            f"{values[-1]:.3g}; project it first, for example with sdpmetric.linalg.psd.project."
+        )
+    return psd.factor(M), residual
+
+
+def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:
+    """Factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
+    given = _real_matrix(name, components)
+    factors = np.ascontiguousarray(given[None] if given.ndim == 2 else given)
+    if factors.ndim != 3 or not len(factors) or factors.shape[2] != d:
+        raise ValueError(
+            f"{name} must have shape (r, {d}), or (c, r, {d}) for c metrics, a column for each feature, got "
+            f"{given.shape}."
+        )
+    if not np.isfinite(factors).all():
+        raise ValueError(f"{name} contain NaN or infinity.")
+    return factors
+
+
+def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
+    """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
+    A = _real_matrix(name, given)
+    if A.shape != (d, d):
+        raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for each feature, got {A.shape}.")
+    if not np.isfinite(A).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if np.abs(A - A.T).max() > PSD_TOLERANCE * np.abs(A).max():
+        raise ValueError(f"{name} is not symmetric; pass a symmetric positive definite matrix.")
+    A = psd.symmetrize(A)
+    values = np.linalg.eigvalsh(A)
+    if values[0] <= psd.RANK_TOLERANCE * values[-1]:
+        raise ValueError(
+            f"{name} must be positive definite; its eigenvalues range from {values[0]:.3g} to {values[-1]:.3g}. "
+            "Add a multiple of the identity."
+        )
+    return A
+
+
+def _out_of_range(way: str) -> ValueError:
+    return ValueError(f"the squared distances of the examples {way}; scale the features, for example to [0, 1].")
+
+
+def _is_missing(label: object) -> bool:
+    # NaN differs from itself, and pandas' NA does not answer.
+    same = label == label
+    return label is None or not isinstance(same, bool | np.bool_) or not same
+
+
+def _real_matrix(name: str, given: ArrayLike | None) -> FloatArray:
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a dense array of real numbers, got {type(given).__name__} ({error})."
+        ) from error

@@ -1,0 +1,1 @@
+"""Linear algebra: the PSD cone, and pair distances with their adjoint."""

@@ -1,0 +1,111 @@
+"""The pull cost of one metric: coordinates in which it is the identity, and what its null directions silence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import adjoint, differences, distances
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
+NULL_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class PullCost:
+    """``<C, M> = weight * sum_p D_M(p) + ridge * trace(M)`` over pairs of examples.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        Centered data.
+    first, second : (p,) int32 arrays
+        The pairs.
+    weight, ridge : float
+    """
+
+    X: FloatArray
+    first: IndexArray
+    second: IndexArray
+    weight: float
+    ridge: float
+
+    @cached_property
+    def coordinates(self) -> psd.Whitening:
+        """Coordinates in which the cost is the identity on its range; null directions come last."""
+        basis, inverse = psd.data_basis(self.X)
+        rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
+        pulls = differences(self.X @ basis, self.first, self.second)
+        root = psd.triangle(chain(rows, (math.sqrt(self.weight) * pull for pull in pulls)))
+        return psd.whiten(basis, inverse, root)
+
+    def value(self, components: FloatArray, Z: FloatArray) -> float:
+        """``<C, M>`` for a factor of M, (r, d), and the points ``X @ components.T``, (n, r)."""
+        pull = float(distances(Z, self.first, self.second).sum())
+        return self.weight * pull + self.ridge * float(np.sum(components**2))
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """``C``, (d, d), in the data's own coordinates."""
+        pull = adjoint(self.X, self.first, self.second, np.ones(len(self.first)))
+        return self.weight * pull + self.ridge * np.eye(len(pull))
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data in the range of the cost, whitened, (n, rank): there the cost is ``trace(M)``."""
+        return np.ascontiguousarray(self.X @ self.coordinates.range)
+
+    @cached_property
+    def strata(self) -> IndexArray:
+        """Examples that agree in all null directions share a stratum, (n,).
+
+        A point of another stratum can be pushed away at no cost, so that its hinges vanish from the problem.
+        """
+        n = len(self.X)
+        null = self.coordinates.null
+        if null.shape[1] == 0:
+            return np.zeros(n, dtype=np.int32)
+        # Pairs do not differ there, so one member speaks for each connected component of their graph.
+        free = self.X @ null
+        noise = float(np.abs(free[self.first] - free[self.second]).max(initial=0.0))
+        graph = sp.coo_array((np.ones(len(self.first)), (self.first, self.second)), shape=(n, n))
+        _, component = sp.csgraph.connected_components(graph, directed=False)
+        _, speaker = np.unique(component, return_index=True)
+        values = free[speaker]
+        # A tree takes differences; expanded squares would tell equal rows apart.
+        search = NearestNeighbors(radius=NULL_TOLERANCE + 4 * noise, algorithm="kd_tree").fit(values)
+        _, stratum = sp.csgraph.connected_components(search.radius_neighbors_graph(values), directed=False)
+        strata: IndexArray = stratum[component].astype(np.int32)
+        return strata
+
+    def silencing(self, furthest: float) -> FloatArray:
+        """Rows to add to the components, (q, d), that put every two strata more than ``1 + furthest`` apart.
+
+        Parameters
+        ----------
+        furthest : float
+            The largest squared distance to a target neighbor, which null directions leave as it is.
+        """
+        null = self.coordinates.null
+        if null.shape[1] == 0 or self.strata.max(initial=0) == 0:
+            return np.zeros((0, self.X.shape[1]))
+        _, speaker = np.unique(self.strata, return_index=True)
+        values = (self.X @ null)[speaker]
+        nearest, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(values).kneighbors(values)
+        rows: FloatArray = math.sqrt(1.01 * (1.0 + furthest)) / float(nearest[:, 1].min()) * null.T
+        return rows
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """The part of components that acts on `points`, (r, rank)."""
+        return components @ self.coordinates.inverse[: self.coordinates.rank].T

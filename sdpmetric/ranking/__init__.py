@@ -1,0 +1,15 @@
+"""Rankings: relevance, scores, and the losses of ranks."""
+
+from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.scores import RankingScores, evaluate, sorted_scores
+from sdpmetric.ranking.truncation import expected_rank, expected_weights, rank_weights
+
+__all__ = [
+    "RankingScores",
+    "Relevance",
+    "evaluate",
+    "expected_rank",
+    "expected_weights",
+    "rank_weights",
+    "sorted_scores",
+]

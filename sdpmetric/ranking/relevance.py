@@ -1,0 +1,324 @@
+"""Which items are relevant to which queries: by labels, by lists, or by a sparse matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.core.digest import digest
+
+IndexArray = NDArray[np.int32]
+LongArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Unanswerable = Literal["error", "exclude"]
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """Which of n items are relevant to each of m queries; all others are irrelevant.
+
+    Make one with `from_labels`, `from_lists` or `from_matrix`. Queries that share a list share its memory, so that
+    labels cost one entry for each item, not one for each pair.
+
+    Attributes
+    ----------
+    n_items : int
+    which : (m,) int32 array
+        Number of the list of each query.
+    indptr : (l + 1,) int64 array
+        Where each list begins and ends in `indices`.
+    indices : int32 array
+        Items of the lists, increasing within each list.
+    leave_one_out : bool
+        Whether query q is item q, which is then neither relevant nor irrelevant to itself. Its list holds it all the
+        same, so that what is outside the list is irrelevant.
+    unanswerable : {"error", "exclude"}
+        What becomes of queries without relevant or without irrelevant items.
+    """
+
+    n_items: int
+    which: IndexArray
+    indptr: LongArray
+    indices: IndexArray
+    leave_one_out: bool
+    unanswerable: Unanswerable = "error"
+
+    def __post_init__(self) -> None:
+        if not self.n_queries:
+            raise ValueError("there are no queries; pass the relevant items of at least one.")
+        if self.unanswerable not in ("error", "exclude"):
+            raise ValueError(f"unanswerable must be 'error' or 'exclude', got {self.unanswerable!r}.")
+        bad = np.flatnonzero((self.n_relevant == 0) | (self.n_irrelevant == 0))
+        if len(bad) and (self.unanswerable == "error" or len(bad) == self.n_queries):
+            q = int(bad[0])
+            kind = "relevant" if self.n_relevant[q] == 0 else "irrelevant"
+            raise ValueError(
+                f"query {q} has no {kind} item ({len(bad)} of {self.n_queries} queries lack one kind or the other), so "
+                "that no ranking of its items is better than another; leave such queries out, or pass "
+                "unanswerable='exclude' to have them left out of draws and of means."
+            )
+
+    # -- making one ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_labels(
+        cls, items: ArrayLike, queries: ArrayLike | None = None, *, unanswerable: Unanswerable = "error"
+    ) -> Relevance:
+        """Items with the label of the query are relevant.
+
+        Parameters
+        ----------
+        items : (n,) array
+            Labels of the items.
+        queries : (m,) array, optional
+            Labels of the queries; default: the items are the queries, each left out of its own ranking.
+        unanswerable : {"error", "exclude"}, default "error"
+            "exclude" leaves queries without relevant or without irrelevant items out of draws and of means.
+
+        Raises
+        ------
+        ValueError
+            If labels are missing, or, with "error", a query has no relevant or no irrelevant item.
+        """
+        labels = _labels(items)
+        classes, index = np.unique(labels, return_inverse=True)
+        order = np.argsort(index, kind="stable").astype(np.int32)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(classes)))]).astype(np.int64)
+        if queries is None:
+            which = index.astype(np.int32)
+        else:
+            asked = _labels(queries)
+            at = np.minimum(np.searchsorted(classes, asked), max(len(classes) - 1, 0))
+            known = classes[at] == asked
+            which = np.where(known, at, len(classes)).astype(np.int32)
+            indptr = np.append(indptr, indptr[-1])  # the empty list, of labels that no item has
+        return cls(len(labels), which, indptr, order, queries is None, unanswerable)
+
+    @classmethod
+    def from_lists(
+        cls,
+        lists: Sequence[ArrayLike],
+        n_items: int,
+        *,
+        leave_one_out: bool = False,
+        unanswerable: Unanswerable = "error",
+    ) -> Relevance:
+        """Lists of the relevant items of each query.
+
+        Parameters
+        ----------
+        lists : sequence of integer arrays
+            One for each query: row numbers of its relevant items, each counted once.
+        n_items : int
+        leave_one_out : bool, default False
+            Whether query q is item q.
+        unanswerable : {"error", "exclude"}, default "error"
+            As in `from_labels`.
+
+        Raises
+        ------
+        ValueError
+            If an item is out of range, there is not one list for each item with `leave_one_out`, or, with "error", a
+            query has no relevant or no irrelevant item.
+        """
+        if isinstance(n_items, bool) or not isinstance(n_items, int | np.integer) or n_items < 1:
+            raise ValueError(f"n_items must be a positive integer, got {n_items!r}.")
+        if isinstance(lists, str) or not isinstance(lists, Iterable):
+            raise ValueError(f"lists must be a sequence with one list of row numbers for each query, got {lists!r}.")
+        arrays = [np.asarray(one) for one in lists]
+        for q, one in enumerate(arrays):
+            if one.ndim != 1 or (one.size and one.dtype.kind not in "iu"):
+                raise ValueError(
+                    f"list {q} must be a one-dimensional array of row numbers, got {one.dtype} {one.shape}."
+                )
+        rows = np.repeat(np.arange(len(arrays)), [len(one) for one in arrays])
+        columns = np.concatenate([np.zeros(0, dtype=np.int64), *[one.astype(np.int64) for one in arrays if one.size]])
+        return cls._of_pairs(rows, columns, (len(arrays), int(n_items)), leave_one_out, unanswerable)
+
+    @classmethod
+    def from_matrix(
+        cls, matrix: sp.sparray | sp.spmatrix, *, leave_one_out: bool = False, unanswerable: Unanswerable = "error"
+    ) -> Relevance:
+        """Entries of a sparse matrix that are not 0 mark the relevant items.
+
+        Parameters
+        ----------
+        matrix : (m, n) sparse array
+            Rows are queries, columns are items.
+        leave_one_out : bool, default False
+            Whether query q is item q; the diagonal is then without meaning.
+        unanswerable : {"error", "exclude"}, default "error"
+            As in `from_labels`.
+        """
+        found = sp.coo_array(matrix)
+        kept = found.data != 0
+        rows, columns = (np.asarray(axis, dtype=np.int64)[kept] for axis in found.coords)
+        return cls._of_pairs(rows, columns, found.shape, leave_one_out, unanswerable)
+
+    @classmethod
+    def of(cls, given: object, n: int) -> Relevance:
+        """Relevance among n items that are the queries too, from whatever says so.
+
+        Parameters
+        ----------
+        given : Relevance, (n,) array of labels, (n, n) sparse array, or sequence of n arrays of row numbers
+        n : int
+
+        Raises
+        ------
+        ValueError
+            If it is for another number of items.
+        """
+        if isinstance(given, Relevance):
+            made = given
+        elif sp.issparse(given):
+            matrix = sp.coo_array(given)
+            made = cls.from_matrix(matrix, leave_one_out=matrix.shape[0] == matrix.shape[1])
+        elif isinstance(given, Sequence) and len(given) and np.ndim(given[0]) == 1:
+            made = cls.from_lists(given, n, leave_one_out=len(given) == n)
+        else:
+            made = cls.from_labels(np.asarray(given))
+        if made.n_items != n:
+            raise ValueError(
+                f"relevance is about {made.n_items} items, but X has {n} rows; pass one row for each item."
+            )
+        return made
+
+    @classmethod
+    def _of_pairs(
+        cls,
+        rows: LongArray,
+        columns: LongArray,
+        shape: tuple[int, int],
+        leave_one_out: bool,
+        unanswerable: Unanswerable,
+    ) -> Relevance:
+        m, n = shape
+        if columns.size and (columns.min() < 0 or columns.max() >= n):
+            raise ValueError(
+                f"relevant items must be row numbers from 0 to {n - 1}, got {columns.min()}..{columns.max()}."
+            )
+        if leave_one_out:
+            if m != n:
+                raise ValueError(
+                    f"with leave_one_out the queries are the items, but there are {m} queries and {n} items."
+                )
+            rows, columns = np.append(rows, np.arange(n)), np.append(columns, np.arange(n))
+        keys = np.unique(rows * n + columns)
+        indptr = np.searchsorted(keys, np.arange(m + 1) * n).astype(np.int64)
+        indices = (keys % max(n, 1)).astype(np.int32)
+        return cls(n, np.arange(m, dtype=np.int32), indptr, indices, leave_one_out, unanswerable)
+
+    # -- what it says -------------------------------------------------------------------------------------------------
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, answerable or not."""
+        return len(self.which)
+
+    @cached_property
+    def n_relevant(self) -> LongArray:
+        """Number of relevant items of each query, (m,)."""
+        return self._lengths - int(self.leave_one_out)
+
+    @cached_property
+    def n_irrelevant(self) -> LongArray:
+        """Number of irrelevant items of each query, (m,)."""
+        return self.n_items - self._lengths
+
+    @cached_property
+    def queries(self) -> IndexArray:
+        """Rows of the queries that have relevant and irrelevant items."""
+        return np.flatnonzero((self.n_relevant > 0) & (self.n_irrelevant > 0)).astype(np.int32)
+
+    @cached_property
+    def self_at(self) -> LongArray:
+        """Where each query stands in its own list, (m,); -1 where queries are no items."""
+        if not self.leave_one_out:
+            return np.full(self.n_queries, -1, dtype=np.int64)
+        keys = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * self.n_items + self.indices
+        own = self.which.astype(np.int64) * self.n_items + np.arange(self.n_queries)
+        at: LongArray = np.searchsorted(keys, own) - self.indptr[self.which]
+        return at
+
+    @property
+    def _lengths(self) -> LongArray:
+        lengths: LongArray = np.diff(self.indptr)[self.which]
+        return lengths
+
+    def relevant(self, query: int) -> IndexArray:
+        """Rows of the relevant items of one query, increasing."""
+        members = self._members(query)
+        return members[members != query] if self.leave_one_out else members
+
+    def irrelevant(self, query: int) -> IndexArray:
+        """Rows of the irrelevant items of one query, increasing."""
+        return np.setdiff1d(np.arange(self.n_items, dtype=np.int32), self._members(query), assume_unique=True)
+
+    def mask(self, queries: NDArray[np.integer]) -> BoolArray:
+        """Lists of some queries as a dense (len(queries), n) array; with `leave_one_out` each marks its query too."""
+        mask = np.zeros((len(queries), self.n_items), dtype=bool)
+        for row, q in zip(mask, queries, strict=True):
+            row[self._members(q)] = True
+        return mask
+
+    def _members(self, query: int) -> IndexArray:
+        start, stop = self.indptr[self.which[query] : self.which[query] + 2]
+        return self.indices[start:stop]
+
+    def part(
+        self, queries: NDArray[np.integer], items: NDArray[np.integer], *, unanswerable: Unanswerable | None = None
+    ) -> Relevance:
+        """The same relation between some of the queries and some of the items, renumbered in the order given.
+
+        Parameters
+        ----------
+        queries, items : integer arrays
+            Rows; items each once and increasing. Where queries are items, each is left out of its own ranking if
+            `queries` and `items` are the same rows; else no query may be among the items.
+        unanswerable : {"error", "exclude"}, optional
+            Default: as it is.
+
+        Raises
+        ------
+        ValueError
+            If some queries are among the items and others are not.
+        """
+        leave = self.leave_one_out and np.array_equal(queries, items)
+        if self.leave_one_out and not leave and np.isin(queries, items).any():
+            raise ValueError("queries must be the items themselves, or none of them; pass disjoint or equal rows.")
+        place = np.full(self.n_items, -1, dtype=np.int32)
+        place[items] = np.arange(len(items), dtype=np.int32)
+        new = place[self.indices]
+        kept = np.concatenate([[0], np.cumsum(new >= 0)])
+        indptr = kept[self.indptr].astype(np.int64)
+        policy = self.unanswerable if unanswerable is None else unanswerable
+        return Relevance(len(items), self.which[queries], indptr, new[new >= 0], leave, policy)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the relation."""
+        return digest((self.n_items, self.leave_one_out, self.unanswerable), self.which, self.indptr, self.indices)
+
+
+def _labels(given: ArrayLike) -> NDArray[np.generic]:
+    labels = np.asarray(given)
+    if labels.ndim != 1 or not len(labels):
+        raise ValueError(
+            f"labels must be a one-dimensional array with one label for each row, got shape {labels.shape}."
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("labels contain NaN or infinity; drop those rows or give them a label.")
+    if labels.dtype.kind == "O":
+        if any(label is None or label != label for label in labels):
+            raise ValueError("labels are missing for some rows; drop those rows or give them a label.")
+        try:
+            np.sort(labels)
+        except TypeError as error:
+            raise ValueError(f"labels have no order ({error}); convert them to one type.") from error
+    return labels

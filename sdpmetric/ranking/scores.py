@@ -1,0 +1,236 @@
+"""Measures of the rankings that a metric induces: AUC, mean average precision, and precision among the first k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric._loops import ranking as loops
+from sdpmetric.linalg import psd
+from sdpmetric.ranking.relevance import Relevance
+
+FloatArray = NDArray[np.float64]
+LongArray = NDArray[np.int64]
+
+# Scores that are held at once, 32 MiB: a block of queries beside all items.
+SCORES_AT_ONCE = 1 << 22
+# Embedded data whose largest entry is within 2**-MODERATE and 2**MODERATE are ranked as they are.
+MODERATE = 300
+
+
+@dataclass(frozen=True, eq=False)
+class RankingScores:
+    """Measures of one ranking for each query; `auc`, `map` and `precision` are means over them.
+
+    Attributes
+    ----------
+    queries : (m,) int32 array
+        Rows of the queries, those without relevant or without irrelevant items left out.
+    auc_of : (m,) array
+        Area under the curve of true against false positive rates, ties count half.
+    average_precision_of : (m,) array
+    precision_of : (m, len(ks)) array
+    ks : tuple of int
+    """
+
+    queries: NDArray[np.int32]
+    auc_of: FloatArray
+    average_precision_of: FloatArray
+    precision_of: FloatArray
+    ks: tuple[int, ...]
+
+    @property
+    def auc(self) -> float:
+        """Mean area under the curve."""
+        return float(self.auc_of.mean())
+
+    @property
+    def map(self) -> float:
+        """Mean average precision."""
+        return float(self.average_precision_of.mean())
+
+    def precision(self, k: int) -> float:
+        """Mean share of relevant items among the first k.
+
+        Parameters
+        ----------
+        k : int
+            One of those that were asked for.
+        """
+        if k not in self.ks:
+            raise ValueError(f"precision at {k} was not measured, only at {self.ks}; name it in ks=.")
+        return float(self.precision_of[:, self.ks.index(k)].mean())
+
+    def __str__(self) -> str:
+        precisions = "".join(f", P@{k} {self.precision(k):.4f}" for k in self.ks)
+        return f"AUC {self.auc:.4f}, MAP {self.map:.4f}{precisions} over {len(self.queries):,} queries"
+
+
+def evaluate(
+    items: ArrayLike,
+    relevance: Relevance | ArrayLike,
+    queries: ArrayLike | None = None,
+    *,
+    components: ArrayLike | None = None,
+    metric: ArrayLike | None = None,
+    similarity: ArrayLike | None = None,
+    ks: Sequence[int] = (1, 10),
+) -> RankingScores:
+    """Rank the items for each query and measure the rankings, a block of queries at a time.
+
+    Values are those of scikit-learn's ``roc_auc_score`` and ``average_precision_score`` with minus the squared
+    distances as scores, ties included. Within a tie at the k-th place precision is the mean over all orders, as in
+    ``ndcg_score``. Distances are sums of squares of differences, without cancellation.
+
+    Parameters
+    ----------
+    items : (n, d) array
+    relevance : Relevance, or (n,) array of labels where the items are the queries
+    queries : (m, d) array, optional
+        Default: the items, each left out of its own ranking.
+    components : (r, d) array, optional
+        Factor of the metric.
+    metric : (d, d) array, optional
+        The metric itself, PSD. Items are ranked by increasing distance.
+    similarity : (d, d) array, optional
+        A bilinear similarity ``q^T S x``, as OASIS learns; items are ranked by decreasing similarity. At most one of
+        the three; default: Euclidean distances.
+    ks : sequence of int, default (1, 10)
+
+    Returns
+    -------
+    RankingScores
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, numbers are not finite, or a query has no relevant or no irrelevant item (unless the
+        relevance says to exclude such queries).
+    """
+    X = _matrix("items", items)
+    related = Relevance.of(relevance, len(X))
+    if (queries is None) != related.leave_one_out:
+        raise ValueError(
+            "queries must be given where relevance is between queries and items, and not given where the items are the "
+            "queries (relevance.leave_one_out)."
+        )
+    Q = X if queries is None else _matrix("queries", queries, X.shape[1])
+    if len(Q) != related.n_queries:
+        raise ValueError(f"relevance is about {related.n_queries} queries, but there are {len(Q)} rows of queries.")
+    wanted = _places(ks)
+    left, right, products = _spaces(Q, X, components, metric, similarity)
+    asked = related.queries
+    out = np.empty((len(asked), 2 + len(wanted)))
+    done = 0
+    for block, near, far in sorted_scores(left, right, related, products=products):
+        counts = related.n_relevant[block], related.n_irrelevant[block]
+        loops.measure(near, far, *counts, np.array(wanted, dtype=np.int64), out[done : done + len(block)])
+        done += len(block)
+    return RankingScores(asked, out[:, 0], out[:, 1], out[:, 2:], wanted)
+
+
+def sorted_scores(
+    queries: FloatArray, items: FloatArray, relevance: Relevance, *, products: bool = False
+) -> Iterator[tuple[NDArray[np.int32], FloatArray, FloatArray]]:
+    """Scores of relevant and of irrelevant items in increasing order, for a block of queries at a time.
+
+    Parameters
+    ----------
+    queries, items : (m, r) and (n, r) arrays
+        Embedded.
+    relevance : Relevance
+    products : bool, default False
+        Scores are minus the inner products instead of squared distances.
+
+    Yields
+    ------
+    block : int32 array
+        Rows of the queries.
+    relevant, irrelevant : (len(block), n) arrays
+        Each row ends with infinities where the other kind of items was.
+    """
+    columns = np.ascontiguousarray(items.T)
+    height = max(1, SCORES_AT_ONCE // max(1, len(items)))
+    for first in range(0, len(relevance.queries), height):
+        block = relevance.queries[first : first + height]
+        scores = np.empty((len(block), len(items)))
+        (loops.products_with if products else loops.distances_to)(queries[block], columns, scores)
+        mask = relevance.mask(block)
+        irrelevant = np.where(mask, np.inf, scores)
+        if relevance.leave_one_out:
+            mask[np.arange(len(block)), block] = False
+        relevant = np.where(mask, scores, np.inf)
+        relevant.sort(axis=1)
+        irrelevant.sort(axis=1)
+        yield block, relevant, irrelevant
+
+
+def _spaces(
+    Q: FloatArray, X: FloatArray, components: ArrayLike | None, metric: ArrayLike | None, similarity: ArrayLike | None
+) -> tuple[FloatArray, FloatArray, bool]:
+    d = X.shape[1]
+    if sum(given is not None for given in (components, metric, similarity)) > 1:
+        raise ValueError("pass at most one of components=, metric= and similarity=.")
+    if similarity is not None:
+        S = _matrix("similarity", similarity, d)
+        if len(S) != d:
+            raise ValueError(f"similarity must have shape ({d}, {d}), got {S.shape}.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            left = Q @ S
+            products = float(np.abs(left).max(initial=0.0)) * float(np.abs(X).max(initial=0.0)) * d
+        if not np.isfinite(products):
+            raise ValueError("similarities of these queries and items overflow; scale the features or the similarity.")
+        return left, X, True
+    if metric is not None:
+        M = _matrix("metric", metric, d)
+        if len(M) != d or np.abs(M - M.T).max() > 1e-6 * np.abs(M).max():
+            raise ValueError(f"metric must be a symmetric ({d}, {d}) matrix; pass a factor as components=.")
+        if psd.smallest_eigenvalue(M) < -1e-6 * psd.largest_eigenvalue(M):
+            raise ValueError("metric is not positive semidefinite; pass what is no metric as similarity=.")
+        L = psd.factor(M)
+    elif components is not None:
+        L = _matrix("components", components, d)
+    else:
+        return *_scaled(Q, X), False
+    with np.errstate(over="ignore", invalid="ignore"):
+        embedded = X @ L.T
+        asked = embedded if Q is X else Q @ L.T
+    return *_scaled(asked, embedded), False
+
+
+def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Both by one power of two, which ranks alike, so that squared distances neither overflow nor vanish together."""
+    largest = max(float(np.abs(Q).max(initial=0.0)), float(np.abs(X).max(initial=0.0)))
+    if not np.isfinite(largest):
+        raise ValueError("the embedded queries or items overflow; scale the features or the metric.")
+    power = -int(np.frexp(largest)[1])
+    if abs(power) < MODERATE:
+        return Q, X
+    items = np.ldexp(X, power)
+    return items if Q is X else np.ldexp(Q, power), items
+
+
+def _places(ks: Sequence[int]) -> tuple[int, ...]:
+    given = np.asarray(ks)
+    if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 1)):
+        raise ValueError(f"ks must be a sequence of positive integers, for example (1, 10), got {ks!r}.")
+    return tuple(sorted({int(k) for k in given}))
+
+
+def _matrix(name: str, given: ArrayLike, d: int | None = None) -> FloatArray:
+    try:
+        raw = np.asarray(given)
+        if raw.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        array = np.ascontiguousarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a matrix of real numbers ({error}).") from error
+    if array.ndim != 2 or (d is not None and array.shape[1] != d):
+        columns = "d" if d is None else str(d)
+        raise ValueError(f"{name} must be a matrix with {columns} columns, one for each feature, got {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contain NaN or infinity; drop those rows or fill them in.")
+    return array

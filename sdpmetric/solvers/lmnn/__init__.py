@@ -1,0 +1,1 @@
+"""Solvers of large margin nearest neighbor classification."""

@@ -1,0 +1,314 @@
+"""The certified factored solver: L-BFGS on a smoothed hinge in the factor of the metric, with a proof.
+
+Coarse to fine in the anchors and in the smoothing width; see ``docs/factored.md`` for what each part is good for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+
+from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.linalg import psd
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solvers.lmnn.refinement import Bound, prove
+from sdpmetric.solvers.lmnn.working_set import OneRegion, RegionalProblem, WorkingSet
+from sdpmetric.triplets.margins import margins
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
+COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
+# Fewest anchors of an early level, in all and for each dimension: fewer are fitted by a metric of their own.
+FEWEST, FEWEST_PER_DIMENSION = 1000, 4
+# Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
+FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
+# A gap below so many times what the smoothing alone keeps open is all that a width is good for.
+CLOSE = 5.0
+STALL = 1e-2
+# Candidates are searched anew when a round has lowered the objective by this share of it.
+SMALL_STEP = 1e-3
+# Rounds without a proof that fits the width, before it shrinks all the same.
+PATIENCE = 8
+# L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
+LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
+# Rows of the factor shorter than this share of the longest are dropped.
+NEGLIGIBLE = 1e-3
+# A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
+COLLAPSED = 1e-12
+# Triplets that the starting scale is chosen by.
+SAMPLE = 30_000
+
+
+@dataclass
+class State:
+    """The factors on `regional_points`, (c, r, rank), kept current so that an interrupted solve can still be judged."""
+
+    L: FloatArray
+
+
+def steps(
+    problem: LMNNProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    start: FloatArray | None = None,
+    random_state: int = 0,
+) -> Iterator[Step]:
+    """Solve an LMNN problem in the factor of its metric.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    budget : Budget
+        Spent once for every evaluation of objective and gradient.
+    tol : float
+        Relative gap to prove.
+    start : (r, d) array, optional
+        Components to start from, at any scale; default: the Euclidean metric or the whitened one, whichever is
+        better after scaling.
+    random_state : int, default 0
+        Seed of the order in which anchors enter.
+
+    Yields
+    ------
+    Step
+        One for each round. Where the budget ends or the user interrupts, one more, and then the exception.
+    """
+    n, rank = problem.points.shape
+    zero = problem.lift(np.zeros((0, rank)))
+    trivial = problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0
+    if trivial or problem.coordinates.null.shape[1]:
+        certificate = problem.certify(zero)
+        yield Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
+        if trivial or certificate.relative_gap <= tol:
+            return
+    rng = np.random.default_rng(random_state)
+    L, warm = scaled_start(problem, start, rng)
+    state = State(L[None])
+    single = OneRegion(problem)
+    whole = WorkingSet(single, np.arange(n, dtype=np.int32))
+    try:
+        if not warm:
+            yield from approach(single, state, budget, rng)
+        yield from refine_until_proven(single, state, whole, budget, tol)
+    except (BudgetSpent, KeyboardInterrupt):
+        yield last_step(single, state, whole)
+        raise
+
+
+def approach(
+    problem: RegionalProblem,
+    state: State,
+    budget: Budget,
+    rng: np.random.Generator,
+    levels: tuple[tuple[float, float], ...] = COARSE,
+) -> Iterator[Step]:
+    """Few anchors, wide smoothing, single precision: into the region of the optimum."""
+    n = len(problem.X)
+    order = rng.permutation(n).astype(np.int32)
+    fewest = max(FEWEST, FEWEST_PER_DIMENSION * state.L.shape[0] * state.L.shape[2])
+    first = levels[0][1]
+    for share, gamma in levels:
+        m = min(max(math.ceil(share * n), fewest), n)
+        working = WorkingSet(problem, np.sort(order[:m]), np.float32)
+        for _ in range(2 if gamma == first else 1):  # the first steps leave the first candidates far behind
+            working.search(state.L, 0.3 if gamma == first else 0.1)
+            descend(state, working, gamma, budget, Slow(1e-3))
+            yield Step(problem.lift_regional(state.L), step=gamma)
+
+
+def last_step(problem: RegionalProblem, state: State, working: WorkingSet) -> Step:
+    """Where the budget ends in the middle of a round: the factor at hand and what it proves."""
+    working.search(state.L, 0.0)
+    return _step(problem, working, state.L, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0)
+
+
+def refine_until_proven(
+    problem: RegionalProblem,
+    state: State,
+    working: WorkingSet,
+    budget: Budget,
+    tol: float,
+    gamma: float = FIRST_WIDTH,
+) -> Iterator[Step]:
+    """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
+    patience, lower_bound, stall = PATIENCE, -math.inf, STALL
+    working.search(state.L, 0.1)
+    first = working.value(state.L, gamma)
+    yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
+    while gamma >= LAST_WIDTH:
+        watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
+        began = state.L.copy()
+        descend(state, working, gamma, budget, watch)
+        if working.value(state.L, gamma).objective <= 0:  # all hinges out of sight, and nothing else holds it off 0
+            state.L = 0.5 * began
+            working.search(state.L, 1.0)
+            continue
+        bound = watch.best or prove(working, state.L, gamma)
+        # A round that proved nothing new has stopped too early: the next one is more patient.
+        stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
+        lower_bound = max(lower_bound, bound.value)
+        seen = working.value(state.L, gamma).objective
+        # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
+        moved = before - seen > SMALL_STEP * seen
+        widen = 0.1 + 0.5 * gamma if moved or relative_gap(seen, lower_bound) <= tol else None
+        yield _step(problem, working, state.L, bound, gamma, widen)
+        least = bound.smoothing_loss / seen
+        patience = patience - 1 if relative_gap(seen, bound.value) > CLOSE * least else 0
+        if patience <= 0:
+            # No further down than the tolerance asks for: the wider, the better conditioned.
+            gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
+            if widen is None:
+                working.search(state.L, 0.1 + 0.5 * gamma)
+        state.L = _escape(working, state.L, gamma, bound)
+
+
+@dataclass
+class Slow:
+    """Enough when the value falls by less than a share of itself between two looks."""
+
+    share: float
+    before: float = math.inf
+
+    def __call__(self, L: FloatArray, value: float) -> bool:
+        """Look at a factor and its value; whether it is enough."""
+        decrease, self.before = self.before - value, value
+        return decrease < self.share * value
+
+
+@dataclass
+class _Settled:
+    """Enough when the gap is proven, or most of it is the smoothing's, or the descent is slow beside the rest."""
+
+    working: WorkingSet
+    gamma: float
+    tol: float
+    lower_bound: float
+    stall: float
+    before: float = math.inf
+    best: Bound | None = None
+
+    def __call__(self, L: FloatArray, value: float) -> bool:
+        if value <= 0:  # no loss is below 0
+            return True
+        decrease, self.before = (self.before - value) / value, value
+        if decrease > 1e-2:  # far from anything that could be proven
+            return False
+        bound = prove(self.working, L, self.gamma)
+        if self.best is None or bound.value > self.best.value:
+            self.best = bound
+        objective = self.working.value(L, self.gamma).objective
+        gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
+        proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
+        # A width whose own loss is not below the tolerance cannot prove it: on to the next one when it is close.
+        close = least > 0.5 * self.tol and gap < CLOSE * least
+        return proven or close or decrease < self.stall * (gap - least) or least > 0.7 * gap
+
+
+def _step(
+    problem: RegionalProblem,
+    working: WorkingSet,
+    L: FloatArray,
+    bound: Bound,
+    gamma: float,
+    widen: float | None,
+) -> Step:
+    """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
+    dual = working.dual(bound.multipliers.values)
+    objective, n_active = math.inf, 0
+    if widen is not None:
+        working.search(L, widen)
+        value = working.value(L, gamma)
+        objective, n_active = value.objective, value.n_active
+    return Step(problem.lift_regional(L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)
+
+
+def descend(
+    state: State,
+    working: WorkingSet,
+    gamma: float,
+    budget: Budget,
+    enough: Callable[[FloatArray, float], bool],
+) -> None:
+    """One round of L-BFGS on the smoothed objective; `enough` looks at the factor and the value now and then."""
+    start, shape, iterations = state.L, state.L.shape, 0
+
+    def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
+        budget.spend()
+        value = working.value(v.reshape(shape), gamma)
+        return value.smoothed, value.gradient.ravel()
+
+    def look(intermediate_result: OptimizeResult) -> None:
+        nonlocal iterations
+        iterations += 1
+        state.L = intermediate_result.x.reshape(shape).copy()
+        if iterations % LOOK_EVERY == 0 and enough(state.L, float(intermediate_result.fun)):
+            raise StopIteration
+
+    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0, "maxls": 60}
+    minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
+    _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
+    longest = sigma.max(axis=1, keepdims=True)
+    if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate held it up: far enough down to find some
+        state.L = 0.1 * start
+        return
+    sigma[sigma <= NEGLIGIBLE * longest] = 0.0
+    rank = max(1, int((sigma > 0.0).sum(axis=1).max()))
+    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
+
+
+def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
+    """Add the directions in which the dual slack is negative: there the gradient in the factor is blind.
+
+    Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
+    """
+    w, rank = bound.eigenvalues, L.shape[2]
+    excess = np.where(w[:, ::-1] > 1.0 + 1e-4, w[:, ::-1] - 1.0, 0.0)
+    width = int((excess > 0.0).sum(axis=1).max())
+    if width == 0:
+        return L
+    D = np.sqrt(excess[:, :width, None]) * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
+    D *= math.sqrt(float(np.sum(L**2)) / float(np.sum(D**2)))
+    best, grown = working.value(L, gamma).smoothed, L
+    for t in np.geomspace(1e-4, 1.0, 9):
+        longer = np.concatenate([L, t * D], axis=1)
+        value = working.value(longer, gamma).smoothed
+        if value >= best:
+            break
+        best, grown = value, longer
+    if grown.shape[1] > rank:  # directions that the metric has, but too little of
+        _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
+        grown = sigma[:, :, None] * rows
+    return grown
+
+
+def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
+    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
+
+    From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
+    the Euclidean metric and the whitened one, so that a bad one does no harm.
+    """
+    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
+    euclidean = psd.factor(inverse @ inverse.T)
+    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if start is None else [start @ inverse.T])
+    triplets, share = problem.source.sample(SAMPLE, rng)
+    best, chosen, warm = math.inf, euclidean, False
+    for L in shapes:
+        trace = float(np.sum(L**2))
+        if not trace > 0.0:
+            continue
+        margin = margins(problem.points @ L.T, triplets)
+        for s in np.geomspace(1e-4, 1e8, 49) / trace:
+            loss = np.maximum(0.0, 1.0 - s * margin)
+            value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
+            if value < best:
+                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
+    return chosen, warm

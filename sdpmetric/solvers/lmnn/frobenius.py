@@ -1,0 +1,150 @@
+"""LMNN with a Frobenius term on its dual: rounds of an active set of triplets, exhaustive search and safe screening.
+
+Every iterate is dual feasible. The primal point is ``M(a)``. See ``docs/frobenius.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.solution import Dual
+from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
+from sdpmetric.problems.screening import Screening
+from sdpmetric.solvers.lmnn.frobenius_dual import ActiveDual, Nearness, solve
+from sdpmetric.triplets.margins import margins
+from sdpmetric.triplets.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+
+# Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
+BAND = 0.3
+# Silent triplets leave the active set beyond this margin.
+DROP = 2.0
+# Anchors on which the scale of the first metric is found.
+SAMPLE = 300
+# Rounds of search, and rounds without a better gap, before giving up.
+ROUNDS, PATIENCE = 100, 8
+# Quadratic terms are brought up to this share of the objective by a proximal term.
+SHARE = 0.03
+# Where a round leaves more than SLOW of the gap, the proximal term holds the metric back: it shrinks to FADE of itself.
+SLOW, FADE = 0.5, 0.3
+# An active set is solved to this share of the asked gap.
+INNER = 0.2
+# All triplets are screened again where the gap is this share of what it was.
+RESCREEN = 0.2
+# A screening that leaves more triplets than this, for each that is active, is not worth looking up.
+USEFUL = 10
+
+
+def steps(
+    problem: FrobeniusLMNNProblem, budget: Budget, tol: float, *, start: FloatArray | None = None
+) -> Iterator[Step]:
+    """Solve LMNN with a Frobenius term.
+
+    Parameters
+    ----------
+    problem : FrobeniusLMNNProblem
+    budget : Budget
+        One iteration for each evaluation of the dual.
+    tol : float
+        Relative gap to prove.
+    start : (r, d) array, optional
+        Components of a metric, whose triplets are the first active set.
+
+    Yields
+    ------
+    Step
+        One for each round: a solved active set, searched exhaustively, with the share of triplets screened so far.
+    """
+    base = problem.base
+    L = _scaled_identity(problem) if start is None else start
+    certificate = problem.certify(L)
+    yield Step(L, certificate.objective, certificate.lower_bound, certificate=certificate)
+    triplets = _near(problem, L)
+    missed = 1.0 - margins(base.embed(L), triplets)
+    share = SHARE
+    nearness = Nearness.of(problem, L, share * certificate.objective)
+    nothing_fixed = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
+    a = base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
+    state = ActiveDual(problem, triplets, a, nearness, nothing_fixed)
+    found: Screening | None = None
+    best_gap, screened_at, patience = math.inf, math.inf, PATIENCE
+    for _ in range(ROUNDS):
+        state = solve(state, budget, INNER * tol)
+        dual = state.dual
+        points = [state.here.components, problem.dual_point(dual).components]
+        # The second one is where the proximal term has nothing left to do.
+        L = min(points if nearness.weight > 0.0 else points[:1], key=lambda point: problem.objective(point))
+        certificate = problem.certify(L, dual=dual)
+        if certificate.gap <= RESCREEN * screened_at:
+            found, screened_at = problem.screen(L, dual=dual), certificate.gap
+        yield Step(
+            L,
+            certificate.objective,
+            certificate.lower_bound,
+            partial(_given, dual),
+            certificate,
+            n_active=certificate.n_active,
+            screened=0.0 if found is None else found.share,
+        )
+        patience = PATIENCE if certificate.gap < 0.9 * best_gap else patience - 1
+        if patience == 0:
+            return
+        share *= 1.0 if certificate.gap < SLOW * best_gap else FADE
+        best_gap = min(best_gap, certificate.gap)
+        nearness = Nearness.of(problem, L, share * certificate.objective)
+        state = _renewed(state, nearness, found)
+
+
+def _given(dual: Dual) -> Dual:
+    return dual
+
+
+def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
+    """The multiple of the identity with about the smallest objective, judged on some anchors."""
+    base, n = problem.base, len(problem.X)
+    among = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int32))
+    identity = np.eye(problem.X.shape[1])
+    units = float(np.sqrt(np.mean(base.centered**2))) or 1.0
+
+    def objective(log_scale: float) -> float:
+        L = math.exp(log_scale) / units * identity
+        return base.partial_objective(base.embed(L), L, among) + problem.penalty(L) * len(among) / n
+
+    found = minimize_scalar(objective, bounds=(-5.0, 3.0), method="bounded", options={"xatol": 0.05})
+    scaled: FloatArray = math.exp(found.x) / units * identity
+    return scaled
+
+
+def _near(problem: FrobeniusLMNNProblem, L: FloatArray) -> Triplets:
+    """The triplets whose margin is below 1 at a metric, or a little above."""
+    base = problem.base
+    Z = base.embed(L)
+    every = base.push.candidates(Z, widen=BAND)
+    weights = np.ones(len(every.impostors)) if every.weights is None else every.weights
+    listed, _ = every.triplets((every.targets >= 0)[every.rows] * weights[:, None])
+    return listed[margins(Z, listed) <= 1.0 + BAND]
+
+
+def _renewed(state: ActiveDual, nearness: Nearness, found: Screening | None) -> ActiveDual:
+    """The next active set: what is used or nearly so, what an exhaustive search finds, less what is screened."""
+    problem, n, point = state.problem, len(state.problem.X), state.here
+    kept = (state.a > 0.0) | (point.gradient > 1.0 - DROP)
+    own, near = state.triplets[kept], _near(problem, point.components)
+    if found is not None and len(found.undecided) > USEFUL * max(len(own), 1):
+        found = None
+    fixed = state.violated if found is None else found.violated
+    near = near[~np.isin(near.keys(n), np.concatenate([own.keys(n), fixed.keys(n)]))]
+    joined = Triplets.from_array(np.concatenate([own.to_array(), near.to_array()]))
+    a = np.concatenate([state.a[kept], np.zeros(len(near))])
+    if found is not None:
+        undecided = np.isin(joined.keys(n), found.undecided.keys(n))
+        joined, a = joined[undecided], a[undecided]
+    return ActiveDual(problem, joined, a, nearness, fixed)

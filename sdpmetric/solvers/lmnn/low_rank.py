@@ -1,0 +1,72 @@
+"""LMNN with a metric of bounded rank: L-BFGS on the rectangular factor, from the full metric's leading eigenvectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.solution import Solution
+from sdpmetric.linalg import psd
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solvers.lmnn.factored import Slow, State, descend
+from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
+
+# Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
+WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
+
+
+def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
+    """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
+
+    The leading eigenvectors of the full solution come first (LMNN-S there), then L-BFGS on the rectangular factor
+    (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same. Eigenvectors are those
+    in the problem's whitened coordinates, `problem.points`, where what is cut off is weighed by its pull cost; those of
+    `Solution.leading` are in the coordinates of the data, as in the paper, and differ.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+        Without directions of zero pull cost, which would add to the rank.
+    budget : Budget
+    full : Solution
+        Of the problem without a bound on the rank, with its multipliers.
+    n_components : int
+        Rows of the factor.
+
+    Yields
+    ------
+    Step
+    """
+    dual = full.dual
+    working = WorkingSet(OneRegion(problem), np.arange(len(problem.X), dtype=np.int32))
+    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
+    whitened = np.asarray(full.components, dtype=np.float64) @ inverse.T
+    state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
+
+    def step(gamma: float) -> Step:
+        working.search(state.L, 0.3)
+        value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
+        return Step(
+            problem.lift(state.L[0]),
+            value.objective,
+            full.lower_bound,
+            None if dual is None else lambda: dual,
+            step=gamma,
+            n_active=value.n_active,
+        )
+
+    yield step(math.nan)
+    for gamma in WIDTHS if state.L.size else ():
+        before, value, widen = state.L, working.value(state.L, gamma).smoothed, 0.3
+        for _ in range(TRIES):
+            descend(state, working, gamma, budget, Slow(1e-6))
+            row = step(gamma)
+            if working.value(state.L, gamma).smoothed < value:
+                yield row
+                break
+            # The step went beyond the candidates of its search: once more, with those that it met and a wider margin.
+            state.L, widen = before, 2.0 * widen
+            working.search(state.L, widen)

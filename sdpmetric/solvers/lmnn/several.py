@@ -1,0 +1,274 @@
+"""Multi-metric LMNN: the three solvers of the single metric, over blocks and started from the single metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.solution import Dual
+from sdpmetric.formulations.lmnn import list_triplets
+from sdpmetric.formulations.multi_lmnn import stated
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import distances
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.push_dual import best_multiple_bound
+from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend
+from sdpmetric.solvers.lmnn import factored
+from sdpmetric.solvers.lmnn.factored import State
+from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
+from sdpmetric.triplets.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+
+# Share of anchors and smoothing width of the early levels, which leave the single metric; first width over all anchors.
+LEVELS, FIRST_WIDTH = ((1 / 8, 0.3), (1 / 2, 0.03)), 0.02
+# Subgradient: iterations of the first stage, growth of the stages, and the margin of their candidates.
+STAGE, LONGER, WIDEN = 30, 1.1, 1.0
+
+
+def factored_steps(
+    problem: MultiMetricLMNNProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    start: FloatArray | None = None,
+    random_state: int = 0,
+) -> Iterator[Step]:
+    """L-BFGS in the factors of all metrics, with a proof; see `sdpmetric.solvers.lmnn.factored`.
+
+    Parameters
+    ----------
+    problem : MultiMetricLMNNProblem
+    budget : Budget
+    tol : float
+        Relative gap to prove.
+    start : (c, r, d) array, optional
+        Components to start from; default: the single metric for every region.
+    random_state : int, default 0
+        Of the single-metric solve.
+
+    Yields
+    ------
+    Step
+    """
+    trivial = _trivial(problem, tol)
+    if trivial is not None:
+        yield trivial
+        return
+    rng = np.random.default_rng(random_state)
+    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    state = State(np.zeros((problem.n_regions, 1, problem.regional_points[0].shape[1])))
+    try:
+        yield from _begin(problem, state, budget, start, rng)
+        if start is None:
+            yield from factored.approach(problem, state, budget, rng, LEVELS)
+        yield from factored.refine_until_proven(problem, state, working, budget, tol, FIRST_WIDTH)
+    except (BudgetSpent, KeyboardInterrupt):
+        yield factored.last_step(problem, state, working)
+        raise
+
+
+def _trivial(problem: MultiMetricLMNNProblem, tol: float) -> Step | None:
+    """The answer where nothing pushes, or where null directions of the costs silence every hinge."""
+    rank = problem.regional_points[0].shape[1]
+    nothing = problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0
+    if not nothing and not any(cost.coordinates.null.shape[1] for cost in problem.pull_costs):
+        return None
+    zero = problem.lift_regional(np.zeros((problem.n_regions, 0, rank)))
+    certificate = problem.certify(zero)
+    if not nothing and certificate.relative_gap > tol:
+        return None
+    return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
+
+
+def _begin(
+    problem: MultiMetricLMNNProblem, state: State, budget: Budget, start: FloatArray | None, rng: np.random.Generator
+) -> Iterator[Step]:
+    """Set the factors to start from: what is given, or a single metric, solved roughly or as far as the budget goes."""
+    if start is not None:
+        L, _ = problem.check_components(start, None)
+        state.L = problem.whitened(L)
+        return
+    tied = problem.tied
+    single = State(factored.scaled_start(tied, None, rng)[0][None])
+    try:
+        if single.L.size:
+            for step in factored.approach(OneRegion(tied), single, budget, rng):
+                yield replace(step, components=psd.stack([step.components] * problem.n_regions))
+    finally:
+        state.L = problem.whitened(psd.stack([tied.lift(single.L[0])] * problem.n_regions))
+
+
+def subgradient_steps(
+    problem: MultiMetricLMNNProblem, budget: Budget, tol: float, *, start: FloatArray | None = None
+) -> Iterator[Step]:
+    """Projected subgradients with Polyak steps, and averaged slopes for the bound, in stages.
+
+    The slopes of a stage, on the candidates of the search that begins it, are averaged with the steps as weights; the
+    average proves a lower bound, and the next stage begins afresh (``docs/subgradient.md``).
+
+    Parameters
+    ----------
+    problem : MultiMetricLMNNProblem
+    budget : Budget
+    tol : float
+    start : (c, r, d) array, optional
+        Components to start from; default: the single metric for every region.
+
+    Yields
+    ------
+    Step
+    """
+    trivial = _trivial(problem, tol)
+    if trivial is not None:
+        yield trivial
+        return
+    yield Step(psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions))
+    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    state = State(np.zeros((problem.n_regions, 1, problem.regional_points[0].shape[1])))
+    yield from _begin(problem, state, budget, start, np.random.default_rng(0))
+    L = state.L
+    M, identity = np.swapaxes(L, 1, 2) @ L, np.eye(L.shape[2])
+    lower_bound, best, length = 0.0, math.inf, float(STAGE)
+    chosen: Dual | None = None
+    while True:
+        working.search(L, WIDEN)
+        values = np.zeros((len(working.candidates.impostors), working.candidates.targets.shape[1]))
+        matrix, weight = np.zeros_like(M), 0.0
+        objective = math.inf
+        for iteration in range(int(length)):
+            budget.spend()
+            a = working.multipliers(L, 0.0)
+            objective = float(np.trace(M, axis1=1, axis2=2).sum()) + a.loss
+            if iteration == 0:
+                best = min(best, objective)
+                dual = chosen
+                yield Step(
+                    problem.lift_regional(L),
+                    objective,
+                    lower_bound,
+                    None if dual is None else partial(_given, dual),
+                    n_active=round(float((a.values > 0).sum())),
+                )
+            G = identity - a.matrix
+            square = float(np.sum(G * G))
+            eta = max(objective - lower_bound, 0.0) / square if square > 0 else 0.0
+            values += eta * a.values
+            matrix += eta * a.matrix
+            weight += eta
+            if eta == 0.0:
+                break
+            L = _projected(M - eta * G)
+            M = np.swapaxes(L, 1, 2) @ L
+        if weight == 0.0:
+            return
+        values, matrix = values / weight, matrix / weight
+        squares = float(np.sum(values**2)) if problem.squared else None
+        bound, _ = best_multiple_bound(
+            float(values.sum()), squares, float(np.linalg.eigvalsh(matrix).max()), problem.push_weight
+        )
+        if bound > lower_bound:
+            lower_bound, chosen = bound, working.dual(values)
+        length *= LONGER
+
+
+def _projected(M: FloatArray) -> FloatArray:
+    """Factors of the PSD parts, (c, rank, rank)."""
+    values, vectors = np.linalg.eigh(M)
+    L: FloatArray = np.sqrt(np.maximum(values, 0.0))[:, :, None] * np.swapaxes(vectors, 1, 2)
+    return L
+
+
+def conic_steps(
+    problem: MultiMetricLMNNProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    backend: str = "CLARABEL",
+    backend_options: BackendOptions | None = None,
+) -> Iterator[Step]:
+    """The exact program, by constraint generation: over the triplets near the margins, until no other is violated.
+
+    Only the index sets are taken from a cheap solution, so that the exact layer stays an independent witness.
+
+    Parameters
+    ----------
+    problem : MultiMetricLMNNProblem
+    budget : Budget
+        Spent once for every program, and for the evaluations of the cheap solution.
+    tol : float
+    backend : str, default "CLARABEL"
+    backend_options : mapping, optional
+
+    Yields
+    ------
+    Step
+        One for each program, with the problem's certificate.
+    """
+    name = check_backend(backend)
+    settings = [own | dict(backend_options or {}) for own in SETTINGS.get(name, [{}])]
+    trivial = _trivial(problem, tol)
+    if trivial is not None:
+        yield trivial
+        return
+    components = psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions)
+    yield Step(components)
+    for step in factored_steps(problem, budget, 1e-4):
+        components = step.components
+        if step.lower_bound >= (1 - 1e-4) * step.objective:
+            break
+    yield Step(components)
+    L = problem.whitened(components)
+    known = _near(problem, L, 0.3)
+    unit = float(max(1, len(problem.target_pairs[0])))
+    costs = [np.eye(P.shape[1]) / problem.push_weight for P in problem.regional_points]
+    n = len(problem.X)
+    while settings:
+        stated_ = stated(problem.regional_points, costs, problem, known, push_weight=1.0, unit=unit)
+        budget.spend()
+        run_backend(stated_.program, name, budget, settings[0])
+        if stated_.metrics[0].value is None:
+            settings = settings[1:]
+            continue
+        L = _projected(unit * np.stack([M.value for M in stated_.metrics]))
+        raw = np.zeros(0) if stated_.margins is None else np.ravel(stated_.margins.dual_value)
+        dual = Dual(known, problem.push_weight * raw)
+        components = problem.lift_regional(L)
+        certificate = problem.certify(components, dual=dual)
+        yield Step(
+            components,
+            certificate.objective,
+            certificate.lower_bound,
+            partial(_given, dual),
+            certificate,
+            n_active=certificate.n_active,
+        )
+        violated = _near(problem, L, 0.0)
+        new = ~np.isin(violated.keys(n), known.keys(n))
+        if not new.any():  # only the accuracy is left
+            settings = settings[1:]
+        known = Triplets.from_array(np.concatenate([known.to_array(), violated[new].to_array()]))
+
+
+def _near(problem: MultiMetricLMNNProblem, L: FloatArray, widen: float) -> Triplets:
+    """The triplets whose margin is violated, or nearly so."""
+    embedded = [points @ factor.T for points, factor in zip(problem.regional_points, L, strict=True)]
+    found = problem.regional_candidates(embedded, widen=widen)
+    near = problem.near(embedded)
+    kept = []
+    for Z, part in zip(embedded, found, strict=True):
+        triplets = list_triplets(part)
+        slot = np.argmax(problem.source.targets[triplets.anchors] == triplets.targets[:, None], axis=1)
+        limit = 1.0 + near[triplets.anchors, slot]
+        kept.append(triplets[distances(Z, triplets.anchors, triplets.impostors) < limit * (1 + widen)].to_array())
+    return Triplets.from_array(np.concatenate(kept))
+
+
+def _given(dual: Dual) -> Dual:
+    return dual

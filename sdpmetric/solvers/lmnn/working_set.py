@@ -1,0 +1,319 @@
+"""The part of an LMNN problem that a factored iterate can feel: candidates of some anchors, and the points they use.
+
+In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so that points without candidates drop out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric import _loops
+from sdpmetric._loops import hinges
+from sdpmetric.core.solution import Dual
+from sdpmetric.linalg.distances import Blocks, laplacian_form
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.push import Push
+from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
+from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.triplets.triplets import Candidates
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Searches that pairs with a positive hinge are remembered for.
+MEMORY = 10
+
+
+@dataclass(frozen=True)
+class Value:
+    """The smoothed problem at a factor.
+
+    Attributes
+    ----------
+    smoothed : float
+        The objective with the smoothed hinge; what L-BFGS minimises.
+    gradient : (c, r, rank) array
+        Its gradient in the factor.
+    objective : float
+        With the hinge itself, over the candidates: exact right after a search, too low later on.
+    n_active : int
+        Candidate triplets with a positive hinge.
+    """
+
+    smoothed: float
+    gradient: FloatArray
+    objective: float
+    n_active: int
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """Slopes of the smoothed hinges at a factor: a dual candidate.
+
+    Attributes
+    ----------
+    values : (nnz, K) array
+        One for each candidate triplet, push weight included.
+    matrix : (c, rank, rank) array
+        ``sum a_t B_t`` of each metric in whitened coordinates, where dual feasibility is ``matrix <= I``.
+    loss : float
+        The push term of the objective at the factor, over the candidates, without smoothing.
+    """
+
+    values: FloatArray
+    matrix: FloatArray
+    loss: float
+
+    @property
+    def total(self) -> float:
+        """``sum a``."""
+        return float(self.values.sum())
+
+
+class RegionalProblem(Protocol):
+    """LMNN with one metric for each region of examples; the ordinary problem has one region."""
+
+    @property
+    def push(self) -> Push:
+        """The hinges."""
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+
+    @property
+    def regions(self) -> IndexArray:
+        """Region of each example, (n,)."""
+
+    @property
+    def regional_points(self) -> list[FloatArray]:
+        """The whitened data of each region, each (n, rank): there its pull cost is the trace of its metric."""
+
+    def regional_candidates(
+        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+    ) -> list[Candidates]:
+        """Candidates for each region, whose metric embeds the data so; see `LMNNProblem.candidates`."""
+
+    def lift_regional(self, whitened: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from factors on `regional_points`, (c, r, rank)."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneRegion:
+    """LMNN with a single metric as a `RegionalProblem`: all examples are of one region."""
+
+    problem: LMNNProblem
+
+    @property
+    def push(self) -> Push:
+        """The hinges."""
+        return self.problem.push
+
+    @property
+    def X(self) -> NDArray[np.floating]:
+        """The data, (n, d)."""
+        return self.problem.X
+
+    @property
+    def regions(self) -> IndexArray:
+        """Region 0 for every example, (n,)."""
+        return np.zeros(len(self.problem.X), dtype=np.int32)
+
+    @property
+    def regional_points(self) -> list[FloatArray]:
+        """The whitened data, (n, rank)."""
+        return [self.problem.points]
+
+    def regional_candidates(
+        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+    ) -> list[Candidates]:
+        """See `LMNNProblem.candidates`."""
+        return [self.problem.candidates(embedded[0], widen=widen, among=among)]
+
+    def lift_regional(self, whitened: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates, (r', d), from a factor (1, r, rank)."""
+        return self.problem.lift(whitened[0])
+
+
+@dataclass
+class WorkingSet:
+    """Candidates of some anchors, on the points that they use.
+
+    A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
+    held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly.
+
+    Parameters
+    ----------
+    problem : RegionalProblem
+    anchors : (m,) int32 array
+        Every example stays a possible impostor. The push term is scaled up to all anchors.
+    dtype : numpy dtype, default float64
+        Precision of the evaluations.
+    """
+
+    problem: RegionalProblem
+    anchors: IndexArray
+    dtype: type[np.floating] = np.float64
+    candidates: Candidates = field(init=False)
+    bases: IndexArray = field(init=False)
+    blocks: Blocks = field(init=False)
+    used: NDArray[np.int64] = field(init=False)
+    _remembered: list[list[NDArray[np.int64]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._remembered = [[] for _ in self.problem.regional_points]
+        self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
+        self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every example is an anchor, so that objectives and bounds are those of the problem."""
+        return len(self.anchors) == len(self.problem.X)
+
+    def search(self, L: FloatArray, widen: float) -> None:
+        """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use.
+
+        Pairs that had a positive hinge at the factor of an earlier search stay candidates: without them the iterates go
+        back and forth between regions where one set of pairs costs and the other is out of sight.
+        """
+        n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
+        embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
+        found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors)
+        found = [self._with_remembered(part, keys) for part, keys in zip(found, self._remembered, strict=True)]
+        used = np.zeros(n * len(found), dtype=bool)
+        rows: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+        for region, part in enumerate(found):
+            busy = np.diff(part.indptr) > 0
+            anchors, targets = part.anchors[busy].astype(np.int64), part.targets[busy].astype(np.int64)
+            shift = n * regions[np.maximum(targets, 0)]
+            bases, targets = (
+                np.where(targets >= 0, shift + anchors[:, None], -1),
+                np.where(targets >= 0, shift + targets, -1),
+            )
+            rows.append((n * region + anchors, bases, targets, n * region + part.impostors.astype(np.int64)))
+            for index in (rows[-1][0], bases[bases >= 0], targets[targets >= 0], rows[-1][3]):
+                used[index] = True
+        place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        self.used = np.flatnonzero(used)
+        self.blocks = Blocks(np.searchsorted(self.used, n * np.arange(len(found) + 1)).astype(np.int64))
+        anchors, bases, targets, impostors = (np.concatenate(index) for index in zip(*rows, strict=True))
+        counts = np.concatenate([np.diff(part.indptr) for part in found])
+        weights = [part.weights for part in found if part.weights is not None]
+        self.bases = np.where(bases >= 0, place[bases], np.int32(-1))
+        self.candidates = Candidates(
+            place[anchors],
+            np.where(targets >= 0, place[targets], np.int32(-1)),
+            np.concatenate([[0], np.cumsum(counts[counts > 0])]),
+            place[impostors],
+            np.concatenate(weights) if weights else None,
+        )
+        self._bounds = self.candidates.bounds(_loops.thread_count())
+        cuts = pairwise(self.blocks.bounds.tolist())
+        self.X = np.concatenate(
+            [
+                points[self.used[a:b] - n * region]
+                for region, ((a, b), points) in enumerate(zip(cuts, self._points, strict=True))
+            ]
+        )
+        self._remember(L)
+
+    def _remember(self, L: FloatArray) -> None:
+        """Note the candidates that have a positive hinge, as ``anchor n + impostor``, for each region."""
+        n, C, Z = len(self.problem.X), self.candidates, self.embed(L)
+        slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, target_distances(Z, self.bases, C.targets))[1]
+        active = (slopes > 0.0).any(axis=1)
+        anchors, impostors = self.used[C.anchors[C.rows[active]]], self.used[C.impostors[active]] % n
+        keys, regions = anchors % n * n + impostors, anchors // n
+        self._remembered = [[keys[regions == r], *old][:MEMORY] for r, old in enumerate(self._remembered)]
+
+    def _with_remembered(self, found: Candidates, remembered: list[NDArray[np.int64]]) -> Candidates:
+        """Add the remembered pairs that a search has left out, as rows of their own."""
+        n, source = len(self.problem.X), self.problem.push.source
+        if not remembered or not isinstance(source, LabeledTriplets):  # lists were never seen to need it
+            return found
+        keys = np.unique(np.concatenate(remembered))
+        keys = keys[~np.isin(keys, found.anchors[found.rows].astype(np.int64) * n + found.impostors)]
+        anchors, counts = np.unique(keys // n, return_counts=True)
+        more = Candidates(
+            anchors.astype(np.int32),
+            source.targets[anchors],
+            np.concatenate([[0], np.cumsum(counts)]),
+            (keys % n).astype(np.int32),
+        )
+        return Candidates.concatenate([found, more])
+
+    def embed(self, L: FloatArray) -> NDArray[np.floating]:
+        """Embedded points that the candidates use, in the set's precision."""
+        return self.blocks.times(self.X, np.swapaxes(L, 1, 2).astype(self.dtype))
+
+    def value(self, L: FloatArray, gamma: float) -> Value:
+        """Evaluate the smoothed objective and its gradient at a factor."""
+        C, bases, Z, squared = self.candidates, self.bases, self.embed(L), self.problem.push.squared
+        if (len(C.impostors) + self.X.size) * L.shape[1] <= _loops.SMALL_WORK:  # too short to wake a second thread for
+            parts, sums = np.empty((1, *Z.shape), dtype=self.dtype), np.zeros((1, 3))
+            hinges.smoothed_push_of_rows(
+                Z, C.anchors, bases, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared,
+                parts[0], sums[0],
+            )  # fmt: skip
+        else:
+            parts = np.empty((len(self._bounds) - 1, *Z.shape), dtype=self.dtype)
+            sums = hinges.smoothed_push(
+                Z,
+                C.anchors,
+                self.bases,
+                C.targets,
+                C.indptr,
+                C.impostors,
+                C.weights,
+                self._bounds,
+                gamma,
+                squared,
+                parts,
+            )
+        push = self.blocks.gram(parts, self.X)
+        smooth, loss, active = sums.sum(axis=0)
+        trace = float(np.sum(L**2))
+        return Value(
+            trace + self.weight * float(smooth),
+            2.0 * (L + self.weight * push),
+            trace + self.weight * float(loss),
+            round(active),
+        )
+
+    def multipliers(self, L: FloatArray, gamma: float) -> Multipliers:
+        """The slopes at a factor as a dual candidate."""
+        Z = self.embed(L)
+        near = target_distances(Z, self.bases, self.candidates.targets)
+        sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, near)
+        slopes *= self.weight
+        return Multipliers(
+            slopes, self.matrix(*slope_pairs(self.candidates, slopes, self.bases)), self.weight * sums.loss
+        )
+
+    def matrix(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> FloatArray:
+        """``D*(w)`` of pairs of used points, (c, rank, rank), symmetric."""
+        A = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
+        return 0.5 * (A + np.swapaxes(A, 1, 2))
+
+    @property
+    def together(self) -> NDArray[np.bool_]:
+        """Candidate pairs whose anchor and impostor lie at the very same place, (nnz,)."""
+        place = self.problem.push.places[self.used % len(self.problem.X)]
+        pairs: NDArray[np.bool_] = (
+            place[self.candidates.anchors[self.candidates.rows]] == place[self.candidates.impostors]
+        )
+        return pairs
+
+    def dual(self, values: FloatArray) -> Dual:
+        """Multipliers of candidate triplets under the row numbers of the problem."""
+        point = (self.used % len(self.problem.X)).astype(np.int32)
+        C = self.candidates
+        targets = np.where(C.targets >= 0, point[C.targets], np.int32(-1))
+        own = Candidates(point[C.anchors], targets, C.indptr, point[C.impostors], C.weights)
+        return Dual(*own.triplets(values))

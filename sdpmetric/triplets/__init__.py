@@ -1,0 +1,1 @@
+"""Triplets: target neighbors, impostor search, margins and hinge slopes."""

@@ -1,0 +1,144 @@
+"""The exact search for impostors: every pair of differently labelled points within the anchor's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import BallTree
+from threadpoolctl import ThreadpoolController
+
+from sdpmetric import _loops
+from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles, scan_tiles_in_parallel
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+# Anchors' row numbers, where each one's impostors begin and end, and the impostors.
+Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
+
+# Pairs that a thread lists before they are handed on.
+PAIRS_AT_ONCE = 1 << 22
+# Anchors that ball trees are asked for at once.
+ANCHORS_AT_ONCE = 1 << 12
+
+
+def search_tiles(
+    Z: NDArray[np.floating],
+    labels: IndexArray,
+    strata: IndexArray,
+    anchors: IndexArray,
+    limits: FloatArray,
+    columns: IndexArray,
+) -> Iterator[Found]:
+    """Search by tiles of the distance matrix, each made and looked at while it is in a core's cache.
+
+    Points are sorted by class, so that a class is not compared with itself. Where every point is an anchor, each pair
+    is measured once for both. Single precision serves, with a proven allowance for its rounding, where that is small
+    beside the limits.
+
+    Parameters
+    ----------
+    Z : (n, r) array
+        Embedded points.
+    labels, strata : (n,) int32 arrays
+        An impostor has another label than its anchor and the same stratum.
+    anchors : (m,) int32 array
+        Increasing row numbers.
+    limits : (m,) array
+        Squared distances up to which impostors are listed.
+    columns : (p,) int32 array
+        Increasing row numbers of the possible impostors.
+
+    Yields
+    ------
+    anchors, indptr, impostors
+        Bounded parts of the result: every part has a row for each anchor, with its impostors in increasing order.
+    """
+    Z = Z - Z.mean(axis=0)
+    norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
+    # The product of r + 2 terms errs by at most (r + 2) * eps * (|a|^2 + |b|^2); its entries' rounding adds 2 eps.
+    allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
+    single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
+    if not single:
+        allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
+    dtype = np.float32 if single else np.float64
+    low = (1 - allowance) * norms
+    order = columns[np.argsort(labels[columns], kind="stable")]
+    both = len(anchors) == len(columns) == len(Z)
+    # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
+    right = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
+    width = -(-len(order) // -(-len(order) // TILE_COLUMNS))  # equal tiles
+    tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
+    for t, tile in enumerate(tiles):
+        part = right[t * width : (t + 1) * width]
+        tile[:, : len(part)] = part.T
+    asked = np.argsort(labels[anchors], kind="stable").astype(np.int32)
+    rows = anchors[asked]
+    left = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
+    ceiling = (limits[asked] * (1 + 1e-12)).astype(dtype)
+    np.nextafter(ceiling, dtype(np.inf), out=ceiling)
+    ceilings = ceiling if both else np.full(len(order), -np.inf, dtype=dtype)
+    own = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
+
+    height = TILE_ROWS
+    n_tiles = -(-len(rows) // height)
+    threads = _loops.thread_count() if len(rows) * len(order) > _loops.SMALL_WORK else 1
+    work = len(order) - own[::height, 1] if both else np.full(n_tiles, len(order))
+    shares = np.concatenate([[0.0], np.cumsum(work)])
+    bounds = np.searchsorted(shares, np.linspace(0.0, shares[-1], threads + 1)[1:-1])
+    bounds = np.concatenate([[0], bounds, [n_tiles]]).astype(np.int64)
+    states = np.zeros((threads, 2), dtype=np.int64)
+    tasks = np.diff(bounds) * len(tiles)
+    room = 2 * height * width
+    pairs = np.empty((threads, min(room * int(tasks.max()), room + PAIRS_AT_ONCE), 2), dtype=np.int32)
+    while (states[:, 0] < tasks).any():
+        with _pools().limit(limits=1, user_api="blas"):
+            if threads == 1:
+                scan_tiles(left, tiles, ceiling, ceilings, own, both, 0, n_tiles, states[0], pairs[0])
+            else:
+                scan_tiles_in_parallel(left, tiles, ceiling, ceilings, own, both, bounds, states, pairs)
+        found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
+        yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], strata)
+
+
+def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, strata: IndexArray) -> Found:
+    """Pairs of an anchor's place and an impostor in compressed rows, without those that belong to different strata."""
+    if strata.max(initial=0) > 0:
+        keep = strata[anchors[rows]] == strata[impostors]
+        rows, impostors = rows[keep], impostors[keep]
+    return anchors, *group_pairs(rows, impostors, len(anchors), len(strata))
+
+
+def search_trees(
+    Z: NDArray[np.floating],
+    labels: IndexArray,
+    strata: IndexArray,
+    anchors: IndexArray,
+    limits: FloatArray,
+    columns: IndexArray,
+) -> Iterator[Found]:
+    """Search by one ball tree per class, asked by the anchors of every other class; see `search_tiles`."""
+    trees = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
+    built = [(label, members, BallTree(Z[members])) for label, members in trees]
+    for first in range(0, len(anchors), ANCHORS_AT_ONCE):
+        block = slice(first, first + ANCHORS_AT_ONCE)
+        asked, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12)
+        owners: list[NDArray[np.int64]] = []
+        found: list[IndexArray] = []
+        for label, members, tree in built:
+            other = np.flatnonzero(labels[asked] != label)
+            if not len(other):
+                continue
+            near = tree.query_radius(Z[asked[other]], r=radii[other])
+            owners.append(np.repeat(other, [len(hit) for hit in near]))
+            found.append(members[np.concatenate(near)] if len(near) else columns[:0])
+        nothing = np.zeros(0, dtype=np.int32)
+        owner = np.concatenate([nothing, *owners]).astype(np.int32)
+        yield _grouped(asked, owner, np.concatenate([nothing, *found]).astype(np.int32), strata)
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()

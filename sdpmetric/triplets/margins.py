@@ -1,0 +1,142 @@
+"""Margins of triplets, their adjoint, and the slopes and sums of hinges over candidate sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric import _loops
+from sdpmetric._loops import hinges
+from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.triplets.triplets import Candidates, Triplets
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray, *, accuracy: float = np.inf) -> FloatArray:
+    """The matrix ``sum_t a_t B_t``, where ``B_t = C_il - C_ij`` belongs to triplet t = (i, j, l)."""
+    first = np.concatenate([triplets.anchors, triplets.anchors])
+    second = np.concatenate([triplets.impostors, triplets.targets])
+    return adjoint(X, first, second, np.concatenate([values, -values]), accuracy=accuracy)
+
+
+def margins(Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
+    """The margin ``<B_t, M> = D_il - D_ij`` of every triplet; the hinge is ``[1 - margin]_+``."""
+    far = distances(Z, triplets.anchors, triplets.impostors)
+    return far - distances(Z, triplets.anchors, triplets.targets)
+
+
+@dataclass(frozen=True)
+class HingeSums:
+    """Sums over the triplets of a candidate set, weights included and the push weight left out.
+
+    Attributes
+    ----------
+    loss : float
+        ``sum w h(u)`` with ``u = 1 - margin`` and h the hinge or its square, without smoothing.
+    slopes, squares : float
+        ``sum a`` and ``sum a^2 / w`` of the slopes a of the (smoothed) loss.
+    n_active : int
+        Triplets with ``u > 0``.
+    """
+
+    loss: float
+    slopes: float
+    squares: float
+    n_active: int
+
+
+def target_distances(Z: NDArray[np.floating], bases: IndexArray, targets: IndexArray) -> FloatArray:
+    """Squared distances from ``bases`` to ``targets``, both (m, K) and padded with -1; -1 there.
+
+    Parameters
+    ----------
+    Z : (n, r) array
+    bases : (m,) or (m, K) array
+        The anchor of each row, or of each target.
+    targets : (m, K) array
+    """
+    first = np.broadcast_to(bases if bases.ndim == 2 else bases[:, None], targets.shape)
+    near = distances(Z, np.where(targets >= 0, first, 0).ravel(), np.maximum(targets, 0).ravel()).reshape(targets.shape)
+    near[targets < 0] = -1.0
+    return near
+
+
+def hinge_slopes(
+    Z: NDArray[np.floating],
+    candidates: Candidates,
+    gamma: float,
+    squared: bool,
+    near: FloatArray | None = None,
+) -> tuple[HingeSums, FloatArray]:
+    """Slopes of the loss of every candidate triplet.
+
+    Parameters
+    ----------
+    Z : (n, r) array
+        Embedded points.
+    candidates : Candidates
+    gamma : float
+        Width of the quadratic part of the smoothed hinge; 0 for the hinge itself.
+    squared : bool
+        Take the squared hinge, which needs no smoothing.
+    near : (m, K) array, optional
+        Squared distances to the target neighbors of each row, where they are under another metric; see
+        `target_distances`.
+
+    Returns
+    -------
+    sums : HingeSums
+    slopes : (nnz, K) array
+        Weights included; 0 where the hinge is not active.
+    """
+    C, Z = candidates, np.ascontiguousarray(Z)
+    near = target_distances(Z, C.anchors, C.targets) if near is None else near
+    slopes = np.empty((len(C.impostors), C.targets.shape[1]))
+    if len(C.impostors) * Z.shape[1] <= _loops.SMALL_WORK:
+        sums = np.zeros((1, 4))
+        hinges.hinge_slopes_of_rows(
+            Z, C.anchors, near, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, slopes,
+            sums[0],
+        )  # fmt: skip
+    else:
+        bounds = C.bounds(_loops.thread_count())
+        sums = hinges.hinge_slopes(Z, C.anchors, near, C.indptr, C.impostors, C.weights, bounds, gamma, squared, slopes)
+    loss, slope, square, active = sums.sum(axis=0)
+    return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
+
+
+def slope_pairs(
+    candidates: Candidates, slopes: FloatArray, bases: IndexArray | None = None
+) -> tuple[IndexArray, IndexArray, FloatArray]:
+    """The pairs and weights w with ``sum_t a_t B_t = D*(w)`` for the slopes that `hinge_slopes` returns.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    slopes : (nnz, K) array
+    bases : (m, K) array, optional
+        What each target is compared with; default: the anchor of its row.
+    """
+    C, rows = candidates, candidates.rows
+    push = slopes.sum(axis=1)
+    pull: FloatArray = np.zeros(C.targets.shape)
+    for j in range(pull.shape[1]):
+        pull[:, j] = np.bincount(rows, slopes[:, j], minlength=len(pull))
+    row, slot = np.nonzero(pull)
+    used = push != 0
+    base = C.anchors[row] if bases is None else bases[row, slot]
+    first = np.concatenate([C.anchors[rows[used]], base])
+    second = np.concatenate([C.impostors[used], C.targets[row, slot]])
+    return first, second, np.concatenate([push[used], -pull[row, slot]])
+
+
+def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray, *, accuracy: float = np.inf) -> FloatArray:
+    """The matrix ``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, ``a_t`` being the entries.
+
+    See `adjoint` for the accuracy.
+    """
+    return adjoint(X, *slope_pairs(candidates, slopes), accuracy=accuracy)

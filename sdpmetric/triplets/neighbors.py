@@ -1,0 +1,81 @@
+"""Target neighbors: the nearest members of an example's own class, under a tie rule that rounding does not sway."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric._loops.pairs import pair_distances
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Target neighbors whose squared distances agree to this relative precision count as tied.
+TIE_TOLERANCE = 1e-9
+
+
+def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) -> IndexArray:
+    """Nearest neighbors of every example within its class, itself left out.
+
+    Distances that agree to a relative 1e-9 count as tied, so that the choice does not depend on rounding; ties go to
+    the lowest index. The optimum of LMNN depends on this rule where features are integers.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    y : (n,) integer array
+        Every class must have more than `n_neighbors` members.
+    n_neighbors : int
+
+    Returns
+    -------
+    targets : (n, n_neighbors) int32 array
+        Each row nearest first.
+    """
+    targets = np.empty((len(X), n_neighbors), dtype=np.int32)
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        targets[members] = members[_nearest_others(X[members], n_neighbors)]
+    return targets
+
+
+def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
+    """The k nearest other rows of each row of P under the tie rule."""
+    n = len(P)
+    found = min(n, k + 5)
+    near = np.sort(NearestNeighbors(n_neighbors=found).fit(P).kneighbors(P, return_distance=False), axis=1)
+    distance = _row_distances(P, np.arange(n), near)
+    distance[near == np.arange(n)[:, None]] = np.inf
+    if found < n:
+        # A row is settled if everything that was not listed is strictly farther than the ties of its k-th neighbor.
+        kth = np.sort(distance, axis=1)[:, k - 1]
+        finite = np.where(np.isfinite(distance), distance, -np.inf)
+        noise = 1e-12 * np.einsum("ij,ij->i", P, P).max()
+        unsettled = np.flatnonzero(finite.max(axis=1) <= kth * (1 + 2 * TIE_TOLERANCE) + noise)
+    else:
+        unsettled = np.zeros(0, dtype=np.int64)
+    result = _pick(near, distance, k)
+    for start in range(0, len(unsettled), 256):
+        rows = unsettled[start : start + 256]
+        full = cdist(P[rows], P, "sqeuclidean")
+        full[np.arange(len(rows)), rows] = np.inf
+        result[rows] = _pick(np.broadcast_to(np.arange(n), full.shape), full, k)
+    return result
+
+
+def _row_distances(P: FloatArray, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> FloatArray:
+    first = np.repeat(rows, columns.shape[1]).astype(np.int32)
+    out = np.empty(first.size)
+    pair_distances(P, first, columns.ravel().astype(np.int32), out)
+    return out.reshape(columns.shape)
+
+
+def _pick(index: NDArray[np.integer], distance: FloatArray, k: int) -> NDArray[np.int64]:
+    """From rows of candidates sorted by index: those clearly nearer than the k-th, then its ties by lowest index."""
+    kth = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
+    rank = np.where(distance < kth * (1 - TIE_TOLERANCE), 0, np.where(distance <= kth * (1 + TIE_TOLERANCE), 1, 2))
+    chosen = np.argsort(rank, axis=1, kind="stable")[:, :k]
+    order = np.argsort(np.take_along_axis(distance, chosen, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(index.astype(np.int64), np.take_along_axis(chosen, order, axis=1), axis=1)

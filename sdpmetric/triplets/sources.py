@@ -1,0 +1,281 @@
+"""The triplets of a problem, implied by labels or listed one by one, and those among them that a metric may violate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops.pairs import pair_distances
+from sdpmetric.triplets.impostors import search_tiles, search_trees
+from sdpmetric.triplets.triplets import Candidates, Triplets
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+SearchMethod = Literal["auto", "brute", "ball_tree"]
+
+# Up to this dimension a ball tree per class is the faster search (examples/benchmarks/impostor_search.py).
+TREE_DIMENSION = 4
+
+
+class TripletSource(Protocol):
+    """A set of triplets that can be searched, however it is stored."""
+
+    @property
+    def size(self) -> int:
+        """Number of triplets in all."""
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all triplets."""
+
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs, each once."""
+
+    def weights_of(self, triplets: Triplets) -> FloatArray:
+        """Weight of each triplet, (t,); 0 for those that are not in the set."""
+
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """The arrays that define the set."""
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """Draw about `size` triplets uniformly; also their share of all."""
+
+    def near(
+        self,
+        Z: NDArray[np.floating],
+        strata: IndexArray,
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        method: SearchMethod = "auto",
+    ) -> Iterator[Candidates]:
+        """Yield, block by block, all candidates that can violate their margin.
+
+        Parameters
+        ----------
+        Z : (n, r) array
+            Embedded points: squared Euclidean distances are the metric's.
+        strata : (n,) int32 array
+            Only impostors in the anchor's stratum are listed.
+        widen : float, default 0
+            List impostors up to ``(1 + max_j D_ij) * (1 + widen)``.
+        among : (m,) int32 array, optional
+            Only rows of these anchors.
+        method : {"auto", "brute", "ball_tree"}
+            How to search.
+        """
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabeledTriplets:
+    """All triplets (i, j, l) with j a target neighbor of i and l of another class than i.
+
+    Attributes
+    ----------
+    targets : (n, K) int32 array
+        Padded at the end with -1.
+    labels : (n,) int32 array
+    """
+
+    targets: IndexArray
+    labels: IndexArray
+
+    @property
+    def size(self) -> int:
+        """Number of triplets in all."""
+        counts = np.bincount(self.labels)
+        others = len(self.labels) - counts[self.labels]
+        return int(np.sum((self.targets >= 0).sum(axis=1) * others))
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all triplets: their number."""
+        return float(self.size)
+
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs, each once."""
+        anchors, slots = np.nonzero(self.targets >= 0)
+        return anchors.astype(np.int32), self.targets[anchors, slots]
+
+    def weights_of(self, triplets: Triplets) -> FloatArray:
+        """Weight of each triplet: 1, or 0 for those that are not in the set."""
+        member = (self.targets[triplets.anchors] == triplets.targets[:, None]).any(axis=1)
+        other = self.labels[triplets.anchors] != self.labels[triplets.impostors]
+        return np.asarray(member & other, dtype=np.float64)
+
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """The arrays that define the set."""
+        return self.targets, self.labels
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """Draw `size` triplets or a few fewer uniformly, with repetition; also their share of all."""
+        anchors, targets = self.target_pairs()
+        pair, impostors = rng.integers(len(anchors), size=size), rng.integers(len(self.labels), size=size)
+        valid = self.labels[anchors[pair]] != self.labels[impostors]
+        drawn = Triplets(anchors[pair], targets[pair], impostors.astype(np.int32))[valid]
+        return drawn, len(drawn) / max(self.size, 1)
+
+    def near(
+        self,
+        Z: NDArray[np.floating],
+        strata: IndexArray,
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        method: SearchMethod = "auto",
+    ) -> Iterator[Candidates]:
+        """Search exhaustively; see `TripletSource.near`."""
+        anchors = self.anchors(among)
+        limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
+        yield from self.within(Z, strata, anchors, limits, method=method)
+
+    def anchors(self, among: IndexArray | None = None) -> IndexArray:
+        """The examples that have target neighbors, in order; those of `among` where it is given."""
+        anchors = np.arange(len(self.labels), dtype=np.int32) if among is None else among
+        return anchors[(self.targets[anchors] >= 0).any(axis=1)]
+
+    def within(
+        self,
+        Z: NDArray[np.floating],
+        strata: IndexArray,
+        anchors: IndexArray,
+        limits: FloatArray,
+        *,
+        columns: IndexArray | None = None,
+        method: SearchMethod = "auto",
+    ) -> Iterator[Candidates]:
+        """Yield the impostors within given limits.
+
+        Parameters
+        ----------
+        Z, strata, method
+            As in `near`.
+        anchors : (m,) int32 array
+            From `anchors`.
+        limits : (m,) array
+            Squared distances.
+        columns : (p,) int32 array, optional
+            Possible impostors, in order; default: all examples.
+        """
+        columns = np.arange(len(Z), dtype=np.int32) if columns is None else columns
+        if not len(anchors) or not len(columns):
+            return
+        if method == "auto":
+            method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION else "brute"
+        # The zero metric embeds into no dimension at all, which trees refuse.
+        search = search_trees if method == "ball_tree" and Z.shape[1] > 0 else search_tiles
+        for own, indptr, impostors in search(Z, self.labels, strata, anchors, limits, columns):
+            yield Candidates(own, self.targets[own], indptr, impostors)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ListedTriplets:
+    """An explicit list of triplets with weights, grouped by target pair.
+
+    Attributes
+    ----------
+    candidates : Candidates
+        One row per (anchor, target) pair, K = 1, with weights; rows sorted.
+    """
+
+    candidates: Candidates
+
+    @classmethod
+    def from_triplets(cls, triplets: Triplets, weights: FloatArray) -> ListedTriplets:
+        """Group triplets by target pair; weights of repeated triplets add up."""
+        order = np.lexsort((triplets.impostors, triplets.targets, triplets.anchors))
+        array, weights = triplets.to_array()[order], weights[order]
+        new = np.ones(len(array), dtype=bool)
+        new[1:] = (array[1:] != array[:-1]).any(axis=1)
+        sums = np.add.reduceat(weights, np.flatnonzero(new)) if len(array) else weights
+        array = array[new]
+        head = np.ones(len(array), dtype=bool)
+        head[1:] = (array[1:, :2] != array[:-1, :2]).any(axis=1)
+        starts = np.flatnonzero(head)
+        columns = np.ascontiguousarray(array.T)
+        return cls(
+            Candidates(
+                columns[0][starts],
+                np.ascontiguousarray(columns[1][starts][:, None]),
+                np.concatenate([starts, [len(array)]]).astype(np.int64),
+                columns[2],
+                sums,
+            )
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of distinct triplets."""
+        return len(self.candidates.impostors)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all triplets."""
+        weights = self.candidates.weights
+        return float(weights.sum()) if weights is not None else 0.0
+
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs, each once."""
+        return self.candidates.anchors, self.candidates.targets[:, 0]
+
+    def weights_of(self, triplets: Triplets) -> FloatArray:
+        """Weight of each triplet, (t,); 0 for those that are not in the set."""
+        C, weights = self.candidates, np.zeros(len(triplets))
+        if self.size and C.weights is not None:
+            n = 1 + max(
+                int(part.max()) for part in (C.anchors, C.targets, C.impostors, *triplets.to_array().T) if part.size
+            )
+            rows = C.rows
+            own = Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors).keys(n)
+            asked = triplets.keys(n)
+            at = np.minimum(np.searchsorted(own, asked), len(own) - 1)
+            weights = np.where(own[at] == asked, C.weights[at], 0.0)
+        return weights
+
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """The arrays that define the set."""
+        C = self.candidates
+        return C.anchors, C.targets, C.indptr, C.impostors, C.weights if C.weights is not None else np.zeros(0)
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """All triplets where they are at most `size`, else a uniform draw; also their share of all. Ignores weights."""
+        C = self.candidates
+        chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
+        rows = C.rows[chosen]
+        return Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors[chosen]), len(chosen) / max(self.size, 1)
+
+    def near(
+        self,
+        Z: NDArray[np.floating],
+        strata: IndexArray,
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        method: SearchMethod = "auto",
+    ) -> Iterator[Candidates]:
+        """Measure every listed triplet; see `TripletSource.near`."""
+        C = self.candidates
+        if not len(C.impostors):
+            return
+        limits = (1.0 + furthest_target(Z, C.anchors, C.targets)) * (1.0 + widen)
+        rows = C.rows
+        distances = np.empty(len(C.impostors))
+        pair_distances(Z, C.anchors[rows], C.impostors, distances)
+        keep = (distances <= limits[rows]) & (strata[C.anchors[rows]] == strata[C.impostors])
+        if among is not None:
+            keep &= np.isin(C.anchors[rows], among)
+        yield C.select(keep)
+
+
+def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
+    """Largest squared distance from each anchor to its target neighbors, (m,) float64."""
+    furthest = np.zeros(len(anchors))
+    out = np.empty(len(anchors))
+    for column in targets.T:
+        pair_distances(Z, anchors, np.where(column >= 0, column, anchors), out)
+        np.maximum(furthest, out, out=furthest)
+    return furthest

@@ -1,0 +1,138 @@
+"""Searching neighbors of learned metrics by every algorithm."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from sdpmetric import classification
+from sdpmetric.classification import nearest
+
+rng = np.random.default_rng(0)
+X, Q = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))
+L = rng.normal(size=(3, 4))
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "ball_tree", "kd_tree", "brute", "faiss"])
+@pytest.mark.parametrize("queries", [Q, None])
+def test_every_algorithm_finds_the_same_neighbors(algorithm, queries):
+    asked = X if queries is None else queries
+    D = np.sum(((asked[:, None] - X[None]) @ L.T) ** 2, axis=2)
+    if queries is None:
+        np.fill_diagonal(D, np.inf)
+    expected = np.argsort(D, axis=1)[:, :5]
+    distances, rows = classification.nearest_neighbors(L, X, queries, 5, algorithm=algorithm)
+    assert np.array_equal(rows, expected)
+    assert np.allclose(distances, np.take_along_axis(D, expected, axis=1), rtol=1e-5 if algorithm == "faiss" else 1e-10)
+
+
+@pytest.mark.parametrize("algorithm", ["ball_tree", "kd_tree", "brute"])
+def test_the_named_algorithm_searches(algorithm, monkeypatch):
+    asked, search = [], nearest.NearestNeighbors
+    monkeypatch.setattr(nearest, "NearestNeighbors", lambda **given: asked.append(given) or search(**given))
+    classification.nearest_neighbors(L, X, Q, 2, algorithm=algorithm)
+    assert [given["algorithm"] for given in asked] == [algorithm]
+
+
+def test_an_algorithm_that_is_not_there(monkeypatch):
+    with pytest.raises(ValueError, match="'ball_tree'"):
+        classification.nearest_neighbors(L, X, Q, algorithm="annoy")
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ImportError, match=r"sdpmetric\[faiss\]"):
+        classification.knn_predict(L, X, X[:, 0] > 0, Q, algorithm="faiss")
+
+
+def voted(D, labels, k):
+    """The papers' rule, a query at a time: the neighborhood shrinks until one label has most votes."""
+    order = list(np.lexsort((np.arange(len(D)), D)))
+    while True:
+        votes = {label: sum(labels[i] == label for i in order[:k]) for label in labels}
+        most = [label for label in votes if votes[label] == max(votes.values())]
+        if len(most) == 1:
+            return most[0]
+        k -= 1
+
+
+@pytest.mark.parametrize("n_metrics", [1, 3])
+@pytest.mark.parametrize("k", [1, 2, 4, 6, 59])
+@pytest.mark.parametrize("queries", [Q, None])
+def test_votes_are_counted_by_the_papers_rule(n_metrics, k, queries):
+    draw = np.random.default_rng(k)
+    labels = np.array(["b", "a", "d", "c"])[draw.integers(0, 4, 60)]
+    factors, regions = draw.normal(size=(n_metrics, 2, 4)), draw.integers(0, n_metrics, 60)
+    asked = X if queries is None else queries
+    D = np.array([[np.sum((factors[regions[i]] @ (q - X[i])) ** 2) for i in range(60)] for q in asked])
+    if queries is None:
+        np.fill_diagonal(D, np.inf)
+    expected = [voted(row, labels, k) for row in D]
+    given = {"components": factors[0]} if n_metrics == 1 else {"components": factors, "regions": regions}
+    assert classification.knn_predict(X_train=X, y_train=labels, X=queries, n_neighbors=k, **given).tolist() == expected
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("algorithm", ["auto", "ball_tree", "brute", "faiss"])
+@pytest.mark.parametrize("d", [2, 20])
+def test_neighbors_do_not_depend_on_origin_and_unit(algorithm, d):
+    draw = np.random.default_rng(d)
+    train, asked, factor = draw.normal(size=(80, d)), draw.normal(size=(30, d)), draw.normal(size=(d, d))
+    found = classification.nearest_neighbors(factor, train, asked, 4, algorithm=algorithm)
+    for unit, offset in ((1.0, 2.0**27), (2.0**-600, 0.0), (2.0**400, 0.0)):
+        D, rows = classification.nearest_neighbors(
+            factor, unit * train + offset, unit * asked + offset, 4, algorithm=algorithm
+        )
+        assert (rows == found[1]).mean() > 0.99
+        if unit**2 > 1e-300:
+            np.testing.assert_allclose(D, unit**2 * found[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"X": Q[:0]}, "minimum of 1"),
+        ({"X": Q[:, :3]}, "queries have 3 features and the training examples 4"),
+        ({"X": Q * np.nan}, "NaN"),
+        ({"y_train": np.arange(59) % 2}, "59 labels for 60 rows"),
+        ({"y_train": np.zeros((60, 2), int)}, "1d"),
+        ({"y_train": np.array([None, *"ab" * 29, "a"], dtype=object)}, "missing labels"),
+        ({"y_train": np.array(["a", 1] * 30, dtype=object)}, "no order"),
+        ({"n_neighbors": 0}, "between 1 and 60"),
+        ({"n_neighbors": 61}, "between 1 and 60"),
+        ({"n_neighbors": 3.0}, "positive integer"),
+        ({"components": L[:, :3]}, r"components must have shape \(r, 4\)"),
+        ({"components": L[0]}, r"components must have shape \(r, 4\)"),
+        ({"components": np.zeros((0, 3, 4))}, r"components must have shape \(r, 4\)"),
+        ({"components": L + 1j}, "real numbers"),
+        ({"components": "abc"}, "real numbers"),
+        ({"components": L * np.inf}, "NaN or infinity"),
+        ({"components": 1e200 * L}, "overflow; scale the data or the metric down"),
+        ({"components": 1e200 * L, "X_train": 1e200 * X}, "overflow; scale the data or the metric down"),
+        ({"components": np.stack([L, L])}, "pass regions= with 2 metrics"),
+        ({"components": np.stack([L, L]), "regions": np.arange(60) % 3}, "integers from 0 to 1"),
+        ({"components": np.stack([L, L]), "regions": np.arange(60) % 2 / 2}, "integers from 0 to 1"),
+        ({"components": np.stack([L, L]), "regions": np.arange(59) % 2}, "integers from 0 to 1"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_bad_input_is_refused_with_a_sentence(changes, words):
+    given = {"components": L, "X_train": X, "y_train": np.arange(60) % 3, "X": Q}
+    with pytest.raises(ValueError, match=words):
+        classification.knn_predict(**(given | changes))
+
+
+def test_labels_in_a_column_and_metrics_of_rank_0():
+    labels = np.arange(60) % 3
+    plain = classification.knn_predict(L, X, labels, Q)
+    assert np.array_equal(classification.knn_predict(L, X, labels[:, None], Q), plain)
+    assert (classification.knn_predict(L[:0], X, labels, Q, 1) == 0).all()
+    assert (classification.knn_predict(L, X, np.full(60, "one"), Q) == "one").all()
+
+
+def test_ties_among_whole_numbers_go_to_the_first_row():
+    X = np.random.default_rng(7).integers(0, 4, (47, 3))  # means are no whole numbers
+    exact = np.square(X[:, None] - X).sum(axis=2)
+    exact[np.arange(47), np.arange(47)] = exact.max() + 1
+    D, R = classification.nearest_neighbors(np.eye(3), X + 5, n_neighbors=46)
+    np.testing.assert_array_equal(R, np.argsort(exact, axis=1, kind="stable")[:, :46])
+    np.testing.assert_allclose(D, np.take_along_axis(exact, R, axis=1))

@@ -1,0 +1,197 @@
+"""Energy-based classification against Eq. 15 written out, for one metric and for several."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+
+import sdpmetric as sm
+from sdpmetric import classification
+from sdpmetric.classification import energy
+
+
+def written_out(components, regions, X, label, targets, mu, query, tried, k):
+    """Eq. 15 for one query and one label, term by term; distances lead to examples of the other's metric."""
+
+    def distance(a, b, metric):
+        return float(np.sum((components[metric] @ (a - b)) ** 2))
+
+    metric_of = {int(c): int(regions[label == c][0]) for c in np.unique(label)}
+    to = [distance(query, X[i], regions[i]) for i in range(len(X))]
+    own = sorted(to[i] for i in range(len(X)) if label[i] == tried)[:k]
+    cost = (1 - mu) * sum(own)
+    for near in own:
+        cost += mu * sum(max(0.0, 1 + near - to[i]) for i in range(len(X)) if label[i] != tried)
+    for i in range(len(X)):
+        if label[i] == tried:
+            continue
+        back = distance(X[i], query, metric_of[tried])
+        for j in targets[i]:
+            if j >= 0:
+                cost += mu * max(0.0, 1 + distance(X[i], X[j], regions[j]) - back)
+    return cost
+
+
+@pytest.fixture
+def unequal():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(19, 3))
+    label = np.repeat([0, 1, 2], [4, 6, 9])
+    X[label == 1, 0] += 1.0
+    targets = np.full((19, 3), -1)
+    for i in range(19):
+        others = [j for j in np.flatnonzero(label == label[i]) if j != i][: rng.integers(1, 4)]
+        targets[i, : len(others)] = others
+    return X, label, targets, rng.normal(size=(7, 3))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_energies_are_equation_15(unequal, several, dtype):
+    X, label, targets, queries = unequal
+    rng = np.random.default_rng(0)
+    components = rng.normal(size=(3 if several else 1, 2, 3))
+    regions = np.array([2, 0, 1])[label] if several else np.zeros(len(X), dtype=int)
+    X, queries = X.astype(dtype), queries.astype(dtype)
+    names = np.array(["b", "a", "c"])[label]
+    seen = classification.energies(
+        components, X, names, queries, target_neighbors=targets, push_weight=0.3, regions=regions if several else None
+    )
+    for column, name in enumerate("abc"):
+        tried = "bac".index(name)
+        for t, query in enumerate(queries):
+            expected = written_out(components, regions, X, label, targets, 0.3, query, tried, 3)
+            assert seen[t, column] == pytest.approx(expected, rel=1e-9 if dtype is np.float64 else 2e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_prediction_is_the_least_energy(several):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        label = np.concatenate([np.repeat([0, 1, 2, 3], 2), rng.integers(0, 4, size=30)])
+        X = rng.normal(size=(38, 2)) + label[:, None] * [0.7, 0.0]
+        targets = [[next(j for j in range(38) if j != i and label[j] == label[i])] for i in range(38)]
+        components = rng.normal(size=(4 if several else 1, 2, 2)) * rng.uniform(0.1, 3)
+        given = {"target_neighbors": targets, "push_weight": 0.3, "regions": label if several else None}
+        costs = classification.energies(components, X, label, X + 0.1, **given)
+        predicted = classification.energy_predict(components, X, label, X + 0.1, **given)
+        rows = np.arange(38)
+        assert np.allclose(costs[rows, predicted], costs.min(axis=1), rtol=1e-12)
+    assert len(np.unique(predicted)) > 1
+
+
+def test_blocks_change_nothing(unequal, monkeypatch):
+    X, label, targets, queries = unequal
+    whole = classification.energies(np.eye(3), X, label, queries, target_neighbors=targets)
+    monkeypatch.setattr(energy, "BLOCK", 40)
+    seen = classification.energies(np.eye(3), X, label, queries, target_neighbors=targets)
+    np.testing.assert_allclose(seen, whole, rtol=1e-12)
+
+
+def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
+    rng = np.random.default_rng(8)
+    sizes, k, mu = [2300, 1024, 129, 5], 3, 0.3
+    label = np.repeat(np.arange(4), sizes)
+    X = rng.normal(size=(len(label), 4)) + label[:, None] * [0.4, 0.0, 0.0, 0.0]
+    order = rng.permutation(len(X))
+    X, label, queries = X[order], label[order], rng.normal(size=(11, 4))
+    targets = np.stack(
+        [rng.permutation(np.flatnonzero((label == c) & (np.arange(len(X)) != i)))[:k] for i, c in enumerate(label)]
+    )
+    L = rng.normal(size=(2, 4)) * 0.5
+    D = ((queries[:, None] @ L.T - X @ L.T) ** 2).sum(axis=2)
+    reach = 1 + ((X[:, None] @ L.T - X[targets] @ L.T) ** 2).sum(axis=2)
+    expected = np.empty((11, 4))
+    for c in range(4):
+        near = np.sort(D[:, label == c], axis=1)[:, :k]
+        away = D[:, label != c]
+        push = np.maximum(0.0, 1 + near[:, :, None] - away[:, None]).sum(axis=(1, 2))
+        invaded = np.maximum(0.0, reach[label != c] - away[:, :, None]).sum(axis=(1, 2))
+        expected[:, c] = (1 - mu) * near.sum(axis=1) + mu * (push + invaded)
+    monkeypatch.setattr(energy, "BLOCK", 3 * len(X))
+    given = {"target_neighbors": targets, "push_weight": mu}
+    np.testing.assert_allclose(classification.energies(L, X, label, queries, **given), expected, rtol=1e-10)
+    assert (classification.energy_predict(L, X, label, queries, **given) == expected.argmin(axis=1)).all()
+    single = classification.energies(L, X.astype(np.float32), label, queries.astype(np.float32), **given)
+    np.testing.assert_allclose(single, expected, rtol=1e-4)
+
+
+def test_rows_of_zeros_in_factors_change_nothing(unequal):
+    X, label, targets, queries = unequal
+    rng = np.random.default_rng(2)
+    components = rng.normal(size=(3, 2, 3))
+    given = {"target_neighbors": targets, "regions": label}
+    padded = np.concatenate([components, np.zeros((3, 2, 3))], axis=1)
+    padded[1, 1] = 0.0
+    components[1, 1] = 0.0
+    seen = classification.energies(padded, X, label, queries, **given)
+    np.testing.assert_allclose(seen, classification.energies(components, X, label, queries, **given), rtol=1e-12)
+
+
+def test_labels_of_iris_and_of_a_training_point():
+    X, y = load_iris(return_X_y=True)
+    train = np.arange(150) % 3 != 0
+    problem = sm.LMNNProblem.from_labels(X[train], y[train], push_weight=0.3)
+    L = sm.solve(problem).components
+    given = {"target_neighbors": problem.source.targets, "push_weight": 0.3}
+    predicted = classification.energy_predict(L, X[train], y[train], X[~train], **given)
+    assert (predicted != y[~train]).mean() <= 0.06
+    again = classification.energy_predict(
+        L, X[train], y[train], X[train], **given
+    )  # test points equal to training points
+    assert (again == y[train]).mean() >= 0.97
+    nowhere = classification.energies(np.zeros((1, 4)), X[train], y[train], X[:2], **given)  # everything in one place
+    assert np.isfinite(nowhere).all()
+
+
+def test_a_class_smaller_than_the_neighborhood():
+    X, label = np.array([[0.0], [0.5], [2.0], [2.5], [3.0]]), [0, 0, 1, 1, 1]
+    targets = [[1, -1], [0, -1], [3, 4], [2, 4], [3, 2]]
+    seen = classification.energies(np.eye(1), X, label, [[0.25], [4.0]], target_neighbors=targets)
+    assert seen.argmin(axis=1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"X": np.zeros((0, 3))}, "minimum of 1"),
+        ({"X": np.zeros((2, 2))}, "queries have 2 features and the training examples 3"),
+        ({"X": np.full((2, 3), np.nan)}, "NaN"),
+        ({"components": np.full((3, 3), np.inf)}, "NaN or infinity"),
+        ({"components": np.ones((2, 3, 3))}, "pass regions="),
+        ({"components": np.ones((2, 3, 3)), "regions": np.arange(19) % 2}, "class 0 has examples of several metrics"),
+        ({"components": np.ones((2, 3, 3)), "regions": np.full(19, 2)}, "integers from 0 to 1"),
+        ({"components": np.eye(3) * 1e160}, "overflow float64; scale the data down"),
+        ({"push_weight": 1.5}, "at most 1"),
+        ({"target_neighbors": np.full((19, 1), 40)}, "outside"),
+        ({"y_train": np.zeros(19)}, "one class"),
+        ({"y_train": np.zeros(18)}, "18 labels for 19 rows"),
+        ({"components": np.eye(3) + 1j}, "real numbers"),
+        ({"components": np.eye(3)[0]}, r"components must have shape \(r, 3\)"),
+        ({"components": 1e200 * np.eye(3)}, "overflow"),
+        ({"X_train": np.full((19, 3), 1e308), "components": 1e200 * np.eye(3)}, "overflow"),
+        ({"target_neighbors": np.zeros((19, 0), dtype=int)}, "names no neighbors"),
+        ({"target_neighbors": np.full((19, 2), -1)}, "names no neighbors"),
+        ({"target_neighbors": [[-1, -3]] * 19}, "outside 0..18; .* -1 where a row has fewer"),
+        ({"target_neighbors": [[1], [2, 3]]}, "rows of equal length"),
+        ({"target_neighbors": np.zeros((19, 1))}, "integer index array"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_bad_input_is_refused(unequal, changes, words):
+    X, label, targets, queries = unequal
+    given = {"components": np.eye(3), "X_train": X, "y_train": label, "X": queries, "target_neighbors": targets}
+    with pytest.raises(ValueError, match=words):
+        classification.energies(**(given | changes))
+
+
+def test_target_neighbors_as_a_graph(unequal):
+    X, label, targets, queries = unequal
+    row, slot = np.nonzero(targets >= 0)
+    graph = sp.csr_array((np.ones(len(row)), (row, targets[row, slot])), shape=(19, 19))
+    seen, expected = (
+        classification.energies(np.eye(3), X, label, queries, target_neighbors=t) for t in (graph, targets)
+    )
+    np.testing.assert_allclose(seen, expected, rtol=1e-12)

@@ -1,0 +1,346 @@
+"""The certificate: gaps, weak duality for arbitrary points and multipliers, hand-solved optima, repairs."""
+
+import math
+
+import numpy as np
+import oracles
+import pytest
+from conftest import KINDS, assert_same, make_instance, rounding
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sdpmetric as sm
+from sdpmetric.core.certificate import Certificate, absolute_gap, relative_gap
+from sdpmetric.core.solution import Dual
+from sdpmetric.linalg import psd
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets.triplets import Triplets
+
+INF, NAN = math.inf, math.nan
+
+
+# -- the gap ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objective", "lower_bound", "gap", "relative"),
+    [
+        (0.0, 0.0, 0.0, 0.0),
+        (4.0, 3.0, 1.0, 0.25),
+        (1.0, -3.0, 4.0, 4 / 3),
+        (2.0, 2.0 + 1e-12, 0.0, 0.0),
+        (0.0, -INF, INF, INF),
+        (INF, 0.0, INF, INF),
+        (NAN, 0.0, INF, INF),
+        (1.0, NAN, INF, INF),
+        (-INF, INF, INF, INF),
+        (1.0, 1.1, INF, INF),
+    ],
+)
+def test_gap_and_missing_or_contradictory_evidence(objective, lower_bound, gap, relative):
+    certificate = Certificate(objective, lower_bound)
+    assert certificate.gap == absolute_gap(objective, lower_bound) == gap
+    assert certificate.relative_gap == relative_gap(objective, lower_bound) == pytest.approx(relative)
+    assert certificate.proves_optimal(0.3) is (relative <= 0.3)
+
+
+def test_only_lower_bounds_prove_optimality_and_unknown_residuals_are_infinite():
+    assert Certificate(2.0, 2.0).proves_optimal(1e-6)
+    assert not Certificate(2.0, 2.0, kind="regret").proves_optimal(1e-6)
+    assert not Certificate(2.0, 2.0, kind="stationarity").proves_optimal(1e-6)
+    c = Certificate(1.0, -INF)
+    assert c.primal_residual == c.dual_residual == c.complementarity == INF
+    assert "relative gap 2.50e-01" in str(Certificate(4.0, 3.0, n_active=12))
+    assert "12 active" in str(Certificate(4.0, 3.0, n_active=12))
+    assert "without its further constraints the lower bound is 2.5" in str(
+        Certificate(4.0, 3.0, unconstrained_lower_bound=2.5)
+    )
+
+
+# -- weak duality -----------------------------------------------------------------------------------------------------
+
+
+def check_weak_duality(case, rng, wrong=1.0):
+    """Every bound, from whatever multipliers, is below every objective, from whatever metric."""
+    problem, statement = case.problem, case.statement
+    good = statement.good_factor()
+    points = [good, case.random_factor(rng), 0 * good, problem.lift(np.zeros((0, problem.points.shape[1])))]
+    objectives = [statement.objective_at(L) for L in points]
+    certificates = [problem.certify(L) for L in points]
+    certificates += [problem.certify(points[1], dual=case.random_dual(rng)) for _ in range(3)]
+    best = min(objectives)
+    for c in certificates:
+        assert math.isfinite(c.lower_bound)
+        assert c.lower_bound * wrong <= best + rounding(best), c
+        assert c.relative_gap <= 1.0 or c.objective == INF
+    return max(c.lower_bound for c in certificates), best
+
+
+CASES = st.tuples(
+    st.sampled_from(KINDS),
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.3, 0.8, 1.0]),
+    st.sampled_from([0.0, 0.7]),
+    st.sampled_from(["hinge", "squared_hinge"]),
+)
+
+
+@settings(max_examples=20)
+@given(CASES)
+def test_weak_duality(parameters):
+    kind, seed, mu, ridge, loss = parameters
+    if mu == 1.0 and ridge == 0.0:
+        ridge = 0.1
+    check_weak_duality(make_instance(kind, seed, mu=mu, ridge=ridge, loss=loss), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_is_tight_near_the_optimum_and_an_excess_is_noticed(kind, loss):
+    """A bound of 0 would pass weak duality; a bound that is 10 percent too high must not."""
+    case = make_instance(kind, 1, mu=0.3, ridge=0.05, loss=loss)
+    bound, best = check_weak_duality(case, np.random.default_rng(0))
+    assert best > 1e-3
+    assert bound >= 0.95 * best
+    with pytest.raises(AssertionError):
+        check_weak_duality(case, np.random.default_rng(0), wrong=1.1)
+
+
+def test_a_ridge_with_fewer_examples_than_features_is_not_overrated():
+    """Regression: the whitened trace was taken outside the row space, and a bound of 0.549 stood above 0.188."""
+    for seed in range(4):
+        case = make_instance("wide", seed, ridge=0.7)
+        bound, best = check_weak_duality(case, np.random.default_rng(seed))
+        assert bound >= 0.9 * best
+
+
+@given(CASES, st.integers(-6, 6))
+def test_bounds_do_not_depend_on_the_scale_of_the_multipliers(parameters, decade):
+    kind, seed, mu, ridge, loss = parameters
+    case = make_instance(kind, seed, mu=max(mu, 0.1), ridge=ridge + 0.1, loss=loss)
+    rng = np.random.default_rng(seed)
+    dual = case.random_dual(rng)
+    small = Dual(dual.triplets, 1e-3 * np.minimum(dual.values, 1.0) * max(mu, 0.1) / (1 + len(dual)))
+    shrunk = Dual(small.triplets, small.values * 10.0**-decade if decade > 0 else small.values)
+    L = case.random_factor(rng)
+    bound = case.problem.certify(L, dual=small).lower_bound
+    assert_same(case.problem.certify(L, dual=shrunk).lower_bound, bound)
+
+
+# -- hand-solved optima -----------------------------------------------------------------------------------------------
+
+LINE = np.array([[0.0], [1.0], [3.0], [4.0]])
+
+
+def line(mu, ridge=0.0, loss="hinge"):
+    """Four points on a line: the cost is (4 (1 - mu) + ridge) m; margins are 3 m twice, 8 m four times, 15 m twice."""
+    return LMNNProblem.from_labels(LINE, [0, 0, 1, 1], 1, mu, ridge=ridge, loss=loss)
+
+
+def by_margin(a3, a8, a15):
+    """The multipliers of the eight triplets on the line, in the order of `oracles.all_triplets`."""
+    rows = oracles.all_triplets([[1], [0], [3], [2]], [0, 0, 1, 1])
+    margins = [(LINE[i, 0] - LINE[m, 0]) ** 2 - 1 for i, _, m in rows]
+    return rows, [{3.0: a3, 8.0: a8, 15.0: a15}[m] for m in margins]
+
+
+def line_case(mu, ridge, loss, m, a3, a8, a15, value):
+    return line(mu, ridge, loss), np.array([[m]]), *by_margin(a3, a8, a15), value
+
+
+def squared_line():
+    # 2.8 - 3.6 (1 - 3 m) - 19.2 (1 - 8 m) = 0, between the kinks at 1/15 and 1/8; a = 2 mu u.
+    m = 20 / 164.4
+    value = 2.8 * m + 0.3 * (2 * (1 - 3 * m) ** 2 + 4 * (1 - 8 * m) ** 2)
+    return line_case(0.3, 0.0, "squared_hinge", m, 0.6 * (1 - 3 * m), 0.6 * (1 - 8 * m), 0.0, value)
+
+
+def coupled_plane():
+    """Two triplets, <B_1, M> = 4 m_2 - m_1 and <B_2, M> = 9 m_1 - m_2, both 1 at m = (1, 2) / 7."""
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [10.0, 0.0], [10.0, 1.0], [13.0, 0.0]])
+    rows = [(0, 1, 2), (3, 4, 5)]
+    problem = LMNNProblem.from_triplets(X, rows, [1.0, 0.5], 0.6)
+    return problem, np.diag([1 / 7, 2 / 7]), rows, [0.8 / 7, 0.4 / 7], 1.2 / 7
+
+
+def rectangle(ridge):
+    """Two classes are the short sides of a turned rectangle: only the long direction u pays, at ridge / h^2."""
+    h, mu, angle = 1.5, 0.4, 0.7
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, h], [1.0, h]]) @ turn.T
+    problem = LMNNProblem.from_labels(X, [0, 0, 1, 1], 1, mu, ridge=ridge)
+    rows = oracles.all_triplets([[1], [0], [3], [2]], [0, 0, 1, 1])
+    if ridge >= 8 * mu * h**2:
+        return problem, np.zeros((2, 2)), rows, [mu] * 8, 8 * mu
+    u = turn[:, 1]
+    return problem, np.outer(u, u) / h**2, rows, [ridge / (8 * h**2)] * 8, ridge / h**2
+
+
+SOLVED = {
+    "line, kink at 1/8": line_case(0.3, 0.0, "hinge", 1 / 8, 0.3, 1 / 32, 0.0, 0.725),
+    "line, kink at 1/3": line_case(0.8, 0.0, "hinge", 1 / 3, 0.8 / 6, 0.0, 0.0, 0.8 / 3),
+    "line, ridge": line_case(0.3, 0.5, "hinge", 1 / 8, 0.3, 0.046875, 0.0, 0.7875),
+    "line, squared hinge": squared_line(),
+    "plane, two coupled triplets": coupled_plane(),
+    "plane, rank one": rectangle(0.9),
+    "plane, zero metric": rectangle(8.0),
+}
+
+
+@pytest.mark.parametrize("case", SOLVED)
+def test_hand_solved_optimum_is_certified_to_rounding(case):
+    problem, M, rows, a, value = SOLVED[case]
+    c = problem.certify(metric=M, dual=Dual(Triplets.from_array(np.array(rows)), np.array(a)))
+    assert_same(c.objective, value)
+    assert_same(c.lower_bound, value)
+    assert c.relative_gap <= 1e-12
+    assert c.complementarity <= 1e-12
+    assert c.dual_residual <= 1e-12
+    assert c.primal_residual <= 1e-15
+
+
+@pytest.mark.parametrize("case", SOLVED)
+def test_hand_solved_optimum_agrees_with_the_loops(case):
+    problem, M, rows, a, value = SOLVED[case]
+    weights = problem.source.weights_of(Triplets.from_array(np.array(rows)))
+    statement = oracles.Statement.from_triplets(
+        problem.X, rows, weights, problem.push_weight, problem.ridge, problem.squared
+    )
+    assert_same(statement.objective(M), value)
+    assert_same(statement.dual_value(a), value)
+
+
+@pytest.mark.parametrize("case", SOLVED)
+def test_a_perturbed_optimum_is_not_certified(case):
+    problem, M, rows, a, _ = SOLVED[case]
+    triplets = Triplets.from_array(np.array(rows))
+    worse = problem.certify(metric=1.01 * M + 0.001 * np.eye(len(M)), dual=Dual(triplets, np.array(a)))
+    assert worse.relative_gap > 1e-4
+    gaps = []
+    for t in range(len(a)):  # some multipliers have a substitute, not all of them
+        for value in (0.0, a[t] + 0.1):
+            wrong = np.array(a)
+            wrong[t] = value
+            gaps.append(problem.certify(metric=M, dual=Dual(triplets, wrong)).relative_gap)
+    assert max(gaps) > 1e-3
+
+
+# -- repair of multipliers --------------------------------------------------------------------------------------------
+
+
+def certify_line(mu, rows, a, m=1 / 3):
+    return line(mu).certify(metric=[[m]], dual=Dual(Triplets.from_array(np.array(rows)), np.array(a, float)))
+
+
+def test_dual_residual_sees_the_box_and_the_cone():
+    rows, a = by_margin(0.3, 1 / 32, 0.0)
+    assert certify_line(0.3, rows, a).dual_residual <= 1e-15
+    over = [0.45 if v == 0.3 else v for v in a]
+    c = certify_line(0.3, rows, over, 1 / 8)
+    assert c.dual_residual == pytest.approx(0.5)
+    assert_same(c.lower_bound, 0.725)  # clipped to the box, the multipliers are the optimal ones
+    below = [-0.03 if v == 0.0 else v for v in a]
+    c = certify_line(0.3, rows, below, 1 / 8)
+    assert c.dual_residual == pytest.approx(0.1)
+    assert_same(c.lower_bound, 0.725)
+    rows, a = by_margin(2 * 0.8 / 6, 0.0, 0.0)  # in the box, but twice as much as the cost carries
+    c = certify_line(0.8, rows, a)
+    assert c.dual_residual == pytest.approx(1.0)
+    assert_same(c.lower_bound, 0.8 / 3)
+
+
+def test_foreign_multipliers_are_dropped_and_repeated_ones_add_up():
+    rows, a = by_margin(0.3, 1 / 32, 0.0)
+    foreign = [(0, 2, 1), (0, 0, 3), (2, 3, 2)]
+    c = certify_line(0.3, rows + foreign, [*a, 0.03, 5.0, 0.0], 1 / 8)
+    assert_same(c.lower_bound, 0.725)
+    assert c.dual_residual == pytest.approx(5.0 / 0.3)
+    halves = certify_line(0.3, rows + rows, [v / 2 for v in a + a], 1 / 8)
+    assert_same(halves.lower_bound, 0.725)
+    assert halves.dual_residual <= 1e-15
+
+
+def test_no_multipliers_give_the_trivial_bound(small):
+    c = small.problem.certify(np.eye(3), dual=Dual(Triplets.from_array(np.zeros((0, 3), int)), np.zeros(0)))
+    assert c.lower_bound == 0.0
+    assert c.dual_residual == 0.0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+@pytest.mark.parametrize("size", [1e-300, 1e200])
+def test_extreme_multipliers_never_make_a_number_that_is_none(mu, size, loss):
+    problem = line(mu, 0.1, loss)
+    rows, a = by_margin(size, size, 1.0)
+    c = problem.certify(metric=[[0.2]], dual=Dual(Triplets.from_array(np.array(rows)), np.array(a)))
+    assert 0.0 <= c.lower_bound <= c.objective + rounding(c.objective)
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "words"),
+    [
+        ([[0, 1, 2]], [math.nan], "finite"),
+        ([[0, 1, 2]], [0.1, 0.2], "2 values for 1 triplets"),
+        ([[0, 1, 99]], [0.1], r"rows outside 0\.\.3"),
+        ([[0, -1, 2]], [0.1], r"rows outside 0\.\.3"),
+    ],
+)
+def test_malformed_multipliers_are_refused(rows, values, words):
+    with pytest.raises(ValueError, match=words):
+        certify_line(0.3, rows, values)
+
+
+# -- repair of metrics ------------------------------------------------------------------------------------------------
+
+
+def test_a_tiny_negative_eigenvalue_is_repaired_and_reported(small, rng):
+    Q = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    M = Q @ np.diag([2.0, 0.5, -1e-8]) @ Q.T
+    c = small.problem.certify(metric=M)
+    assert c.primal_residual == pytest.approx(0.5e-8, rel=1e-3)
+    assert_same(c.objective, small.statement.objective(psd.project(M)))
+    assert small.problem.certify(metric=Q @ np.diag([2.0, 0.5, 0.1]) @ Q.T).primal_residual == 0.0
+    assert small.problem.certify(Q).primal_residual == 0.0
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ({}, "exactly one"),
+        ({"components": np.eye(3), "metric": np.eye(3)}, "exactly one"),
+        ({"components": np.eye(4)}, r"shape \(r, 3\).*\(4, 4\)"),
+        ({"components": np.ones(3)}, "shape"),
+        ({"components": np.full((2, 3), np.nan)}, "NaN"),
+        ({"components": [["a", "b", "c"]]}, "real numbers"),
+        ({"metric": np.eye(2)}, r"\(3, 3\).*components="),
+        ({"metric": np.diag([1.0, np.inf, 1.0])}, "infinity"),
+        ({"metric": np.diag([1.0, 1.0, -1e-3])}, "positive semidefinite.*project"),
+        ({"metric": -np.eye(3)}, "positive semidefinite"),
+        ({"metric": np.eye(3) + np.diag([1e-3, 0.0], 1)}, "symmetric"),
+        ({"metric": np.eye(3) * 1j}, "real numbers"),
+        ({"metric": "metric.npz"}, "real numbers.*str"),
+    ],
+)
+def test_points_that_are_none_are_refused_with_a_sentence(small, point, words):
+    for judge in (small.problem.certify, small.problem.objective, small.problem.subgradient):
+        with pytest.raises(ValueError, match=words):
+            judge(**point)
+
+
+@pytest.mark.parametrize("solver", ["factored", "conic", "subgradient"])
+def test_impostors_at_the_place_of_their_anchors_do_not_loosen_the_bound(solver: str) -> None:
+    """All of two classes at one place: most of the objective is hinges that no metric changes, and none scales down."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), [12, 9, 15])
+    X = rng.normal(size=(36, 3)) + 0.5 * y[:, None]
+    X[y < 2] = 1.0
+    problem = sm.LMNNProblem.from_labels(X, y, 2, 0.3)
+    settled = 0.3 * 2 * (12 * 9 + 9 * 12)
+    assert problem.certify(np.eye(3)).lower_bound >= settled
+    assert problem.certify(0.01 * np.eye(3)).lower_bound >= settled
+    solution = sm.solve(problem, solver=solver, tol=1e-3)
+    assert solution.status is sm.Status.OPTIMAL
+    assert solution.objective > settled
+    several = sm.MultiMetricLMNNProblem(problem, (y == 2).astype(np.int32), np.array([0, 1]))
+    assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound >= settled
+    assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound <= solution.objective * (1 + 1e-9)

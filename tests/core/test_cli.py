@@ -1,0 +1,279 @@
+"""The command line: what it prints, where it prints it, and its exit code (0 proven, 1 not proven, 2 bad input)."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sdpmetric as sm
+from sdpmetric import datasets
+from sdpmetric.cli import app
+from sdpmetric.core.run import Step
+from sdpmetric.solvers.registry import SOLVERS as ALL_SOLVERS
+
+SOLVERS = ALL_SOLVERS[sm.LMNNProblem]
+
+
+@pytest.fixture
+def run():
+    def run(*arguments):
+        return CliRunner().invoke(app, [str(a) for a in arguments])
+
+    return run
+
+
+@pytest.fixture
+def iris():
+    X, y = datasets.load("iris")
+    return sm.LMNNProblem.from_labels(datasets.standardize(X), y, n_neighbors=2, push_weight=0.3)
+
+
+@pytest.fixture
+def iris_csv(tmp_path):
+    X, y = datasets.load("iris")
+    rows = zip(X.tolist(), y, strict=True)
+    lines = [",".join([*map(repr, row[:2]), f"class {label}", *map(repr, row[2:])]) for row, label in rows]
+    path = tmp_path / "iris.csv"
+    path.write_text("\n".join(["a,b,kind,c,d", *lines]))
+    return path
+
+
+OPTIONS = ("--n-neighbors", 2, "--push-weight", 0.3)
+
+
+def numbers(text, pattern):
+    return [float(n) for n in re.search(pattern, text).groups()]
+
+
+def assert_refused(result, sentence):
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert re.search(sentence, result.stderr), result.stderr
+    assert "Traceback" not in result.output
+    assert isinstance(result.exception, SystemExit)
+
+
+# -- what works ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["auto", *SOLVERS])
+def test_solve_proves_the_asked_gap_and_saves(run, iris, tmp_path, solver):
+    path = tmp_path / "metric.npz"
+    result = run("solve", "iris", *OPTIONS, "--solver", solver, "--tol", 0.005, "--output", path)
+    assert result.exit_code == 0, result.output
+    lower, upper = numbers(result.stdout, r"Proven: the optimum lies between (\S+) and (\S+) \(")
+    saved = sm.Solution.load(path, iris)
+    assert saved.relative_gap <= 0.005
+    assert saved.solver == ("factored" if solver == "auto" else solver)
+    np.testing.assert_allclose([lower, upper], [saved.lower_bound, saved.objective], rtol=1e-7)
+
+
+def test_solve_reads_a_csv_with_a_label_column_like_the_named_set(run, iris, iris_csv, tmp_path):
+    path = tmp_path / "metric.npz"
+    result = run("solve", iris_csv, "--label", "kind", *OPTIONS, "--output", path)
+    assert result.exit_code == 0, result.output
+    assert iris.certify(np.load(path)["components"]).objective == pytest.approx(
+        sm.Solution.load(path).objective, rel=1e-9
+    )
+
+
+def test_solve_reads_npz_and_reduces_by_pca(run, tmp_path):
+    X, y = datasets.load("wine")
+    np.savez(tmp_path / "wine.npz", X=X, y=y)
+    result = run("solve", tmp_path / "wine.npz", "--pca", 2, "--standardize", "--tol", 0.01)
+    assert result.exit_code == 0, result.output
+    assert "178 examples, 2 features" in result.stdout
+
+
+def test_options_reach_the_problem(run, iris_csv):
+    result = run(
+        "solve", "iris", "--no-standardize", "--ridge", 0.25, "--loss", "squared_hinge", *OPTIONS, "--tol", 0.01
+    )
+    assert result.exit_code == 0, result.output
+    assert "300 target pairs" in result.stdout
+    assert "push weight 0.3, squared hinge, ridge 0.25" in result.stdout
+    X, y = datasets.load("iris")
+    problem = sm.LMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.25, loss="squared_hinge")
+    exact = sm.solve(problem, tol=1e-4)
+    lower, upper = numbers(result.stdout, r"lies between (\S+) and (\S+) \(")
+    assert lower <= exact.objective * (1 + 1e-7)
+    assert exact.lower_bound <= upper * (1 + 1e-7)
+
+
+def test_compare_prints_a_row_for_each_solver_and_one_verdict(run):
+    result = run("compare", "iris", *OPTIONS, "--solvers", "factored, subgradient,conic", "--tol", 0.001)
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines()]
+    for solver in SOLVERS:
+        (row,) = [row for row in rows if row and row[0] == solver]
+        assert row[1] == "optimal"
+        assert float(row[3]) <= float(row[2])
+    assert "every lower bound is below every objective" in " ".join(result.stdout.split())
+
+
+def test_demo_on_one_data_set(run):
+    result = run("demo", "--only", "iris")
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "150 examples" in text
+    assert "178 examples" not in text
+    assert re.search(r"Proven on iris in \d+ s: every solver is within the relative gap asked of it", text)
+
+
+@pytest.mark.parametrize("key", ["components", "metric"])
+def test_verify_judges_a_metric_by_its_key(run, iris, tmp_path, key):
+    # Squares of 0.7 and of 0.49 differ, so that mistaking one key for the other changes the objective.
+    matrix = 0.7 * np.eye(4)
+    np.savez(tmp_path / "point.npz", **{key: matrix})
+    result = run("verify", "iris", tmp_path / "point.npz", *OPTIONS)
+    objective, lower = numbers(result.stdout, r"objective (\S+), proven lower bound (\S+) ")
+    assert result.exit_code == 1
+    assert objective == pytest.approx(iris.objective(**{key: matrix}), rel=1e-7)
+    assert lower == pytest.approx(sm.solve(iris, tol=1e-4).lower_bound, rel=2e-3)
+    assert "Not proven to 1e-03" in result.stdout
+
+
+def test_verify_confirms_a_saved_solution_and_notes_other_options(run, iris, tmp_path):
+    path = tmp_path / "solution.npz"
+    sm.solve(iris, tol=5e-4).save(path)
+    result = run("verify", "iris", path, *OPTIONS)
+    assert result.exit_code == 0, result.output
+    assert "Proven: the optimum lies between" in result.stdout
+    assert "Note" not in result.stderr
+    other = run("verify", "iris", path, "--n-neighbors", 2, "--push-weight", 0.5)
+    assert other.exit_code == 1
+    assert "was solved for other data or options" in other.stderr
+
+
+def test_verify_rescale_forgives_the_units_of_a_metric(run, iris, tmp_path):
+    path = tmp_path / "scaled.npz"
+    np.savez(path, components=30 * sm.solve(iris, tol=5e-4).components)
+    assert run("verify", "iris", path, *OPTIONS).exit_code == 1
+    result = run("verify", "iris", path, *OPTIONS, "--rescale")
+    assert result.exit_code == 0, result.output
+    assert "metric multiplied by 0.001" in result.stdout
+
+
+# -- what is not proven ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["solve", "compare"])
+def test_an_unproven_gap_exits_1_and_says_so(run, command):
+    extra = ("--solvers", "subgradient") if command == "compare" else ("--solver", "subgradient")
+    result = run(command, "iris", *extra, "--max-iter", 1)
+    assert result.exit_code == 1
+    assert "user_limit" in result.stdout
+    assert "the optimum lies between" in " ".join(result.stdout.split())
+
+
+def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, tmp_path):
+    def interrupted(problem, budget, tol, **options):
+        yield Step(np.eye(4), problem.objective(np.eye(4)))
+        raise KeyboardInterrupt
+
+    entry = dataclasses.replace(SOLVERS["subgradient"], steps=interrupted)
+    monkeypatch.setitem(SOLVERS, "subgradient", entry)
+    result = run("solve", "iris", "--solver", "subgradient", "--output", tmp_path / "best.npz")
+    assert result.exit_code == 1
+    assert "subgradient: interrupted" in result.stdout
+    assert "the optimum lies between" in result.stdout
+    assert len(np.load(tmp_path / "best.npz")["components"]) == 4
+    result = run("compare", "iris", "--solvers", "subgradient,factored")
+    assert result.exit_code == 1
+    assert "interrupted" in result.stdout
+    assert "factored" not in result.stdout
+
+
+def test_an_interrupted_start_of_the_conic_solver_ends_it_too(run, monkeypatch):
+    def interrupted(problem, budget, tol, **options):
+        yield Step(np.eye(4), problem.objective(np.eye(4)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sdpmetric.solvers.lmnn.factored.steps", interrupted)
+    result = run("solve", "iris", "--solver", "conic")
+    assert result.exit_code == 1
+    assert "conic: interrupted" in result.stdout
+
+
+def test_progress_goes_to_standard_error_only(run):
+    result = run("solve", "iris")
+    assert "iris: factored" in result.stderr
+    assert "..." not in result.stdout
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("solve", "irsi"), r"^Error: irsi is neither a data set .* nor the path of a file\.$"),
+        (("solve", "iris", "--solver", "simplex"), r"unknown solver 'simplex'; choose from auto, factored"),
+        (("compare", "iris", "--solvers", "conic,auto"), r"unknown solver 'auto'"),
+        (("compare", "iris", "--solvers", "conic,"), r"unknown solver ''"),
+        (("demo", "--only", "mnist"), r"unknown data set 'mnist'; choose from iris, wine, digits"),
+        (("solve", "iris", "--label", "species"), r"brings its own labels"),
+        (("solve", "iris", "--tol", "0"), r"tol must be a positive"),
+        (("verify", "iris", "x.npz", "--tol", "-1"), r"tol must be a positive"),
+        (("compare", "iris", "--max-time", "0"), r"max_time must be positive"),
+        (("solve", "iris", "--max-iter", "-3"), r"max_iter must be positive"),
+        (("solve", "iris", "--push-weight", "1.5"), r"push_weight must be a finite number"),
+        (("solve", "iris", "--n-neighbors", "50"), r"has 50 members, but n_neighbors=50"),
+        (("solve", "iris", "--pca", "5"), r"cannot keep 5 principal components"),
+        (("solve", "iris", "--output", "no/such/folder/x.npz"), r"there is no folder no/such/folder"),
+        (("verify", "iris", "missing.npz"), r"there is no file missing\.npz"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(run, arguments, sentence):
+    assert_refused(run(*arguments), sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "sentence"),
+    [
+        ("a,y\n1,x\nfast,x\n", "y", r"row 2 of .*bad\.csv \(line 3\), column 'a', holds 'fast'"),
+        ("a,y\n1,x\n2,z\n", "species", r"no column 'species'; its columns are a, y"),
+        ("a,y\n1,x\n2,x\n", "y", r"y has one class only \('x'\)"),
+        ("a,y\n1,x\n2,x\n3,z\n", "y", r"class 'z' has 1 members"),
+    ],
+)
+def test_a_bad_csv_is_one_sentence(run, tmp_path, text, label, sentence):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    assert_refused(run("solve", path, "--label", label, "--n-neighbors", 1), sentence)
+
+
+def test_data_that_are_not_finite_are_one_sentence(run, tmp_path):
+    np.savez(tmp_path / "data.npz", X=[[1.0], [np.nan], [2.0], [3.0]], y=[0, 0, 1, 1])
+    assert_refused(run("solve", tmp_path / "data.npz", "--n-neighbors", 1), "contains NaN")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"components": np.eye(2, 3)}, r"components must have shape \(r, 4\), .* got \(2, 3\)"),
+        ({"metric": np.eye(5)}, r"metric must have shape \(4, 4\), got \(5, 5\)"),
+        ({"metric": np.diag([1.0, 1.0, 1.0, -0.5])}, r"not positive semidefinite: its smallest eigenvalue is -0.5"),
+        ({"metric": np.diag([1.0, 1.0, 1.0, np.inf])}, r"NaN or infinity"),
+        ({"metric": np.triu(np.ones((4, 4)))}, r"not symmetric"),
+        ({"M": np.eye(4)}, r"holds the arrays M; expected exactly one of 'components' .* and 'metric'"),
+        ({"metric": np.eye(4), "components": np.eye(4)}, r"expected exactly one"),
+    ],
+)
+def test_a_bad_metric_is_one_sentence(run, tmp_path, arrays, sentence):
+    np.savez(tmp_path / "point.npz", **arrays)
+    assert_refused(run("verify", "iris", tmp_path / "point.npz"), sentence)
+
+
+def test_an_error_in_a_solver_is_not_passed_off_as_bad_input(run, monkeypatch):
+    def broken(problem, budget, tol, **options):
+        raise ValueError("a defect")
+        yield
+
+    monkeypatch.setitem(SOLVERS, "factored", dataclasses.replace(SOLVERS["factored"], steps=broken))
+    result = run("solve", "iris")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, ValueError)

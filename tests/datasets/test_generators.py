@@ -1,0 +1,163 @@
+"""Made-up data show what they were made for, and deskewed images stand upright."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import affine_transform
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import sdpmetric as sm
+from sdpmetric import classification, datasets
+
+
+def error(L, X, y):
+    return np.mean(classification.knn_predict(L, X, y, n_neighbors=1) != y)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 9])
+def test_zebra_stripes_need_the_direction_of_small_variance(seed):
+    X, y = datasets.zebra_stripes(random_state=seed)
+    assert X.shape == (540, 2)
+    np.testing.assert_array_equal(np.bincount(y), [300, 240])
+    assert X[:, 0].var() > 30 * X[:, 1].var()
+    assert error(np.eye(2), X, y) > 0.15
+    assert error(np.eye(2)[:1], X, y) > 0.4
+    assert error(LinearDiscriminantAnalysis().fit(X, y).scalings_.T, X, y) > 0.4
+    learned = sm.solve(sm.LMNNProblem.from_labels(X, y, 3))
+    assert learned.status.ok
+    assert error(learned.components, X, y) < 0.01
+    assert learned.metric[0, 0] < 0.2 * learned.metric[1, 1]
+
+
+def test_generators_repeat_by_seed_and_refuse_nonsense():
+    np.testing.assert_array_equal(
+        datasets.zebra_stripes(3, 4, random_state=1)[0], datasets.zebra_stripes(3, 4, random_state=1)[0]
+    )
+    assert not np.array_equal(datasets.noisy_digits(random_state=1)[0], datasets.noisy_digits(random_state=2)[0])
+    with pytest.raises(ValueError, match="n_points must be a positive integer, got 0"):
+        datasets.zebra_stripes(3, 0)
+    with pytest.raises(ValueError, match="share must be a finite number of at least 0 and at most 1, got 16"):
+        datasets.noisy_digits(16)
+
+
+def test_noisy_digits_cover_some_pixels_in_all_images():
+    clean, labels = datasets.load("digits")
+    X, y, noisy = datasets.noisy_digits(0.25, random_state=3)
+    np.testing.assert_array_equal(y, labels)
+    assert noisy.sum() == 16
+    np.testing.assert_array_equal(X[:, ~noisy], clean[:, ~noisy])
+    assert (clean <= X).all()
+    assert (X[:, noisy].std(axis=0) > 2).all()
+    assert X.max() <= 16
+
+
+def moments(images):
+    """Mass, center and second central moments of images, pixel by pixel."""
+    found = []
+    for image in np.asarray(images, dtype=float):
+        mass = image.sum()
+        down, across = np.mgrid[: image.shape[0], : image.shape[1]]
+        a, b = (image * down).sum() / mass, (image * across).sum() / mass
+        found.append((mass, a, b, (image * (down - a) ** 2).sum(), (image * (down - a) * (across - b)).sum()))
+    return np.array(found).T
+
+
+def test_deskew_brings_the_mixed_moment_to_zero_and_keeps_mass_and_center(rng):
+    images = np.zeros((5, 12, 21))
+    images[:, 3:8, 7:13] = rng.random((5, 5, 6))
+    images[1, :, :] = 0
+    images[1, [2, 3, 4, 5], [5, 6, 8, 9]] = 3.0  # a slanted stroke
+    upright = datasets.deskew(images)
+    before, after = moments(images), moments(upright)
+    assert np.abs(before[4]).min() > 0.01
+    np.testing.assert_allclose(after[4], 0, atol=1e-9 * np.abs(before[4]).max())
+    np.testing.assert_allclose(after[:4], before[:4], rtol=1e-9)
+    assert upright[1].sum(axis=0).max() > 2 * images[1].sum(axis=0).max()  # it stands
+    np.testing.assert_allclose(datasets.deskew(upright), upright, atol=1e-9)
+
+
+def test_deskew_moves_the_center_of_mass_to_the_middle(rng):
+    images = np.zeros((4, 12, 21))
+    images[:, 2:7, 5:11] = rng.random((4, 5, 6))
+    images[2] = 0
+    images[2, 4, 5:8] = 2.0  # without extent along its columns
+    images[3] = 0
+    moved = datasets.deskew(images, center=True)
+    before, after = moments(images[:3]), moments(moved[:3])
+    np.testing.assert_allclose(after[0], before[0])
+    np.testing.assert_allclose(after[1], 5.5)
+    np.testing.assert_allclose(after[2], 10.0)
+    assert (np.abs(after[4]) <= 0.15 * np.abs(before[4]) + 1e-9).all()
+    np.testing.assert_array_equal(moved[3], 0)
+    # The same affine map in one bilinear interpolation, away from the edges.
+    _, down, across, spread, mixed = before[:, 0]
+    shear, middle = np.array([[1.0, 0.0], [mixed / spread, 1.0]]), np.array([5.5, 10.0])
+    expected = affine_transform(images[0], shear, [down, across] - shear @ middle, order=1)
+    np.testing.assert_allclose(moved[0], expected, atol=1e-9)
+    assert (datasets.deskew(images) != moved).any()
+
+
+def test_deskew_takes_rows_of_square_images_and_leaves_flat_ones_alone():
+    images = np.zeros((4, 5, 5), dtype=np.float32)
+    images[0, 2, 1:4] = 1  # in one row only
+    images[1, [1, 2, 3], [1, 2, 3]] = 1
+    images[2] = 1 + np.arange(5)
+    upright = datasets.deskew(images.reshape(4, 25))
+    assert upright.shape == (4, 25)
+    assert upright.dtype == np.float32
+    np.testing.assert_array_equal(upright[[0, 2, 3]], images.reshape(4, 25)[[0, 2, 3]])
+    np.testing.assert_array_equal(upright[1].reshape(5, 5)[1:4, 2], 1)
+    assert datasets.deskew((9 * images).astype(np.uint8)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (np.ones((2, 24)), "24 pixels are no square image"),
+        (-np.ones((2, 25)), "a pixel is -1; expected nonnegative pixels"),
+        (np.full((2, 5, 5), np.nan), "NaN"),
+        (np.ones(25), "2D array"),
+    ],
+)
+def test_deskew_refuses_what_is_no_image(images, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        datasets.deskew(images)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "sentence"),
+    [
+        ("concentric_circles", {"n_circles": 0}, "n_circles must be a positive integer"),
+        ("concentric_circles", {"n_points": 1.5}, "n_points must be a positive integer"),
+        ("concentric_circles", {"radius": -1.0}, "radius must be a finite number of at least 0"),
+        ("zebra_stripes", {"n_stripes": True}, "n_stripes must be a positive integer"),
+        ("zebra_stripes", {"spacing": "a"}, "spacing must be a finite number"),
+        ("zebra_stripes", {"noise": np.nan}, "noise must be a finite number"),
+        ("concentric_rings", {"width": -1}, "width must be a finite number"),
+        ("concentric_rings", {"noise": np.inf}, "noise must be a finite number"),
+        ("noisy_digits", {"share": "a"}, "share must be a finite number of at least 0 and at most 1"),
+        ("noisy_digits", {"amplitude": -1.0}, "amplitude must be a finite number"),
+    ],
+)
+def test_generators_refuse_what_they_cannot_draw(make, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        getattr(datasets, make)(**arguments)
+
+
+@pytest.mark.parametrize("n_components", [0, 4, 1.5, "a", None, True])
+def test_reduce_refuses_what_is_no_number_of_components(n_components):
+    with pytest.raises(ValueError, match=r"cannot keep .* principal components"):
+        datasets.reduce(np.eye(5, 3), n_components)
+    with pytest.raises(ValueError, match="mean_norm must be a finite number"):
+        datasets.reduce(np.eye(5, 3), 2, mean_norm=np.nan)
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_examples_are_reduced_to_the_origin():
+    np.testing.assert_array_equal(datasets.reduce(np.full((5, 3), 2.0), 2), np.zeros((5, 2)))
+
+
+def test_rings_begin_at_radius_1_and_norms_are_those_asked_for():
+    X, ring = datasets.concentric_rings(random_state=0)
+    radii = np.linalg.norm(X[:, :2], axis=1)
+    np.testing.assert_allclose([np.median(radii[ring == k]) for k in range(5)], [1, 2, 3, 4, 5], atol=0.05)
+    assert np.linalg.norm(datasets.reduce(X, 2, mean_norm=2.5), axis=1).mean() == pytest.approx(2.5)

@@ -1,0 +1,74 @@
+"""Everything that the README, the pages and the examples show is run here, and what they link to exists."""
+
+import contextlib
+import inspect
+import io
+import os
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+SHORTER = {"06_pola_stream": {"n_documents": 80}}  # what is passed to examples that take long
+NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
+
+
+@pytest.fixture(autouse=True)
+def without_display(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs_and_says_what_it_found(example, tmp_path, capsys):
+    main = runpy.run_path(str(example))["main"]
+    path = tmp_path / "output.file"
+    takes_path = bool(inspect.signature(main).parameters)
+    if takes_path and "matplotlib" in example.read_text(encoding="utf-8"):
+        path = path.with_suffix(".png")
+    main(*([path] if takes_path else []), **SHORTER.get(example.stem, {}))
+    assert capsys.readouterr().out
+    assert not takes_path or path.stat().st_size > 1000
+
+
+def snippets():
+    """Each python block that is followed by a text block, its output."""
+    pattern = re.compile(r"```python\n(.*?)```\n+```text\n(.*?)```", re.DOTALL)
+    return [
+        pytest.param(code, output, id=f"{page.stem}-{code.splitlines()[-1][:40]}")
+        for page in PAGES
+        for code, output in pattern.findall(page.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.mark.parametrize(("code", "output"), snippets())
+def test_snippets_print_what_the_pages_say(code, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
+    # Digits may differ from machine to machine, words may not.
+    assert NUMBER.sub("#", printed.getvalue()).split() == NUMBER.sub("#", output).split()
+
+
+def test_there_are_snippets_and_examples_to_run():
+    assert len(snippets()) >= 2
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://")):
+            assert os.path.exists(page.parent / target), f"{page.name} links to {target}, which does not exist"
+
+
+def test_every_key_that_is_cited_is_in_the_bibliography():
+    known = set(re.findall(r"\*\*\[(\w+\d{4})\]\*\*", (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")))
+    assert "WS2009" in known
+    for path in [*ROOT.glob("sdpmetric/**/*.py"), *ROOT.glob("examples/*.py"), *PAGES]:
+        cited = set(re.findall(r"\[([A-Z]\w*(?:19|20)\d{2})\b", path.read_text(encoding="utf-8")))
+        assert cited <= known, f"{path.name} cites {sorted(cited - known)}"

@@ -1,0 +1,241 @@
+"""The reproductions run by one command and say what they measured."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sdpmetric.estimators import LMNN
+from sdpmetric.triplets.neighbors import target_neighbors
+
+REPRODUCTIONS = Path(__file__).parents[2] / "examples" / "reproductions"
+
+
+@pytest.fixture(scope="module")
+def table1():
+    """The command as a module; it finds its neighbours as a script would."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.syspath_prepend(REPRODUCTIONS)
+        import lmnn_table1
+
+        yield lmnn_table1
+    for name in [name for name in sys.modules if name == "lmnn_table1" or name.split(".")[0] == "table1"]:
+        sys.modules.pop(name)
+
+
+def test_table1_is_written_and_nothing_is_measured_twice(table1, tmp_path, capsys):
+    arguments = ["--columns", "iris", "--splits", ":2", "--rows", "euclidean,pca,lmnn,energy,several", "--output"]
+    table1.main([*arguments, str(tmp_path)])
+    assert (tmp_path / "lmnn_table1.png").stat().st_size > 10_000
+    text = (tmp_path / "lmnn_table1.md").read_text()
+    assert text in capsys.readouterr().out
+    for title in ("kNN, Euclidean", "LMNN", "LMNN, energy", "LMNN, multiple metrics"):
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {title} | not at hand")]
+        assert line.split(" | ")[7] == "2"  # splits
+    assert "kNN after PCA" not in text  # iris is not reduced
+    assert "150" in text  # the difference of the protocols is said
+    kept = tmp_path / "cells" / "iris" / "lmnn-1.json"
+    cell = json.loads(kept.read_text())
+    assert 0 <= cell["test"] < 15
+    assert cell["gap"] <= 1e-3
+    kept.write_text(json.dumps(cell | {"test": 77.0}))
+    table1.main([*arguments, str(tmp_path)])
+    assert "77.00" not in (tmp_path / "lmnn_table1.md").read_text()  # a mean over both splits
+    other = json.loads((tmp_path / "cells" / "iris" / "lmnn-0.json").read_text())
+    assert f"{(77.0 + other['test']) / 2:.2f}" in (tmp_path / "lmnn_table1.md").read_text()
+
+
+def test_table1_refuses_names_that_it_does_not_know(table1):
+    with pytest.raises(SystemExit, match="there is no foo; choose among"):
+        table1.main(["--columns", "foo"])
+
+
+def test_energies_of_the_stopped_metric_and_of_chosen_settings(table1, tmp_path):
+    from table1.bench import Bench, energy_error
+    from table1.columns import COLUMNS
+
+    rows = "lmnn-stopped,lmnn-stopped-energy,energy-chosen"
+    table1.main(["--columns", "iris", "--splits", "1:2", "--rows", rows, "--output", str(tmp_path)])
+    cells = {name: json.loads((tmp_path / "cells" / "iris" / f"{name}-1.json").read_text()) for name in rows.split(",")}
+    stopped, by_energy, chosen = cells.values()
+    assert by_energy["n_active"] == stopped["n_active"]  # the same metric
+    bench = Bench(COLUMNS["iris"], 1, tmp_path)
+    model, s = bench.stopped(), bench.split
+    assert len(model.targets) == len(s.y) > len(bench.part(fit=True)[1])
+    assert by_energy["test"] == energy_error(model, s.X, s.y, s.X_test, s.y_test)
+    mu, n = chosen["chosen"].removeprefix("mu ").split(", target neighbors ")
+    best = bench.validation_error(bench.lmnn(float(mu), fit=True, n_neighbors=int(n)), by_energy=True)
+    others = [bench.lmnn(m, fit=True, n_neighbors=k) for m in (0.2, 0.5, 0.8) for k in (1, 2, 3)]
+    assert best == min(bench.validation_error(model, by_energy=True) for model in others)
+    learned = bench.lmnn(float(mu), n_neighbors=int(n))
+    assert learned.targets.shape == (len(bench.split.y), int(n))
+    assert chosen["n_active"] == learned.n_active
+
+
+def test_training_and_test_part_are_reduced_by_the_training_part_alone(table1):
+    from table1.columns import Column
+
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(40, 6)) * np.arange(1, 7) + 3.0, np.repeat([0, 1], 20)
+    split = Column("made", lambda: (X, y, 30), 1, "", n_components=2).split(0)
+    moved = Column("made", lambda: (np.concatenate([X[:30], X[30:] * 9]), y, 30), 1, "", n_components=2).split(0)
+    np.testing.assert_allclose(moved.X, split.X)
+    np.testing.assert_allclose(split.X.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(split.X, axis=1).mean(), 4.0)
+    assert split.reduced
+    assert not np.allclose(moved.X_test, split.X_test)
+
+
+@pytest.fixture(scope="module")
+def figures():
+    """The command of LMNN's figures as a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.syspath_prepend(REPRODUCTIONS)
+        import lmnn_figures
+
+        yield lmnn_figures
+    for name in [name for name in sys.modules if name.split(".")[0] in ("lmnn_figures", "lmnn_figs", "table1")]:
+        sys.modules.pop(name)
+
+
+def cells(text: str, first: str) -> list[str]:
+    """The cells of the table's row that begins so."""
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {first} |")]
+    return line.strip("| ").split(" | ")
+
+
+def test_stripes_are_told_apart_after_lmnn_and_not_before(figures, tmp_path):
+    figures.main(["--figures", "2", "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure2.md").read_text()
+    assert float(cells(text, "Euclidean")[-1]) > 20
+    assert float(cells(text, "PCA, one dimension")[-1]) > 40
+    assert float(cells(text, "LMNN")[-1]) < 2
+    assert (tmp_path / "lmnn_figure2.png").stat().st_size > 10_000
+
+
+def test_neighbors_of_faces_are_counted_and_drawn(figures, tmp_path, monkeypatch):
+    rng = np.random.default_rng(5)
+    persons = rng.uniform(0, 255, (5, 4096))
+    y = np.repeat(np.arange(5), 10)
+    # What tells persons apart is small beside what every image has of a few common directions.
+    common = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 4096))
+    np.savez(tmp_path / "olivetti.npz", X=persons[y] + 90 * common + 20 * rng.normal(size=common.shape), y=y)
+    import lmnn_figs.faces
+
+    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path))
+    monkeypatch.setattr(lmnn_figs.faces, "EIGENFACES", 20)
+    figures.main(["--figures", "3", "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure3.md").read_text()
+    counts = [int(cells(text, f"nearest neighbor {said}")[-1]) for said in lmnn_figs.faces.SAID.values()]
+    assert sum(counts) == 15
+    assert float(cells(text, "kNN error (k = 3) after, %")[-1]) < float(cells(text, "kNN error (k = 3) before, %")[-1])
+    assert (tmp_path / "lmnn_figure3.png").stat().st_size > 10_000
+
+
+def test_metrics_of_few_dimensions_and_trees_are_measured_and_kept(figures, tmp_path):
+    arguments = ["--digits", "digits", "--rows", "300", "--test-rows", "200", "--components", "20", "--ranks", "4"]
+    figures.main(["--figures", "10,12,13", *arguments, "--output", str(tmp_path)])
+    table = (tmp_path / "lmnn_figure13.md").read_text()
+    _, paper, _, cut, learned, cut_above, learned_above, _ = cells(table, "4")
+    assert paper == "not at hand"
+    assert float(learned) < float(cut)
+    assert 0 < float(learned_above) < float(cut_above.replace(",", ""))
+    assert "300 training rows" in table  # the difference of the protocols is said
+    computed = cells((tmp_path / "lmnn_figure10.md").read_text(), "4")
+    assert 0 < float(computed[5]) < 100
+    assert int(cells((tmp_path / "lmnn_figure12.md").read_text(), "4")[2].replace(",", "")) > 0
+    for number in (10, 12, 13):
+        assert (tmp_path / f"lmnn_figure{number}.png").stat().st_size > 5_000
+    kept = tmp_path / "models" / "digits-300-20-rank4.npz"
+    before = kept.stat().st_mtime_ns
+    figures.main(["--figures", "13", *arguments, "--output", str(tmp_path)])
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_figures_refuse_numbers_that_they_do_not_know(figures, tmp_path):
+    with pytest.raises(SystemExit, match="there is no figure 4 here; choose among"):
+        figures.main(["--figures", "2,4", "--output", str(tmp_path)])
+
+
+SMALL_DIGITS = ["--digits", "digits", "--rows", "300", "--test-rows", "200", "--components", "20"]
+
+
+def test_passes_lower_the_objective_and_neighbors_of_digits_are_counted(figures, tmp_path, monkeypatch):
+    import lmnn_figs.passes
+
+    monkeypatch.setattr(lmnn_figs.passes, "PASSES", 2)
+    figures.main(["--figures", "6", "--sets", "digits", *SMALL_DIGITS, "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure6.md").read_text()
+    first, second = (cells(text, f"digits | {n}") for n in (1, 2))
+    # Nearer target neighbors cost less under the metric of the pass before.
+    assert float(second[6].replace(",", "")) < float(first[6].replace(",", ""))
+    data = lmnn_figs.sets.data_set("digits", lmnn_figs.digits.Digits("digits", 300, 200, 20, tmp_path))
+    learned = LMNN(n_neighbors=3).fit(data.X, data.y).components_
+    before, after = (target_neighbors(P, data.y, 3) for P in (data.X, data.X @ learned.T))
+    new = [len(set(there) - set(here)) / 3 for here, there in zip(before.tolist(), after.tolist(), strict=True)]
+    assert float(second[5]) == pytest.approx(100 * np.mean(new), abs=0.5)
+    assert float(first[8]) <= 1e-3
+    assert float(first[4]) < float(cells(text, "digits | 0")[4])
+    counts = [int(number) for number in re.findall(r"(?:right|wrong) (\d+)[,.]", text.splitlines()[-1])]
+    assert len(counts) == 4
+    assert sum(counts) == 200
+    for name in ("lmnn_figure6.png", "lmnn_figure6_digits.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+
+
+def test_one_metric_fails_on_circles_and_several_do_not(figures, tmp_path, monkeypatch):
+    import lmnn_figs.circles
+
+    for name, value in {"CLUSTERS": (1, 6), "DIRECTIONS": (3,), "DRAWN": (1, 6)}.items():
+        monkeypatch.setattr(lmnn_figs.circles, name, value)
+    figures.main(["--figures", "7", "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure7.md").read_text()
+    assert cells(text, "1")[2:] == ["not at hand", "100.0", "100.0"]
+    assert cells(text, "6")[2:] == ["not at hand", "0.0", "0.0"]
+    assert cells(text, "3")[3:] == ["0.0", "0.0"]
+    assert (tmp_path / "lmnn_figure7.png").stat().st_size > 10_000
+
+
+def test_a_metric_for_each_of_four_digits_is_learned_and_drawn(figures, tmp_path):
+    figures.main(["--figures", "8", *SMALL_DIGITS, "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure8.md").read_text()
+    for dimensions in (3, 20):
+        one, several = (cells(text, f"{dimensions} | {name}") for name in ("one metric", "a metric for each digit"))
+        assert float(several[5].replace(",", "")) < float(one[5].replace(",", ""))
+    for digit in (0, 1, 2, 4):
+        _, longest, middle, size = map(float, cells(text, str(digit)))
+        assert longest >= middle >= 1
+        assert (size == 1) == (digit == 0)
+    assert (tmp_path / "lmnn_figure8.png").stat().st_size > 10_000
+
+
+def test_ellipsoids_are_of_one_distance_and_of_the_volume_of_the_ball(figures):
+    from lmnn_figs.local import ellipsoid
+
+    M = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.3], [0.0, 0.3, 0.7]])
+    points = ellipsoid(M).reshape(3, -1)
+    np.testing.assert_allclose(np.einsum("in,ij,jn->n", points, M, points), np.linalg.det(M) ** (1 / 3))
+
+
+def test_errors_of_several_metrics_stand_beside_that_of_one(figures, tmp_path, monkeypatch):
+    import lmnn_figs.clusters
+
+    monkeypatch.setattr(lmnn_figs.clusters, "COUNTS", (2,))
+    figures.main(["--figures", "9", "--sets", "digits", *SMALL_DIGITS, "--output", str(tmp_path)])
+    text = (tmp_path / "lmnn_figure9.md").read_text()
+    one, two, each = (cells(text, f"digits | {n}") for n in ("1", "2, clusters", "10, one for each class"))
+    for row in (two, each):
+        assert float(row[5]) == pytest.approx(100 * (float(row[4]) / float(one[4]) - 1), abs=1)
+        assert int(row[7].replace(",", "")) < int(one[7].replace(",", ""))
+        assert float(row[8]) <= 5e-3
+    assert (tmp_path / "lmnn_figure9.png").stat().st_size > 10_000
+
+
+def test_figures_refuse_data_sets_that_they_do_not_know(figures, tmp_path):
+    with pytest.raises(SystemExit, match="there is no data set foo here; choose among letters, isolet, digits"):
+        figures.main(["--figures", "9", "--sets", "foo", *SMALL_DIGITS, "--output", str(tmp_path)])

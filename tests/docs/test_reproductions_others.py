@@ -1,0 +1,121 @@
+"""The reproductions of NCA, POLA, LEGO and FRML run by one command each, here in miniature."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+REPRODUCTIONS = Path(__file__).parents[2] / "examples" / "reproductions"
+NAMES = [path.stem for path in REPRODUCTIONS.glob("*.py")]
+PAIRS = """| digits | test rows | {} |
+| --- | --- | --- |
+| 0, 1 | 2,000 | {} |
+| 3, 5 | 1,000 | {} |
+| all | | {} |
+"""
+HEADS = [f"{name}, k = {k}" for name in ("Euclid", "POLA", "LEGO", "ITML online") for k in (1, 3, 5)]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a script of the reproductions; gives its Markdown, after a look at the size of its figure."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path))
+    monkeypatch.syspath_prepend(REPRODUCTIONS)
+
+    def main(name, *arguments):
+        before = list(sys.argv)
+        importlib.import_module(name).main([*arguments, "--output", str(tmp_path)])
+        assert sys.argv == before
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+        return (tmp_path / f"{name}.md").read_text()
+
+    yield main
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """What a run of the pairs of digits might have printed: errors of each learner with 1, 3 and 5 neighbors."""
+    first, second = [8, 9, 7, 3, 9, 8, 4, 8, 7, 1, 1, 1], [20, 30, 40, 10, 20, 50, 10, 30, 45, 1, 1, 1]
+    sums = np.add(first, second)
+    file = tmp_path / "pairs.txt"
+    file.write_text(PAIRS.format(*(" | ".join(map(str, cells)) for cells in (HEADS, first, second, sums))))
+    return str(file)
+
+
+def test_nca_fig1(run):
+    text = run("nca_fig1", "--sets", "iris", "--splits", "3")
+    lines = [line for line in text.splitlines() if line.startswith("| iris")]
+    assert [line.count("±") for line in lines] == [10, 8]
+    assert all(line.split(" | ")[-2] == "3" for line in lines)
+
+
+def test_nca_fig2(run):
+    text = run("nca_fig2", "--rows", "wine", "--starts", "2")
+    (line,) = [line for line in text.splitlines() if line.startswith("| wine")]
+    assert line.count(" / ") == 5
+    assert float(line.split(" / ")[-1].strip("% |")) < 12
+
+
+def test_pola_fig2(run, tmp_path):
+    printed = tmp_path / "before.txt"
+    printed.write_text(
+        "digits (3, 8): 312 mistakes on 2,000 pairs, threshold 3.20\n"
+        "3-NN error on the other half: Euclid 20.1%, POLA 14.5%\n"
+        "matplotlib, 101 documents: mistakes of POLA 62, of the Perceptron 83\n"
+    )
+    (tmp_path / "pola_fig2.png").write_bytes(bytes(20_000))  # by the example, which test_examples.py runs
+    text = run("pola_fig2", "--printed", str(printed))
+    assert "| 3-NN error on the other half | 20.1% | 14.5% | not at hand |" in text
+    assert "| matplotlib | 101 | 62 | 83 |" in text
+
+
+def test_pola_fig3_counts_problems(run, pairs):
+    text = run("pola_fig3", "--printed", pairs)
+    assert (
+        "| POLA against Euclid | 45 of 45 below | 2 | 2 below, 0 equal | 1 below, 1 equal | 0 below, 0 equal |" in text
+    )
+    assert "| POLA | 13 | 29 | 58 |" in text
+
+
+def test_lego_fig1(run, pairs, tmp_path):
+    options = ("--sets", "iris", "--pairs", "150", "--pretraining", "50")
+    text = run("lego_fig1", "--no-digits", *options)
+    assert "| iris |" in text
+    assert "LEGO against POLA" not in text
+    text = run("lego_fig1", "--printed", str(tmp_path / "printed" / "pair_accuracy.txt"), pairs)
+    expected = "| 33 of 45 below or equal | 0 below, 1 equal | 1 below, 0 equal | 2 below, 0 equal |"
+    assert f"| LEGO against POLA {expected}" in text
+
+
+def test_lego_fig2(run, tmp_path):
+    printed = tmp_path / "before.txt"
+    printed.write_text("recall at 60: linear scan 33.0%, index 32.0% with 10% of the examples ranked\n")
+    (tmp_path / "lego_fig2.png").write_bytes(bytes(20_000))  # by the example, which test_examples.py runs
+    assert "| digits | 60 | 33.0% | 32.0% | 10% | not at hand |" in run("lego_fig2", "--printed", str(printed))
+
+
+def test_frml_table1(run):
+    text = run("frml_table1", "--only", "digits", "--passes", "1")
+    assert "| digits | FRML-WARP, gamma 25 |" in text
+    assert "chosen" not in text
+
+
+def test_frml_table2(run, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    np.savez(tmp_path / "covtype_20k.npz", X=rng.normal(size=(300, 54)) + y[:, None], y=y)
+    text = run("frml_table2", "--points", "300", "--folds", "2", "--passes", "1", "--methods", "OASIS")
+    assert "| OASIS |" in text
+    text = run("frml_table2", "--points", "300", "--folds", "2", "--passes", "1", "--methods", "FRML-WARP")
+    assert "| 0.511, 0.811, 0.689 |" in text
+
+
+def test_what_has_no_table_is_refused(run, tmp_path):
+    (tmp_path / "empty.txt").write_text("nothing\n")
+    with pytest.raises(SystemExit, match="nothing was printed that has a table with the first column 'data'"):
+        run("frml_table1", "--printed", str(tmp_path / "empty.txt"))

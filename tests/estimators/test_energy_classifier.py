@@ -1,0 +1,114 @@
+"""The classifier of least energy: what it keeps, what it refuses, and that it asks `energy` the right question."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sdpmetric.classification import energy
+from sdpmetric.estimators import LMNN, EnergyClassifier, KernelLMNN, MultiMetricLMNN
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    return train_test_split(StandardScaler().fit_transform(X), names, test_size=0.4, random_state=3, stratify=y)
+
+
+@pytest.mark.parametrize("learner", [LMNN(push_weight=0.3), MultiMetricLMNN(push_weight=0.3), LMNN(n_passes=2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_it_asks_with_the_targets_and_the_weight_of_the_metric(learner, dtype, wine) -> None:
+    X, X_test, y, y_test = wine
+    classifier = EnergyClassifier(learner).fit(X.astype(dtype), y)
+    metric = classifier.estimator_
+    problem = metric.solution_.problem
+    several = isinstance(metric, MultiMetricLMNN)
+    expected = energy.energies(
+        metric.components_,
+        X.astype(dtype),
+        y,
+        X_test.astype(dtype),
+        target_neighbors=problem.source.targets,
+        push_weight=learner.push_weight,
+        regions=problem.regions if several else None,
+    )
+    np.testing.assert_array_equal(classifier.energies(X_test.astype(dtype)), expected)
+    predicted = classifier.predict(X_test.astype(dtype))
+    np.testing.assert_array_equal(predicted, np.array(["a", "b", "c"])[expected.argmin(axis=1)])
+    assert np.mean(predicted == y_test) > 0.93
+    assert classifier.X_fit_.dtype == dtype
+
+
+def test_a_pickle_classifies_alike_and_the_metric_given_is_left_alone(wine) -> None:
+    X, X_test, y, _ = wine
+    learner = LMNN()
+    classifier = EnergyClassifier(learner).fit(X, y)
+    assert not hasattr(learner, "components_")
+    again = pickle.loads(pickle.dumps(classifier))
+    assert again.estimator_.solution_.problem is None
+    np.testing.assert_array_equal(again.energies(X_test), classifier.energies(X_test))
+
+
+def test_examples_held_back_are_left_out(wine) -> None:
+    X, X_test, y, y_test = wine
+    classifier = EnergyClassifier(LMNN(early_stopping=True, tol=1e-2, random_state=0)).fit(X, y)
+    assert 60 < len(classifier.X_fit_) < len(X) == 106
+    kept = {tuple(row): label for row, label in zip(X, y, strict=True)}
+    assert [kept[tuple(row)] for row in classifier.X_fit_] == classifier.y_fit_.tolist()
+    assert classifier.score(X_test, y_test) > 0.9
+
+
+def test_a_search_reaches_the_metric_s_settings(wine) -> None:
+    X, X_test, y, y_test = wine
+    pipeline = make_pipeline(StandardScaler(), EnergyClassifier(LMNN()))
+    search = GridSearchCV(pipeline, {"energyclassifier__estimator__push_weight": [0.2, 0.7]}, cv=2).fit(X, y)
+    assert search.best_estimator_[-1].estimator_.push_weight in (0.2, 0.7)
+    assert search.score(X_test, y_test) > 0.9
+
+
+def test_small_classes_and_duplicates_are_classified() -> None:
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(12, 1)), np.repeat([0, 1, 2], [2, 4, 6])
+    X[:, 0] += 3.0 * y
+    with pytest.warns(UserWarning, match="target neighbors"):
+        classifier = EnergyClassifier(LMNN(n_neighbors=3)).fit(np.repeat(X, 2, axis=0)[1:], np.repeat(y, 2)[1:])
+    assert np.isfinite(classifier.energies(X)).all()
+    assert classifier.score(X, y) > 0.7
+
+
+def test_refusals_are_sentences(wine) -> None:
+    X, X_test, y, _ = wine
+    with pytest.raises(TypeError, match="estimator must be LMNN or MultiMetricLMNN"):
+        EnergyClassifier(StandardScaler()).fit(X, y)
+    with pytest.raises(TypeError, match="KernelLMNN"):
+        EnergyClassifier(KernelLMNN()).fit(X, y)
+    clusters = KMeans(3, random_state=0).fit_predict(X)
+    assert len({*zip(clusters.tolist(), y.tolist(), strict=True)}) > 3
+    with pytest.raises(ValueError, match="one metric for each class"):
+        EnergyClassifier(MultiMetricLMNN(regions="kmeans", tol=0.5, random_state=0)).fit(X, y)
+    classifier = EnergyClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="13 features"):
+        classifier.predict(X_test[:, :4])
+    with pytest.raises(ValueError, match="0 sample"):
+        classifier.predict(X_test[:0])
+    with pytest.raises(ValueError, match="NaN"):
+        classifier.predict(np.full_like(X_test, np.nan))
+
+
+def test_the_metric_s_warning_comes_through(wine) -> None:
+    X, _, y, _ = wine
+    with pytest.warns(ConvergenceWarning):
+        EnergyClassifier(LMNN(max_iter=2)).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EnergyClassifier().fit(X, y)

@@ -1,0 +1,162 @@
+"""Every setting of an estimator arrives in its statement or its solver: none is dropped on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import train_test_split
+
+import sdpmetric as sm
+from sdpmetric.classification.nearest import knn_predict
+from sdpmetric.estimators import FRML, ITML, LEGO, LMNN, MMC, NCA, POLA, RCA, KernelLMNN, MultiMetricLMNN
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(8)
+Y = RNG.choice(3, 40, p=[0.5, 0.3, 0.2])
+X = RNG.normal(size=(40, 3)) + np.outer(Y, [1.5, 0.0, 0.7])
+PRIOR = np.diag([0.5, 1.0, 3.0])
+PAIRS = np.array([[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]])
+SIMILAR = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
+TRIPLETS = np.array(
+    [[i, j, l] for i in range(12) for j in range(12) for l in range(12) if Y[i] == Y[j] != Y[l] != i != j]
+)
+WEIGHTS = 1.0 + np.arange(len(TRIPLETS)) % 3
+ITML_ = {"gamma": 0.3, "prior": PRIOR, "upper": 0.7, "lower": 4.0}
+POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1, "ridge": 0.2, "loss": "squared_hinge"}
+BOTH = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
+LOOSE = {"tol": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "state"),
+    [
+        (
+            ITML(**ITML_, n_pairs=9, random_state=4),
+            lambda: sm.ITMLProblem.from_labels(X, Y, 9, **ITML_, random_state=4),
+        ),
+        (MMC(n_pairs=9, random_state=4), lambda: sm.MMCProblem.from_labels(X, Y, 9, random_state=4)),
+        (RCA(ridge=0.3), lambda: sm.RCAProblem.from_labels(X, Y, 0.3)),
+        (
+            LMNN(n_neighbors=2, search="brute", **BOTH),
+            lambda: sm.LMNNProblem.from_labels(X, Y, 2, 0.3, ridge=0.02, loss="squared_hinge", search="brute"),
+        ),
+        (
+            KernelLMNN(n_neighbors=2, push_weight=0.3, **POLY),
+            lambda: sm.KernelLMNNProblem.from_labels(X, Y, 2, 0.3, **POLY),
+        ),
+        (
+            MultiMetricLMNN(regions="kmeans", n_regions=2, n_neighbors=2, random_state=3, **BOTH),
+            lambda: sm.MultiMetricLMNNProblem.from_labels(
+                X, Y, 2, regions="kmeans", n_regions=2, random_state=3, **BOTH
+            ),
+        ),
+        (
+            NCA(2, objective="log"),
+            lambda: sm.NCAProblem(X, Y, 2, "log"),
+        ),
+        (NCA(diagonal=True), lambda: sm.NCAProblem(X, Y, diagonal=True)),
+        (
+            FRML(2, loss="auc", gamma=2.5, regularization=0.03, passes=2),
+            lambda: sm.FRMLProblem(X, sm.Relevance.from_labels(Y, unanswerable="exclude"), 2, "auc", 2.5, 0.03),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_settings_are_those_of_the_statement(estimator, state) -> None:
+    if "tol" in estimator.get_params():
+        estimator.set_params(tol=0.5)
+    fitted = estimator.fit(X, Y)
+    assert fitted.solution_.problem.fingerprint() == state().fingerprint()
+    plain = type(estimator)().set_params(**({"tol": 0.5} if "tol" in estimator.get_params() else {})).fit(X, Y)
+    assert plain.solution_.problem.fingerprint() != state().fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "state"),
+    [
+        (ITML(**ITML_, **LOOSE), lambda: sm.ITMLProblem(X, PAIRS, SIMILAR, **ITML_)),
+        (
+            POLA(slack_weight=0.7, initial_threshold=2.5, **LOOSE),
+            lambda: sm.POLAProblem(X, PAIRS, np.where(SIMILAR, 1, -1), 0.7, 2.5),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_settings_are_those_of_a_statement_of_pairs(estimator, state) -> None:
+    fitted = estimator.fit_pairs(X, PAIRS, SIMILAR)
+    assert fitted.solution_.problem.fingerprint() == state().fingerprint()
+
+
+def test_chunklets_keep_the_ridge() -> None:
+    chunks = np.repeat([0, 1, -1, 2], 10)
+    fitted = RCA(ridge=0.3).fit_chunks(X, chunks)
+    assert fitted.solution_.problem.fingerprint() == sm.RCAProblem(X, chunks, 0.3).fingerprint()
+
+
+@pytest.mark.parametrize("given", [None, WEIGHTS])
+def test_a_kernel_s_triplets_keep_their_weights_and_settings(given) -> None:
+    kernel = KernelLMNN(push_weight=0.3, **POLY, **LOOSE).fit_triplets(X, TRIPLETS, given)
+    stated = sm.KernelLMNNProblem.from_triplets(X, TRIPLETS, given, 0.3, **POLY)
+    assert kernel.solution_.problem.fingerprint() == stated.fingerprint()
+
+
+def test_online_pola_keeps_threshold_and_gamma() -> None:
+    streamed = POLA(initial_threshold=2.5, gamma=0.2).partial_fit_pairs(X, PAIRS, SIMILAR)
+    stream = sm.POLAStream(3, 2.5, 0.2).partial_fit(X, PAIRS, np.where(SIMILAR, 1, -1))
+    np.testing.assert_array_equal(streamed.stream_.metric, stream.metric)
+    assert streamed.threshold_ == stream.threshold
+
+
+def test_batches_draw_other_pairs() -> None:
+    twice = POLA(n_pairs=5, random_state=1).partial_fit(X, Y).partial_fit(X, Y)
+    once = POLA(n_pairs=5, random_state=1).partial_fit(X, Y)
+    first, second = once._drawn(X, Y.astype(np.int32)), twice._drawn(X, Y.astype(np.int32))
+    assert not np.array_equal(first[0], second[0])
+
+
+def test_lego_s_bounds_are_percentiles_under_its_initial_metric() -> None:
+    lego = LEGO(initial_metric=PRIOR).fit_pairs(X, PAIRS, SIMILAR)
+    difference = X[PAIRS[:, 0]] - X[PAIRS[:, 1]]
+    squared = np.einsum("ij,jk,ik->i", difference, PRIOR, difference)
+    np.testing.assert_allclose([lego.upper_, lego.lower_], np.percentile(squared, [5, 95]), rtol=1e-12)
+
+
+def test_frml_s_start_and_patience_arrive() -> None:
+    start = np.array([[1.0, 0.2, 0.0], [0.0, 1.0, -0.4]])
+    problem = sm.FRMLProblem(X, sm.Relevance.from_labels(Y, unanswerable="exclude"), 2)
+    lengths = set()
+    for patience in (1, 9):
+        fitted = FRML(2, start=start, stop_after=patience).fit(X, Y)
+        again = sm.solve(problem, start=start, stop_after=patience, random_state=0)
+        np.testing.assert_array_equal(fitted.solution_.components, again.components)
+        lengths.add(len(fitted.solution_.trace))
+    assert len(lengths) == 2
+
+
+def test_a_diagonal_nca_starts_and_ends_diagonal() -> None:
+    fitted = NCA(diagonal=True, init=PRIOR + 0.1, max_iter=1).fit(X, Y)
+    assert np.count_nonzero(fitted.components_ - np.diag(np.diag(fitted.components_))) == 0
+
+
+def test_with_more_neighbors_than_examples_all_of_them_vote() -> None:
+    few = np.array([[0.0, 0.1], [0.3, 0.0], [2.0, 0.2], [2.2, 0.0], [2.1, 0.4]])
+    with pytest.warns(UserWarning, match="fewer members"):
+        several = MultiMetricLMNN(n_neighbors=9, ridge=0.1).fit(few, [0, 0, 1, 1, 1])
+    assert several.predict(few).tolist() == [1] * 5
+
+
+def test_the_validation_score_is_that_of_the_metric_that_was_kept() -> None:
+    rng = np.random.default_rng(5)
+    y = np.repeat([0, 1, 2], [30, 24, 18])
+    data = rng.normal(size=(72, 4)) + np.outer(y, [1.2, 0.0, 0.6, 0.0])
+    lmnn = LMNN(n_passes=3, early_stopping=True, random_state=2).fit(data, y)
+    rows, held = train_test_split(np.arange(72), test_size=0.3, random_state=2, stratify=y)
+    rows = np.sort(rows)
+
+    def accuracy(components: np.ndarray) -> float:
+        return float(np.mean(knn_predict(components, data[rows], y[rows], data[held], 3) == y[held]))
+
+    passes = [accuracy(solution.components) for solution in lmnn.solutions_]
+    assert passes[-1] < max(passes)
+    assert lmnn.validation_score_ == accuracy(lmnn.components_) == max(passes)

@@ -1,0 +1,246 @@
+"""The CVXPY statement against the NumPy one and the loop oracle: two encodings that share only data and indices."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from conftest import KINDS, assert_same, make_instance, rounding
+
+from sdpmetric.core.solution import Dual
+from sdpmetric.formulations import lmnn as formulations
+from sdpmetric.formulations import named, to_cvxpy
+from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets.triplets import Triplets
+
+NONE = Triplets.from_array(np.zeros((0, 3), np.int32))
+
+
+def solved(program):
+    program.solve(solver="CLARABEL")
+    assert program.status == "optimal"
+    return program
+
+
+def at(program, M):
+    """The program's objective at a metric, every slack as small as the constraints let it be."""
+    parts = named(program)
+    parts["M"].value = M
+    if "xi" in parts:
+        parts["xi"].value = np.zeros(parts["xi"].shape)
+        missing = -parts["margins"].args[1].value + parts["margins"].args[0].value
+        parts["xi"].value = np.maximum(missing, 0.0)
+        assert parts["margins"].violation().max() <= 1e-9 * (1 + np.abs(M).max())
+    return float(program.objective.value)
+
+
+def one_dimension(mu, squared=False, ridge=0.0):
+    """Points 0 and 1 of one class, 3 of the other, one triplet: cost (1 - mu) + ridge, B = 9 - 1."""
+    X = np.array([[0.0], [1.0], [3.0]])
+    loss = "squared_hinge" if squared else "hinge"
+    return LMNNProblem.from_triplets(X, np.array([[0, 1, 2]]), push_weight=mu, ridge=ridge, loss=loss)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_encodings_agree_at_any_metric(kind, loss, rng):
+    instance = make_instance(kind, 1, mu=0.3, ridge=0.07, loss=loss)
+    program = to_cvxpy(instance.problem)
+    for _ in range(3):
+        L = instance.random_factor(rng)
+        M = L.T @ L
+        value = at(program, M)
+        for other in (instance.problem.objective(L), instance.statement.objective(M)):
+            assert abs(value - other) <= 100 * rounding(other)
+
+
+def test_the_agreement_notices_a_wrong_push_weight(small, rng):
+    L = small.random_factor(rng)
+    value = at(to_cvxpy(small.problem.with_weights(push_weight=0.31)), L.T @ L)
+    assert abs(value - small.problem.objective(L)) > 1e-3 * value
+
+
+@pytest.mark.parametrize("kind", ["plain", "listed", "graph"])
+def test_all_triplets_are_those_of_the_statement(kind):
+    instance = make_instance(kind, 1)
+    expected = {t for t, w in zip(instance.statement.triplets, instance.statement.weights, strict=True) if w > 0}
+    found = all_triplets(instance.problem).to_array()
+    assert {tuple(map(int, row)) for row in found} == expected
+    assert len(found) == len(expected)
+
+
+def test_rows_do_not_lose_digits_to_an_offset(small, rng):
+    moved = LMNNProblem.from_labels(small.problem.X + 1e6, small.y, 2, 0.3)
+    M = np.diag([1.0, 2.0, 0.5])
+    assert at(to_cvxpy(moved), M) == pytest.approx(at(to_cvxpy(small.problem), M), rel=1e-7)
+
+
+def test_names_and_labels_are_found(small):
+    program = to_cvxpy(small.problem)
+    assert {"M", "xi", "margins", "slacks", "cone"} == set(named(program))
+    assert program.is_dcp()
+
+
+@pytest.mark.parametrize(("kind", "mu"), [("plain", 0.3), ("duplicates", 0.3), ("listed", 0.7), ("graph", 0.3)])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("ridge", [0.0, 0.2])
+def test_solution_and_duals_are_optimal_by_the_oracle(kind, mu, loss, ridge):
+    """The Karush-Kuhn-Tucker conditions, from the paper's formulas: feasible both ways, and no gap between."""
+    instance = make_instance(kind, 1, mu=mu, ridge=ridge, loss=loss)
+    statement, program = instance.statement, solved(to_cvxpy(instance.problem))
+    parts = named(program)
+    a, M, S = parts["margins"].dual_value, parts["M"].value, parts["cone"].dual_value
+    size = abs(program.value)
+    expected = statement.cost_matrix()
+    for t, at_ in zip(all_triplets(instance.problem).to_array(), a, strict=True):
+        expected = expected - at_ * statement.margin_matrix(tuple(t))
+    units = np.abs(statement.cost_matrix()).max()
+    assert np.abs(M).max() > 1e-2
+    assert np.linalg.eigvalsh(M)[0] >= -1e-6 * np.abs(M).max()
+    assert np.abs(S - expected).max() <= 1e-6 * units
+    assert a.min() >= -1e-7
+    if loss == "hinge":
+        assert (a <= mu * instance.problem.source.weights_of(all_triplets(instance.problem)) + 1e-7).all()
+    assert abs(np.sum(S * M)) <= 1e-6 * size
+    assert instance.problem.objective(metric=clean(M)) == pytest.approx(program.value, rel=1e-6)
+    dual = Dual(all_triplets(instance.problem), a)
+    assert instance.problem.certify(metric=clean(M), dual=dual).relative_gap <= 1e-6
+
+
+def clean(M):
+    values, vectors = np.linalg.eigh(M)
+    return (vectors * np.maximum(values, 0)) @ vectors.T
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.3, 0.6])
+def test_one_dimension_by_hand(mu):
+    """min (1 - mu) m + mu [1 - 8 m]_+: slope of the hinge 8 mu against 1 - mu, so m = 1/8 or 0."""
+    program = solved(to_cvxpy(one_dimension(mu)))
+    expected = min((1 - mu) / 8, mu)
+    assert program.value == pytest.approx(expected, rel=1e-7)
+    assert named(program)["margins"].dual_value == pytest.approx(expected, rel=1e-6)
+
+
+def test_one_dimension_with_squared_hinge_and_ridge_by_hand():
+    """min c m + mu (1 - 8 m)^2 with c = 1 - mu + ridge: 1 - 8 m = c / (16 mu), multiplier c / 8."""
+    mu, ridge = 0.3, 0.25
+    c = 1 - mu + ridge
+    u = c / (16 * mu)
+    program = solved(to_cvxpy(one_dimension(mu, squared=True, ridge=ridge)))
+    assert program.value == pytest.approx(c * (1 - u) / 8 + mu * u**2, rel=1e-7)
+    assert named(program)["margins"].dual_value == pytest.approx(c / 8, rel=1e-6)
+
+
+def test_planted_one_triplet_optimum_in_two_dimensions():
+    """Target along e1, impostor along e2 at distance 2: M = e2 e2' / 4 costs nothing, and nothing is below 0."""
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+    problem = LMNNProblem.from_triplets(X, np.array([[0, 1, 2]]), push_weight=0.3)
+    assert abs(solved(to_cvxpy(problem)).value) <= 1e-7
+    # With the impostor as far along e1 as along e2, the target's pull still costs nothing.
+    X[2] = [2.0, 2.0]
+    assert abs(solved(to_cvxpy(LMNNProblem.from_triplets(X, np.array([[0, 1, 2]]), push_weight=0.3))).value) <= 1e-7
+
+
+def test_fewer_triplets_bound_from_below(small):
+    every = all_triplets(small.problem)
+    full = solved(to_cvxpy(small.problem)).value
+    part = solved(to_cvxpy(small.problem, every[np.arange(0, len(every), 3)])).value
+    assert part < full - 1e-3
+
+
+def test_no_triplets_and_no_push_cost_nothing(small):
+    assert abs(solved(to_cvxpy(small.problem, NONE)).value) <= 1e-7
+    assert abs(solved(to_cvxpy(small.problem.with_weights(push_weight=0.0))).value) <= 1e-6
+
+
+def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
+    monkeypatch.setattr(formulations, "MAX_ROWS", small.problem.source.size - 1)
+    with pytest.raises(ValueError, match=r"triplets.*solver='conic'"):
+        to_cvxpy(small.problem)
+    assert to_cvxpy(small.problem, all_triplets(small.problem)[:5]).is_dcp()
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [([[0, 1, 99]], "outside"), ([[-1, 1, 2]], "outside"), ([[0, 0, 0]], "no weight")],
+)
+def test_foreign_triplets_are_refused(small, rows, word):
+    with pytest.raises(ValueError, match=word):
+        to_cvxpy(small.problem, Triplets.from_array(np.array(rows)))
+
+
+def test_repeated_triplets_are_refused(small):
+    every = all_triplets(small.problem)
+    with pytest.raises(ValueError, match="twice"):
+        to_cvxpy(small.problem, every[np.array([0, 1, 0])])
+
+
+# -- reduced programs -----------------------------------------------------------------------------------------------
+
+
+def reduced_value(problem, free, violated):
+    program = ReducedProgram.of(problem, free, violated)
+    program.program.solve(solver="CLARABEL")
+    return program.value if program.program.status == "optimal" else -np.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["plain", "pure", "listed"])
+def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
+    problem = make_instance(kind, seed).problem
+    rng = np.random.default_rng(seed)
+    every = all_triplets(problem, problem.strata)
+    full = reduced_value(problem, every, NONE)
+    assert full == pytest.approx(solved(to_cvxpy(problem)).value, rel=1e-6, abs=1e-6)
+    roles = rng.choice(3, len(every), p=[0.6, 0.3, 0.1])
+    assert reduced_value(problem, every[roles == 0], every[roles == 2]) <= full + 1e-6 * max(1, full)
+
+
+def test_right_roles_give_the_full_optimum():
+    """With every role as it is at the optimum, a few rows are as good as all."""
+    problem = make_instance("plain", 1).problem
+    every = all_triplets(problem)
+    program = ReducedProgram.of(problem, every, NONE)
+    solved(program.program)
+    Z = problem.points
+    far, near = Z[every.anchors] - Z[every.impostors], Z[every.anchors] - Z[every.targets]
+    M = program.metric
+    u = 1 - np.einsum("ti,ij,tj->t", far, M, far) + np.einsum("ti,ij,tj->t", near, M, near)
+    kink = np.abs(u) < 1e-4
+    assert 0 < kink.sum() < len(every) / 2
+    assert (u > 1e-4).any()
+    assert_close_values(reduced_value(problem, every[kink], every[u > 1e-4]), program.value)
+    assert reduced_value(problem, every[kink], NONE) < program.value - 1e-3
+
+
+def assert_close_values(found, expected):
+    assert abs(found - expected) <= 1e-6 * max(1, abs(expected))
+
+
+def test_multipliers_of_a_reduced_program_are_feasible_for_the_whole(small):
+    problem = small.problem
+    every = all_triplets(problem)
+    program = ReducedProgram.of(problem, every[::2], NONE)
+    solved(program.program)
+    certificate = problem.certify(np.zeros((0, small.d)), dual=program.dual)
+    assert certificate.lower_bound == pytest.approx(program.value, rel=1e-6)
+    assert certificate.dual_residual <= 1e-6
+
+
+def test_the_squared_hinge_has_no_violated_role():
+    problem = make_instance("plain", 1, loss="squared_hinge").problem
+    every = all_triplets(problem)
+    with pytest.raises(ValueError, match="no linear piece"):
+        ReducedProgram.of(problem, every[:5], every[5:])
+
+
+def test_scale_of_the_data_does_not_matter(small):
+    for factor in (1e-3, 1e3):
+        problem = LMNNProblem.from_labels(small.problem.X * factor, small.y, 2, 0.3)
+        every = all_triplets(problem)
+        assert_same(round(reduced_value(problem, every, NONE), 5), round(solved(to_cvxpy(small.problem)).value, 5))
+
+
+def test_cvxpy_is_named_once():
+    assert isinstance(to_cvxpy(one_dimension(0.3)).constraints[-1], cp.constraints.PSD)

@@ -1,0 +1,327 @@
+"""Pictures show what they say: counts, places and limits of what is drawn, and sentences where nothing can be."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Ellipse, Rectangle
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import sdpmetric as sm
+from sdpmetric import datasets
+from sdpmetric.core.trace import Trace
+from sdpmetric.estimators import LMNN
+from sdpmetric.plotting import (
+    ActiveTripletsDisplay,
+    ConvergenceDisplay,
+    EmbeddingDisplay,
+    MetricDisplay,
+    NeighborsDisplay,
+)
+
+
+@pytest.fixture(autouse=True)
+def agg():
+    mpl.use("Agg")
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def stripes():
+    return datasets.zebra_stripes(5, 12, random_state=2)
+
+
+@pytest.fixture(scope="module")
+def learned(stripes):
+    return LMNN(n_neighbors=2).fit(*stripes)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = datasets.load("wine")
+    return datasets.standardize(X), np.array(["a", "b", "c"])[y]
+
+
+@pytest.fixture(scope="module")
+def solved(wine):
+    return sm.solve(sm.LMNNProblem.from_labels(*wine, 3, 0.3))
+
+
+def with_components(solution, L):
+    return replace(solution, components=np.asarray(L, dtype=float))
+
+
+def impostors_by_hand(Z, X, y, k):
+    """Pairs (i, l): l of another class, no further in Z than the furthest of the k target neighbors, which X names."""
+    D, E = (((P[:, None] - P[None]) ** 2).sum(axis=2) for P in (X, Z))
+    pairs = set()
+    for i in range(len(y)):
+        same = [j for j in np.argsort(D[i], kind="stable") if y[j] == y[i] and j != i][:k]
+        pairs |= {(i, int(l)) for l in range(len(y)) if y[l] != y[i] and E[i, l] <= E[i, same].max()}
+    return pairs
+
+
+def scatters(ax):
+    return {c.get_label(): c for c in ax.collections if isinstance(c, PathCollection)}
+
+
+# -- embeddings -------------------------------------------------------------------------------------------------------
+
+
+def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
+    X, y = stripes
+    display = EmbeddingDisplay.from_estimator(learned, X, y, n_neighbors=2)
+    Z = learned.transform(X)
+    for ax, view, P, when in zip(
+        display.ax_, (display.before, display.after), (X, Z), ("before", "after"), strict=True
+    ):
+        expected = impostors_by_hand(P, X, y, 2)
+        assert set(map(tuple, view.impostors.tolist())) == expected
+        rings = len({l for _, l in expected})
+        drawn = scatters(ax)
+        assert [len(drawn[name].get_offsets()) for name in ("0", "1", "impostor")] == [36, 24, rings]
+        assert ax.get_title() == f"{when}: {rings} of 60 examples are impostors"
+        assert ax.get_aspect() == 1
+        ax.figure.canvas.draw()
+        assert ax.get_xlim()[0] < view.points[:, 0].min() < view.points[:, 0].max() < ax.get_xlim()[1]
+    assert len(display.after.invaders) < len(display.before.invaders)
+    np.testing.assert_array_equal(display.before.points, X)
+    assert display.ax_[0].get_xlabel() == "first feature"
+    assert display.ax_[1].get_ylabel() == "second learned direction"
+    assert display.figure_ is display.ax_[0].figure
+
+
+def test_what_was_learned_is_turned_to_lie_where_it_lay_but_not_distorted(wine, solved):
+    X, y = wine
+    display = EmbeddingDisplay.from_solution(solved, X, y)
+    before, after = display.before.points, display.after.points
+    plane = PCA(2).fit_transform(X @ solved.components.T)
+    distances = [np.linalg.norm(P[:, None] - P[None], axis=2) for P in (after, plane)]
+    np.testing.assert_allclose(*distances, atol=1e-9)
+    centered = before - before.mean(axis=0)
+    np.testing.assert_allclose(np.abs(centered), np.abs(PCA(2).fit_transform(X)), atol=1e-9)
+    # No turn brings it nearer: the matrix of inner products is symmetric and has no negative eigenvalue.
+    inner = (after - after.mean(axis=0)).T @ centered
+    np.testing.assert_allclose(inner, inner.T, atol=1e-8 * np.abs(inner).max())
+    assert np.linalg.eigvalsh(inner).min() >= 0
+    assert display.ax_[0].get_xlabel() == "first principal component"
+
+
+def test_one_example_is_joined_to_its_targets_and_impostors(stripes, learned):
+    X, y = stripes
+    display = EmbeddingDisplay.from_estimator(learned, X, y, n_neighbors=2, example=31)
+    for ax, view in zip(display.ax_, (display.before, display.after), strict=True):
+        solid = [line for line in ax.lines if line.get_linestyle() == "-"]
+        broken = [line for line in ax.lines if line.get_linestyle() == ":"]
+        assert len(solid) == 2
+        assert len(broken) == np.sum(view.impostors[:, 0] == 31)
+        assert all(np.allclose(line.get_xydata()[0], view.points[31]) for line in solid + broken)
+        targets = {tuple(line.get_xydata()[1]) for line in solid}
+        assert targets == {tuple(view.points[j]) for j in display.targets[31]}
+
+
+def test_embedding_of_pipelines_of_scikit_learn_and_of_one_dimension(wine):
+    X, y = wine
+    pipeline = make_pipeline(StandardScaler(), NeighborhoodComponentsAnalysis(max_iter=2, random_state=0)).fit(X, y)
+    assert EmbeddingDisplay.from_estimator(pipeline, X, y).after.points.shape == (178, 2)
+    line = EmbeddingDisplay.from_estimator(LMNN().fit(X[:, :1], y), X[:, :1], y)
+    for ax, view in zip(line.ax_, (line.before, line.after), strict=True):
+        assert sorted(set(view.points[:, 1])) == [0, 1, 2]
+        assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c"]
+        assert ax.get_ylabel() == "class"
+
+
+def test_embedding_has_a_colour_and_a_marker_for_each_class(wine, solved):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(39, 3)), np.arange(39) % 13
+    display = EmbeddingDisplay.from_solution(with_components(solved, np.eye(2, 3)), X, y, n_neighbors=1)
+    drawn = scatters(display.ax_[0])
+    looks = {
+        (tuple(drawn[str(c)].get_facecolors()[0]), drawn[str(c)].get_paths()[0].vertices.tobytes()) for c in range(13)
+    }
+    assert len(looks) == 13
+    assert len(display.ax_[1].get_legend().get_texts()) == 14
+
+
+# -- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_ellipse_holds_the_points_at_its_distance(wine, solved):
+    X, y = wine
+    display = MetricDisplay.from_solution(solved, X, y, features=(6, 2))
+    (ellipse, circle) = (patch for patch in display.ax_.get_children() if isinstance(patch, Ellipse))
+    edge = display.ax_.transData.inverted().transform(ellipse.get_verts())
+    assert len(edge) > 20
+    steps = np.zeros((len(edge), 13))
+    steps[:, [6, 2]] = edge - X.mean(axis=0)[[6, 2]]
+    distances = np.sqrt(np.einsum("ni,ij,nj->n", steps, solved.metric, steps))
+    np.testing.assert_allclose(distances, display.radii[0], rtol=5e-3)  # curves, cut to chords of pixels
+    assert ellipse.get_label() == f"distance {display.radii[0]:.3g}"
+    np.testing.assert_allclose(ellipse.width * ellipse.height, circle.width**2)
+    assert ellipse.width < ellipse.height
+    assert display.ax_.get_xlabel() == "feature 6"
+    assert len(scatters(display.ax_)["b"].get_offsets()) == 71
+
+
+def test_several_metrics_stand_at_the_means_of_their_classes(wine, solved):
+    X, y = wine
+    L = np.stack([np.eye(13) * (1 + c) for c in range(3)])
+    display = MetricDisplay.from_solution(with_components(solved, L), X, y, features=(0, 6))
+    ellipses = [patch for patch in display.ax_.get_children() if isinstance(patch, Ellipse)][::2]
+    centers = [patch.get_center() for patch in ellipses]
+    np.testing.assert_allclose(centers, [X[y == label][:, [0, 6]].mean(axis=0) for label in "abc"])
+    np.testing.assert_allclose(display.radii / display.radii[0], [1, 2, 3])
+    assert [patch.get_label().split(":")[0] for patch in ellipses] == [f"metric of {label}" for label in "abc"]
+    points = scatters(display.ax_)
+    colours = [to_rgb(points[label].get_facecolors()[0]) for label in "abc"]
+    assert [to_rgb(patch.get_edgecolor()) for patch in ellipses] == colours
+    everywhere = MetricDisplay.from_solution(with_components(solved, L), X, centers=np.ones((3, 13)))
+    np.testing.assert_array_equal(everywhere.centers, 1)
+
+
+def test_metrics_of_no_class_do_not_look_as_if_they_were_of_one(wine, solved):
+    X, y = wine
+    L = np.stack([np.eye(13) * (1 + c) for c in range(3)])
+    display = MetricDisplay.from_solution(with_components(solved, L), X, y, features=(0, 6), centers=X[:3])
+    ellipses = [patch for patch in display.ax_.get_children() if isinstance(patch, Ellipse)][::2]
+    assert {to_rgb(patch.get_edgecolor()) for patch in ellipses} == {(0.0, 0.0, 0.0)}
+    assert [patch.get_label().split(":")[0] for patch in ellipses] == ["metric 0", "metric 1", "metric 2"]
+
+
+def test_flat_metrics_neither_break_nor_blow_up_the_picture(wine, solved):
+    X, y = wine
+    flat = with_components(solved, np.eye(13)[[3]])
+    display = MetricDisplay.from_solution(flat, X, y, features=(3, 2))
+    display.figure_.canvas.draw()
+    assert np.ptp(display.ax_.get_xlim()) < 3 * display.extent
+    assert np.ptp(display.ax_.get_ylim()) < 3 * display.extent
+    (ellipse, _) = (patch for patch in display.ax_.get_children() if isinstance(patch, Ellipse))
+    assert ellipse.height > 0.9 * display.extent > 20 * ellipse.width
+    zero = MetricDisplay.from_solution(flat, X, features=(0, 2))
+    assert sum(isinstance(patch, Ellipse) for patch in zero.ax_.get_children()) == 1  # the Euclidean one
+    assert "the metric is 0 here" in [text.get_text() for text in zero.ax_.get_legend().get_texts()]
+
+
+def test_metric_names_the_features_of_a_frame(wine):
+    pandas = pytest.importorskip("pandas")
+    X, y = wine
+    frame = pandas.DataFrame(X[:, :3], columns=["alcohol", "acid", "ash"])
+    display = MetricDisplay.from_estimator(LMNN().fit(frame, y), frame, features=(0, 2))
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("alcohol", "ash")
+
+
+# -- neighbors --------------------------------------------------------------------------------------------------------
+
+
+def test_neighbors_are_drawn_as_images_in_frames():
+    images = np.zeros((6, 2, 3))
+    images[np.arange(6), np.arange(6) // 3, np.arange(6) % 3] = 1
+    X = np.array([[0, 0], [1, 9], [2, 0.5], [3, 9.5], [4, 1], [5, 10]], dtype=float)
+    y = np.array([0, 1, 0, 1, 0, 1])
+    second = with_components(sm.Solution(np.eye(2), None, sm.Status.OPTIMAL, "none"), [[0, 1.0]])
+    display = NeighborsDisplay.from_solution(second, X[:, ::-1], y, images=images, examples=[4, 1], n_neighbors=2)
+    # The first column of X[:, ::-1] is drawn before as it is, and the second one alone counts after.
+    np.testing.assert_array_equal(display.before, [[2, 0], [3, 5]])
+    np.testing.assert_array_equal(display.after, [[3, 5], [0, 2]])
+    assert len(display.ax_.images) == 2 * 5
+    frames = [patch for patch in display.ax_.patches if isinstance(patch, Rectangle)]
+    assert len(frames) == 2 * 4
+    right = [patch.get_linewidth() == 1 for patch in frames]
+    assert right == [True, True, False, False, True, True, False, False]
+    np.testing.assert_array_equal(display.ax_.images[0].get_array(), images[4])
+    np.testing.assert_array_equal(display.ax_.images[3].get_array(), images[3])
+    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == [
+        "example",
+        "nearest before: 4 of 4 of its class",
+        "nearest after: 0 of 4 of its class",
+    ]
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["0", "1"]
+    low, high = display.ax_.get_xlim()
+    assert all(low < patch.get_x() and patch.get_x() + 3 < high for patch in frames)
+
+
+def test_neighbors_of_examples_drawn_at_random_never_hold_the_example():
+    X, y = datasets.load("digits")
+    X, y = np.concatenate([X[:40], X[:40], X[:40]]), np.tile(y[:40], 3)  # equal examples crowd the first places
+    identity = sm.Solution(np.eye(64), None, sm.Status.OPTIMAL, "none")
+    display = NeighborsDisplay.from_solution(identity, X, y, examples=7, n_neighbors=1, random_state=3)
+    assert display.images.shape == (120, 8, 8)
+    assert len(set(display.examples)) == 7
+    assert (display.before[:, 0] != display.examples).all()
+    np.testing.assert_array_equal(display.before[:, 0] % 40, display.examples % 40)
+    again = NeighborsDisplay.from_solution(identity, X, y, examples=7, n_neighbors=1, random_state=3)
+    np.testing.assert_array_equal(again.examples, display.examples)
+
+
+# -- what cannot be drawn ---------------------------------------------------------------------------------------------
+
+
+class Several:
+    components_ = np.ones((2, 1, 13))
+
+
+@pytest.mark.parametrize(
+    ("draw", "sentence"),
+    [
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y[:-1]), "177 labels for 178 rows"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X[:, 1:], y), "X has 12 features and the metric 13"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, example=178), "example must be a row from 0 to 177"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, n_neighbors=90), "n_neighbors=90"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, ax=[pyplot.gca()]), "2 parts; .* got 1"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(with_components(s, np.ones((2, 1, 13))), X, y), "2 metrics"),
+        (lambda s, X, y: EmbeddingDisplay.from_estimator(s, X, y), "Solution does not transform"),
+        (lambda s, X, y: EmbeddingDisplay.from_estimator(Several(), X, y), "Several has several metrics"),
+        (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, example="a"), "example must be a row from 0 to 177"),
+        (lambda s, X, y: MetricDisplay.from_solution(s, X[:, 1:], y), "pass the features that the metric is for"),
+        (lambda s, X, y: MetricDisplay.from_solution(s, X, y, features=(0, 1, 2)), "two different integers"),
+        (lambda s, X, y: MetricDisplay.from_solution(s, X, y, features=("a", "b")), "two different integers"),
+        (lambda s, X, y: MetricDisplay.from_estimator(LMNN().fit(X[:, :1], y), X[:, :1]), "an ellipse needs two"),
+        (lambda s, X, y: MetricDisplay.from_solution(s, X, y, features=(2, 2)), "two different integers from 0 to 12"),
+        (lambda s, X, y: MetricDisplay.from_solution(s, X, y, features=(0, 13)), "two different integers from 0 to 12"),
+        (lambda s, X, y: MetricDisplay.from_solution(s, X, y, centers=[[0, 0]]), r"centers .* got \(1, 2\)"),
+        (lambda s, X, y: MetricDisplay.from_solution(s, X, y[1:]), "177 labels for 178 rows"),
+        (lambda s, X, y: MetricDisplay.from_estimator(StandardScaler().fit(X), X), "StandardScaler has no components_"),
+        (lambda s, X, y: ConvergenceDisplay.from_estimator(PCA().fit(X)), "PCA has no solution_"),
+        (lambda s, X, y: ConvergenceDisplay.from_trace(Trace()), "the trace is empty"),
+        (lambda s, X, y: ConvergenceDisplay.from_solution(s, against="time"), "against must be 'seconds' or"),
+        (lambda s, X, y: ActiveTripletsDisplay.from_trace(Trace()), "the trace is empty"),
+        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y), "13 features are no square images"),
+        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X), r"shape \(178, h, w\)"),
+        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=0), "between 1 and 178"),
+        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], examples=[178]), "0 to 177"),
+        (lambda s, X, y: NeighborsDisplay.from_solution(s, X, y, images=X[..., None], n_neighbors=178), "1 and 177"),
+    ],
+)
+def test_what_cannot_be_drawn_is_explained(solved, wine, draw, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        draw(solved, *wine)
+
+
+def test_an_estimator_that_is_not_fitted_is_refused(wine):
+    for draw in (ConvergenceDisplay.from_estimator, lambda e: EmbeddingDisplay.from_estimator(e, *wine)):
+        with pytest.raises(NotFittedError):
+            draw(LMNN())
+
+
+def test_matplotlib_is_imported_on_demand_only():
+    code = (
+        "import sys, sdpmetric; assert not {'matplotlib', 'sdpmetric.plotting'} & set(sys.modules)\n"
+        "import sdpmetric.plotting as p; assert 'matplotlib' not in sys.modules\n"
+        "sys.modules['matplotlib'] = None\n"
+        "from sdpmetric import Trace, TraceRow\n"
+        "try: p.ConvergenceDisplay.from_trace(Trace([TraceRow(0, 1.0, 2.0, 1.0)]))\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "pictures need matplotlib: pip install 'sdpmetric[plot]'.\n"

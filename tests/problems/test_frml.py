@@ -1,0 +1,305 @@
+"""FRML: Algorithm 1 against its dense formula and pymanopt, the objective, the relaxation, the stream."""
+
+import pickle
+
+import numpy as np
+import pytest
+from pymanopt.manifolds import PSDFixedRank
+
+import sdpmetric as sm
+from sdpmetric._loops import frml as loops
+from sdpmetric.ranking.truncation import expected_weights
+
+
+def labelled(seed=0, sizes=(12, 9, 7), d=5):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    X = rng.normal(size=(len(y), d))
+    X[:, 0] += 1.5 * y
+    return X, y
+
+
+def random_step(seed, d=9, r=4, k=3, size=0.02):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(r, d)), rng.normal(size=(k, d)), size * rng.normal(size=k)
+
+
+def retracted(L, V, c, reach=1.0):
+    moved, gram = L.copy(), L @ L.T
+    share = loops.retract(moved, gram, V, V @ L.T, c.copy(), reach)
+    return moved, gram, share
+
+
+def dense_retraction(W, Z, wrong=False):
+    """Lemma 3.2 with all matrices d x d: ``V W^+ V^T`` at the projection of Z onto the tangent space."""
+    P, pinv = np.linalg.pinv(W) @ W, np.linalg.pinv(W)
+    inside, beside = P @ Z @ P, (np.eye(len(W)) - P) @ Z @ P
+    V = W + 0.5 * inside + beside - 0.125 * inside @ pinv @ inside - 0.5 * beside @ pinv @ inside
+    return V @ (W if wrong else pinv) @ V.T
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_algorithm_1_is_lemma_3_2_evaluated_densely(seed):
+    L, V, c = random_step(seed)
+    moved, gram, share = retracted(L, V, c)
+    assert share == 1.0
+    dense = dense_retraction(L.T @ L, (V.T * c) @ V)
+    np.testing.assert_allclose(moved.T @ moved, dense, atol=1e-12 * np.abs(dense).max())
+    np.testing.assert_allclose(gram, moved @ moved.T, atol=1e-12 * np.abs(gram).max())
+    assert np.abs(dense_retraction(L.T @ L, (V.T * c) @ V, wrong=True) - moved.T @ moved).max() > 0.1
+
+
+def test_the_transposed_s_of_the_printed_algorithm_is_another_matrix():
+    L, V, c = random_step(7, size=0.2)
+    A, B = (V * c[:, None]).T, V.T  # Z = A B^T
+    A1, A2 = (np.linalg.solve(L @ L.T, L @ M) for M in (A, B))
+    dense = dense_retraction(L.T @ L, A @ B.T)
+
+    def update(S):
+        return L.T + (A - 0.5 * L.T @ A1 + (0.375 * L.T @ A1 - 0.5 * A) @ S) @ A2.T
+
+    right, printed = update(A2.T @ A1), update(A1.T @ A2)
+    np.testing.assert_allclose(right @ right.T, dense, atol=1e-12 * np.abs(dense).max())
+    assert np.abs(printed @ printed.T - dense).max() > 1e-3 * np.abs(dense).max()
+
+
+def test_the_step_agrees_with_pymanopts_manifold_to_second_order():
+    """Along the same tangent vector; pymanopt retracts to first order, and both stay on the manifold."""
+    L, V, c = random_step(3)
+    manifold = PSDFixedRank(L.shape[1], L.shape[0])
+    W, Z = L.T @ L, (V.T * c) @ V
+    P = np.linalg.pinv(W) @ W
+    tangent = Z - (np.eye(len(W)) - P) @ Z @ (np.eye(len(W)) - P)
+    # Any D with Y D^T + D Y^T = tangent will do, Y being the transposed factor; pymanopt makes it horizontal.
+    Y, G = L.T, L @ L.T
+    across = np.linalg.solve(G, Y.T @ tangent).T
+    lift = across - 0.5 * Y @ np.linalg.solve(G, Y.T @ across)
+    D = manifold.projection(Y, lift)
+    np.testing.assert_allclose(Y @ D.T + D @ Y.T, tangent, atol=1e-10)
+    distances = []
+    for t in (0.1, 0.05, 0.025):
+        ours = retracted(L, V, t * c)[0].T
+        theirs = manifold.retraction(Y, t * D)
+        assert np.linalg.matrix_rank(ours @ ours.T, tol=1e-9) == 4
+        distances.append(manifold.dist(ours, theirs))
+        assert distances[-1] < 0.2 * t * manifold.norm(Y, D)
+    assert np.log2(distances[0] / distances[1]) == pytest.approx(2.0, abs=0.15)
+    assert np.log2(distances[1] / distances[2]) == pytest.approx(2.0, abs=0.15)
+
+
+def test_the_step_is_second_order_along_the_geodesic_of_a_one_dimensional_cone():
+    """In one dimension W + t z is the exact geodesic of the embedded cone, and the error is of third order."""
+    errors = []
+    for t in (0.2, 0.1, 0.05):
+        moved = retracted(np.array([[2.0]]), np.array([[1.0]]), np.array([-4.0 * t]))[0]
+        errors.append(abs(moved[0, 0] ** 2 - (4.0 - 4.0 * t)))
+    assert errors[0] / errors[1] == pytest.approx(8.0, rel=0.1)
+    assert errors[1] / errors[2] == pytest.approx(8.0, rel=0.1)
+
+
+def test_steps_beyond_the_reach_of_the_retraction_are_shortened():
+    L, V, c = random_step(1, size=50.0)
+    moved, _, share = retracted(L, V, c)
+    assert 0 < share < 1
+    np.testing.assert_allclose(moved, retracted(L, V, share * c, np.inf)[0], atol=1e-10)
+    H = np.linalg.solve(L @ L.T, L @ V.T)
+    assert share * np.sum(np.abs(c) * np.sum(H**2, axis=0)) == pytest.approx(1.0)
+    assert retracted(np.zeros((2, 9)), V, c)[2] == 0.0
+
+
+# -- the problem ------------------------------------------------------------------------------------------------------
+
+
+def loop_objective(problem, X, Q, L, weights_of):
+    """The statement, written as loops."""
+    total, R = 0.0, problem.relevance
+    for q in R.queries:
+        for near in R.relevant(q):
+            d_near = np.sum((L @ (Q[q] - X[near])) ** 2)
+            h = [1.0 + d_near - np.sum((L @ (Q[q] - X[far])) ** 2) for far in R.irrelevant(q)]
+            v = sum(value > 0 for value in h)
+            hinge = weights_of(len(h))[v] / v * sum(value for value in h if value > 0) if v else 0.0
+            total += (hinge + problem.lam * d_near) / R.n_relevant[q]
+    return total
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("loss", "gamma"), [("warp", 1.0), ("warp", 3.0), ("auc", 1.0)])
+def test_objective_is_the_statement_and_gradient_its_derivative(apart, loss, gamma):
+    X, y = labelled()
+    rng = np.random.default_rng(1)
+    Q = rng.normal(size=(6, 5)) if apart else None
+    relevance = sm.Relevance.from_labels(y, [0, 1, 2, 2, 1, 0]) if apart else y
+    problem = sm.FRMLProblem(X, relevance, 2, loss, gamma, 0.05, Q)
+    L = 0.5 * rng.normal(size=(2, 5))
+    expected = loop_objective(problem, X, X if Q is None else Q, L, lambda n: expected_weights(loss, n, gamma))
+    assert problem.objective(L) == pytest.approx(expected, rel=1e-11)
+    E = rng.normal(size=(2, 5))
+    h = 1e-8
+    slope = (problem.objective(L + h * E) - problem.objective(L - h * E)) / (2 * h)
+    assert 2.0 * np.sum((L @ problem.gradient(L)) * E) == pytest.approx(slope, rel=1e-5)
+
+
+def test_stationarity_does_not_depend_on_units_and_a_large_rank_is_cut():
+    X, y = labelled()
+    L = 0.5 * np.random.default_rng(2).normal(size=(2, 5))
+    one = sm.FRMLProblem(X, y, 2).certify(L)
+    other = sm.FRMLProblem(10.0 * X, y, 2).certify(L / 10.0)
+    assert one.kind == "stationarity"
+    assert one.stationarity == pytest.approx(other.stationarity, rel=1e-9)
+    assert not one.proves_optimal(1e9)
+    cut = sm.FRMLProblem(X, y, 1).certify(L)
+    _, s, vt = np.linalg.svd(L)
+    assert cut.primal_residual == pytest.approx((s[1] / s[0]) ** 2)
+    assert cut.objective == pytest.approx(sm.FRMLProblem(X, y, 1).objective(s[:1, None] * vt[:1]))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_relaxation_has_the_same_objective_although_classes_differ_in_size(apart):
+    X, y = labelled(2)
+    rng = np.random.default_rng(3)
+    Q = rng.normal(size=(4, 5)) if apart else None
+    relevance = sm.Relevance.from_labels(y, [2, 1, 0, 0]) if apart else y
+    problem = sm.FRMLProblem(X, relevance, 2, "auc", regularization=0.03, queries=Q)
+    for scale in (0.1, 1.0):
+        L = scale * rng.normal(size=(3, 5))
+        assert problem.relaxation.objective(L) == pytest.approx(problem.objective(L), rel=1e-11)
+
+
+def test_relaxation_gap_of_the_auc_loss():
+    X, y = labelled(4, sizes=(9, 7, 5), d=4)
+    problem = sm.FRMLProblem(X, y, 2, "auc", regularization=0.02)
+    relaxed = sm.solve(problem, solver="relaxed", tol=5e-3)
+    assert relaxed.certificate.kind == "relaxation"
+    assert len(relaxed.components) <= 2
+    exact = sm.solve(problem.relaxation, solver="conic")
+    assert relaxed.lower_bound <= exact.objective * (1 + 1e-9)
+    assert relaxed.lower_bound >= exact.objective * (1 - 1e-3)
+    assert relaxed.objective >= exact.lower_bound * (1 - 1e-9)
+    drawn = sm.solve(problem, passes=300, step=0.3, decay=0.3, validation_share=0.0, start=relaxed.components)
+    judged = problem.certify(drawn.components, dual=relaxed.dual)
+    assert judged.kind == "relaxation"
+    assert judged.lower_bound <= judged.objective == pytest.approx(drawn.objective, rel=1e-9)
+    with pytest.raises(ValueError, match="only the AUC loss"):
+        sm.FRMLProblem(X, y, 2).certify(drawn.components, dual=relaxed.dual)
+    with pytest.raises(ValueError, match="positive regularization"):
+        _ = sm.FRMLProblem(X, y, 2, "auc", regularization=0.0).relaxation
+
+
+def test_steps_of_the_auc_loss_reach_the_relaxations_bound():
+    """Drawn uniformly, the stochastic steps descend the very objective that the convex program bounds."""
+    X, y = labelled(5, sizes=(30, 20, 14), d=3)
+    problem = sm.FRMLProblem(X, y, 3, "auc", regularization=0.02)
+    bound = sm.solve(problem.relaxation, tol=1e-3)
+    start = 0.1 * np.eye(3)
+    drawn = sm.solve(problem, passes=400, step=0.1, decay=1.0, validation_share=0.0, start=start)
+    gap = problem.certify(drawn.components, dual=bound.dual).relative_gap
+    assert problem.certify(start, dual=bound.dual).relative_gap > 0.1
+    assert gap < 0.03
+
+
+def test_early_stopping_keeps_the_metric_that_ranks_best_and_counts_evaluations():
+    X, y = labelled(6, sizes=(60, 50, 40), d=6)
+    X[:, 1:] *= 4.0
+    problem = sm.FRMLProblem(X, y, 2, gamma=2.0)
+    found = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
+    assert found.status is sm.Status.STOPPED_EARLY
+    scores = found.trace["score"]
+    assert scores.argmax() == len(scores) - 5
+    assert scores.max() > scores[0] + 0.1
+    assert found.n_iter > 2 * len(X)
+    assert found.certificate.kind == "stationarity"
+    again = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80)
+    np.testing.assert_array_equal(again.components, found.components)
+    other = sm.solve(problem, validation_share=0.2, stop_after=4, passes=80, random_state=1)
+    assert np.abs(other.components - found.components).max() > 1e-6
+    short = sm.solve(problem, max_iter=500)
+    assert short.status is sm.Status.USER_LIMIT
+    assert problem.fingerprint() != sm.FRMLProblem(X, y, 2).fingerprint()
+
+
+# -- the stream -------------------------------------------------------------------------------------------------------
+
+
+def test_update_takes_batches_and_the_loop_does_the_same_steps():
+    X, y = labelled(7)
+    stream = sm.FRMLStream(5, 2, batch_size=2, step=0.02, regularization=0.1, scale=1.0, start=np.eye(5)[:2])
+    before = stream.components.copy()
+    loss = stream.update(X[0], X[1], X[2:9])
+    np.testing.assert_array_equal(stream.components, before)
+    loss += stream.update(X[3], X[4], X[5:9])
+    assert stream.n_updates == 1
+    assert stream.n_items == 2
+    assert stream.cumulative_loss == pytest.approx(loss)
+    assert np.abs(stream.components - before).max() > 0
+    assert stream.metric.shape == (5, 5)
+    copy = pickle.loads(pickle.dumps(stream))
+    for one in (stream, copy):
+        one.partial_fit(X, y, n_steps=50)
+    np.testing.assert_array_equal(stream.components, copy.components)
+    assert stream.n_updates == 51
+    assert stream.n_items == 102
+    assert stream.n_evaluations > stream.n_items
+
+
+def test_a_single_step_is_the_retraction_along_the_gradient_of_the_sampled_loss():
+    query, near, far = np.array([[0.3, -1.0, 0.5], [1.0, 0.2, 0.1], [0.2, -0.7, 0.9]])
+    start = np.array([[0.7, 0.1, -0.3], [0.2, 0.9, 0.4]])
+    stream = sm.FRMLStream(3, 2, batch_size=1, step=0.05, regularization=0.2, scale=2.0, start=start)
+    loss = stream.update(query, near, [far])
+    u, v = query - near, query - far
+    hinge = 1.0 + np.sum((start @ u) ** 2) - np.sum((start @ v) ** 2)
+    assert hinge > 0
+    assert loss == pytest.approx(0.5 * hinge + 0.2 * np.sum((start @ u) ** 2))
+    dense = dense_retraction(start.T @ start, -0.05 * ((0.5 + 0.2) * np.outer(u, u) - 0.5 * np.outer(v, v)))
+    np.testing.assert_allclose(stream.metric, dense, atol=1e-12)
+
+
+def drift(n_steps):
+    """Long random streams with steps far too long, and with very small ones."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 6)), rng.integers(0, 4, 200)
+    for step, size in ((10.0, 1.0), (1e-3, 1.0), (1.0, 1e3), (1e-6, 1e-3)):
+        stream = sm.FRMLStream(6, 3, step=step, batch_size=3, random_state=1)
+        stream.partial_fit(size * X, y, n_steps=n_steps)
+        sigma = np.linalg.svd(stream.components, compute_uv=False)
+        assert np.isfinite(sigma).all()
+        assert np.isfinite(stream.cumulative_loss)
+        assert sigma[-1] > 1e-7 * sigma[0], "the rank was lost"
+        exact = stream.components @ stream.components.T
+        assert np.abs(stream._gram - exact).max() < 1e-6 * np.abs(exact).max()
+        assert stream.n_updates == n_steps
+
+
+def test_long_streams_neither_overflow_nor_lose_their_rank():
+    drift(20_000)
+
+
+@pytest.mark.slow
+def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
+    drift(10_000_000)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: sm.FRMLStream(3, 4), "n_components must be an integer from 1 to the number of features, 3"),
+        (lambda: sm.FRMLStream(3, 2, loss="map"), "'warp' or 'auc'"),
+        (lambda: sm.FRMLStream(3, 2, gamma=0.5), "gamma must be a finite number of at least 1"),
+        (lambda: sm.FRMLStream(3, 2, start=np.ones((2, 3))), "smaller rank"),
+        (lambda: sm.FRMLStream(3, 2, start=np.eye(3)), "shape"),
+        (lambda: sm.FRMLStream(3, 2, batch_size=0), "batch_size must be a positive integer"),
+        (lambda: sm.FRMLStream(3, 2).update(np.ones(4), np.ones(3), np.ones((2, 3))), "cannot change its dimension"),
+        (lambda: sm.FRMLStream(3, 2).update(np.ones(3), np.ones(3), np.ones((0, 3))), "without irrelevant items"),
+        (lambda: sm.FRMLStream(3, 2).update(np.full(3, np.inf), np.ones(3), np.ones((2, 3))), "NaN or infinity"),
+        (lambda: sm.FRMLStream(3, 2).partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),
+        (lambda: sm.FRMLStream(3, 2).partial_fit(np.eye(3), [0, 0, 1]), "has no relevant item"),
+        (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 1], 2), "query 2 has no relevant item"),
+        (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 0], 2), "query 0 has no irrelevant item"),
+        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 5), "from 1 to the number of features, 4"),
+        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 2, queries=np.eye(4)), "given apart from X"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()

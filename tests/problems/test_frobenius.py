@@ -1,0 +1,236 @@
+"""LMNN with a Frobenius term: objective, weak duality, both solvers, and safe screening against exact multipliers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import KINDS, Instance, assert_close, assert_same, make_instance, rounding
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris, load_wine
+
+import sdpmetric as sm
+from sdpmetric import datasets
+from sdpmetric.formulations.lmnn import all_triplets
+from sdpmetric.problems import screening
+from sdpmetric.triplets.margins import margins
+
+
+def random_problem(seed: int, *, lam: float | None = None) -> tuple[sm.FrobeniusLMNNProblem, Instance]:
+    """Every kind of instance in turn, with a Frobenius term between hardly any and almost nothing else."""
+    rng = np.random.default_rng([seed, 77])
+    kind = KINDS[seed % len(KINDS)]
+    instance = make_instance(kind, seed, mu=float(rng.uniform(0.1, 0.9)), ridge=float(rng.choice([0.0, 0.2])))
+    size = float(np.mean(instance.problem.centered.astype(float) ** 2)) ** 2
+    lam = size * 10 ** rng.uniform(-2, 2.5) if lam is None else lam
+    problem = sm.FrobeniusLMNNProblem(instance.problem, lam)
+    if seed % 7 == 3:
+        problem = problem.with_weights(push_weight=1.0)
+    return problem, instance
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_objective_is_the_sum_over_triplets(kind: str, rng: np.random.Generator) -> None:
+    instance = make_instance(kind, 2, mu=0.3, ridge=0.1)
+    problem = sm.FrobeniusLMNNProblem(instance.problem, 0.7)
+    L = instance.random_factor(rng)
+    M = L.T @ L
+    plain = instance.statement.objective(M)
+    expected = plain + 0.35 * sum(entry**2 for row in M for entry in row)
+    assert_same(problem.objective(L), expected)
+    assert_same(problem.certify(L).objective, expected)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_any_multipliers_bound_any_point(seed: int) -> None:
+    problem, instance = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    L, dual = instance.random_factor(rng), instance.random_dual(rng)
+    certificate = problem.certify(L, dual=dual)
+    other = problem.certify(instance.random_factor(rng))
+    for bound in (certificate.lower_bound, other.lower_bound, problem.dual_point(dual).value):
+        for objective in (certificate.objective, other.objective):
+            assert bound <= objective + rounding(objective)
+
+
+def test_the_dual_value_is_the_minimum_of_the_lagrangian(rng: np.random.Generator) -> None:
+    instance = make_instance("plain", 3, mu=0.4)
+    problem = sm.FrobeniusLMNNProblem(instance.problem, 0.8)
+    triplets = all_triplets(instance.problem)
+    a = 0.4 * rng.random(len(triplets))
+    point = problem.dual_point(sm.Dual(triplets, a))
+
+    def lagrangian(L: np.ndarray) -> float:
+        Z = instance.problem.embed(L)
+        return instance.problem.cost(L, Z) + problem.penalty(L) + float(a @ (1.0 - margins(Z, triplets)))
+
+    assert_same(lagrangian(point.components), point.value)
+    for size in (1e-3, 1e-1, 1.0):
+        for _ in range(10):
+            step = size * rng.normal(size=(4, 3))
+            assert lagrangian(np.concatenate([point.components, step])) > point.value
+            assert lagrangian((1 - 0.3 * size) * point.components) > point.value
+
+
+def check_sandwich_and_screening(seed: int) -> int:
+    problem, instance = random_problem(seed)
+    fast, exact = sm.solve(problem), sm.solve(problem, solver="conic")
+    single = problem.X.dtype == np.float32
+    for solution in (fast, exact):
+        tol = 1e-5 if single else 1e-6  # the metric is rounded to single precision
+        assert solution.certificate.proves_optimal(tol), f"{seed} {instance.problem}: {solution}"
+    for below in (fast, exact):
+        for above in (fast, exact):
+            assert below.lower_bound <= above.objective + rounding(above.objective)
+    # Exact multipliers: unique wherever the margin of the unique metric is not 1.
+    base = problem.base
+    every = all_triplets(base)
+    ceilings = base.push_weight * base.source.weights_of(every)
+    n = len(problem.X)
+    assert exact.dual is not None
+    known = dict(zip(exact.dual.triplets.keys(n).tolist(), exact.dual.values.tolist(), strict=True))
+    a = np.array([known.get(key, 0.0) for key in every.keys(n).tolist()])
+    rng = np.random.default_rng(seed)
+    loose = [sm.solve(problem, tol=tol) for tol in (0.5, 1e-2, 1e-4)] + [fast, exact]
+    points = [(s.components.astype(float), s.dual) for s in loose] + [(instance.random_factor(rng), None)]
+    screened = 0
+    for components, dual in points:
+        bound = problem.certify(components, dual=dual).lower_bound
+        found = [problem.screen(components, lower_bound=bound)]
+        if dual is not None:
+            found.append(problem.screen(components, dual=dual))
+        for each in found:
+            violated = np.isin(every.keys(n), each.violated.keys(n))
+            silent = each.is_silent(every, n)
+            assert (a[silent] <= 1e-4 * ceilings[silent] + 1e-7).all(), f"{seed}: a silent triplet has a multiplier"
+            assert (a[violated] >= (1 - 1e-4) * ceilings[violated] - 1e-7).all(), f"{seed}: a violated one is free"
+            assert not (silent & violated).any()
+            assert each.n_silent >= silent.sum()
+            assert len(each.violated) == violated.sum()
+            screened += int(silent.sum() + violated.sum())
+    return screened
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sandwich_and_safe_screening(seed: int) -> None:
+    assert check_sandwich_and_screening(seed) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20, 500))
+def test_sandwich_and_safe_screening_at_length(seed: int) -> None:
+    check_sandwich_and_screening(seed)
+
+
+def test_screening_bounds_are_the_extremes_over_the_ball(rng: np.random.Generator) -> None:
+    """The extreme of <B, M> over a ball around the center is at center + radius B / ||B||, and not beyond."""
+    X = rng.normal(size=(12, 3))
+    i, j, l = rng.permuted(np.tile(np.arange(12), (40, 1)), axis=1)[:, :3].T
+    u, v = X[i] - X[l], X[i] - X[j]
+    B = u[:, :, None] * u[:, None, :] - v[:, :, None] * v[:, None, :]
+    expected = np.sqrt((B**2).sum(axis=(1, 2)))
+    found = screening.norms((u**2).sum(1), (v**2).sum(1), ((u - v) ** 2).sum(1))
+    assert_close(found, expected)
+    assert (found >= expected * (1 - 1e-15)).all()
+
+
+def test_the_ball_holds_the_optimum() -> None:
+    """Both balls, around points that are nowhere near: the optimum is inside, and the radius is no larger than said."""
+    problem, _ = random_problem(10, lam=0.9)
+    best = sm.solve(problem, solver="conic", tol=1e-10)
+    for tol in (0.5, 1e-1, 1e-3):
+        loose = sm.solve(problem, tol=tol)
+        plain = problem.screen(loose.components, lower_bound=loose.lower_bound)
+        assert plain.radius == pytest.approx(np.sqrt(2 * loose.certificate.gap / 0.9), rel=1e-3)
+        assert np.linalg.norm(best.metric - loose.metric) <= plain.radius
+        point = problem.dual_point(loose.dual)
+        other = point.components.T @ point.components
+        radius = problem.screen(loose.components, dual=loose.dual).radius
+        gap = loose.objective - point.value
+        assert radius**2 == pytest.approx(gap / 0.9 - np.sum((other - loose.metric) ** 2) / 4, rel=1e-3, abs=1e-9)
+        assert np.linalg.norm(best.metric - 0.5 * (other + loose.metric)) <= radius
+
+
+@pytest.mark.parametrize(("load", "lam", "mu"), [(load_iris, 1.0, 0.5), (load_wine, 10.0, 0.3), (load_wine, 0.1, 0.5)])
+def test_most_triplets_of_real_data_are_screened(load, lam: float, mu: float) -> None:
+    X, y = load(return_X_y=True)
+    problem = sm.FrobeniusLMNNProblem.from_labels(datasets.standardize(X), y, 3, mu, lam)
+    fast, exact = sm.solve(problem), sm.solve(problem, solver="conic")
+    assert fast.status.ok
+    assert exact.status.ok
+    assert fast.lower_bound <= exact.objective + rounding(exact.objective)
+    assert exact.lower_bound <= fast.objective + rounding(fast.objective)
+    # At a gap of 1e-6, with the lower bound alone.
+    assert problem.screen(exact.components, lower_bound=(1 - 1e-6) * exact.objective).share > 0.5
+    assert problem.screen(fast.components, dual=fast.dual).share > 0.5
+    assert fast.trace["screened"][-1] > 0.5
+
+
+def test_trace_and_solution_survive_a_file(tmp_path) -> None:
+    problem, _ = random_problem(0, lam=1.0)
+    solution = sm.solve(problem)
+    solution.save(tmp_path / "solution.npz")
+    loaded = sm.Solution.load(tmp_path / "solution.npz", problem)
+    assert np.array_equal(loaded.trace["screened"], solution.trace["screened"], equal_nan=True)
+    assert loaded.certificate == solution.certificate
+    other = problem.with_weights(frobenius=2.0)
+    with pytest.raises(ValueError, match="another problem"):
+        sm.Solution.load(tmp_path / "solution.npz", other)
+
+
+def test_a_slight_term_leaves_lmnn() -> None:
+    instance = make_instance("plain", 5, mu=0.3)
+    exact = sm.solve(instance.problem, solver="conic")
+    problem = sm.FrobeniusLMNNProblem(instance.problem, 1e-4)
+    solution = sm.solve(problem)
+    assert solution.status.ok
+    assert solution.objective >= exact.lower_bound
+    assert solution.objective - problem.penalty(solution.components) >= exact.lower_bound - rounding(exact.objective)
+    assert solution.lower_bound <= problem.objective(exact.components) + rounding(exact.objective)
+
+
+def test_a_program_of_ones_own_starts_from_the_exact_one() -> None:
+    problem, _ = random_problem(20, lam=0.5)
+    program = sm.to_cvxpy(problem)
+    program.solve(solver="CLARABEL")
+    exact = sm.solve(problem, solver="conic")
+    assert program.value == pytest.approx(exact.objective, rel=1e-6)
+
+
+def test_no_push_and_no_triplets() -> None:
+    problem, _ = random_problem(0, lam=1.0)
+    for solver in ("dual", "conic"):
+        solution = sm.solve(problem.with_weights(push_weight=0.0), solver=solver)
+        assert solution.status.ok
+        assert solution.objective <= 1e-12
+    empty = sm.FrobeniusLMNNProblem.from_triplets([[0.0], [1.0], [3.0]], np.zeros((0, 3), int))
+    for solver in ("dual", "conic"):
+        assert sm.solve(empty, solver=solver).objective <= 1e-12
+
+
+def test_limits_and_refusals() -> None:
+    problem, _ = random_problem(0, lam=1.0)
+    assert sm.solve(problem, max_iter=3).status is sm.Status.USER_LIMIT
+    with pytest.raises(ValueError, match="frobenius must be positive"):
+        sm.FrobeniusLMNNProblem(problem.base, 0.0)
+    with pytest.raises(ValueError, match="hinge only"):
+        sm.FrobeniusLMNNProblem(replace(problem.base, loss="squared_hinge"), 1.0)
+    with pytest.raises(ValueError, match="the ball needs a gap"):
+        problem.screen(np.eye(3))
+    with pytest.raises(ValueError, match="above the objective"):
+        problem.screen(np.eye(3), lower_bound=1e9)
+    with pytest.raises(ValueError, match="push_weight"):
+        sm.FrobeniusLMNNProblem.from_triplets(np.eye(3), [[0, 1, 2]], push_weight=1.5)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e6, 1e8])
+def test_rounding_of_long_differences_never_lifts_the_bound(size: float) -> None:
+    """The positive part of a matrix with one huge negative eigenvalue is lost to rounding; its penalty must not be."""
+    X = [[0.0, 0.0], [size, size], [1.0, -1.0], [0.1, 0.3]]
+    problem = sm.FrobeniusLMNNProblem.from_triplets(X, [[0, 1, 2]], push_weight=0.5, frobenius=1e-3)
+    L = 0.5 * np.array([[1.0, -1.0]])
+    assert problem.certify(L).lower_bound <= problem.objective(L) * (1 + 1e-9)
+    with pytest.raises(ValueError, match="lower_bound must be a finite number"):
+        problem.screen(L, lower_bound=float("nan"))

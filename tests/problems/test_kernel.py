@@ -1,0 +1,163 @@
+"""LMNN in a feature space: it is LMNN on coordinates, kernels alone give its distances, and bad kernels are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import KINDS, assert_close, assert_same, make_instance, rounding
+from sklearn.datasets import make_circles
+from sklearn.metrics.pairwise import pairwise_kernels
+
+import sdpmetric as sm
+from sdpmetric.linalg.distances import distances
+
+
+def circles(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    return make_circles((n, n - 12), factor=0.4, noise=0.05, random_state=seed)
+
+
+def nearest_labels(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    return y[((test[:, None] - train[None]) ** 2).sum(axis=2).argmin(axis=1)]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("listed", "graph", "jitter")])
+def test_linear_kernel_is_lmnn(kind: str) -> None:
+    plain, y = make_instance(kind, 1, mu=0.3, ridge=0.1).problem, make_instance(kind, 1).y
+    problem = sm.KernelLMNNProblem.from_labels(plain.X, y, 2, 0.3, kernel="linear", ridge=0.1)
+    assert np.array_equal(np.sort(problem.source.targets, axis=1), np.sort(plain.source.targets, axis=1))
+    rng = np.random.default_rng(0)
+    L = rng.normal(size=(2, plain.X.shape[1])) / plain.X.std(axis=0).max()
+    # The same metric on coordinates: the features are an isometric image of them.
+    turn = np.linalg.lstsq(problem.X, plain.centered, rcond=None)[0]
+    assert problem.objective(L @ turn.T) == pytest.approx(
+        plain.objective(L @ turn.T @ np.linalg.pinv(turn.T)), rel=1e-6
+    )
+    if plain.X.dtype == np.float64:
+        ours, theirs = sm.solve(problem, solver="conic"), sm.solve(plain, solver="conic")
+        assert ours.certificate.proves_optimal(1e-6)
+        assert ours.lower_bound <= theirs.objective + 1e2 * rounding(theirs.objective)
+        assert theirs.lower_bound <= ours.objective + 1e2 * rounding(ours.objective)
+
+
+@pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])
+def test_every_lmnn_solver_takes_it(solver: str) -> None:
+    X, y = circles(0, 20)
+    problem = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="poly", degree=2, coef0=1.0, gamma=1.0, ridge=0.05)
+    solution = sm.solve(problem, solver=solver)
+    assert solution.status.ok
+    assert solution.certificate == problem.certify(solution.components, dual=solution.dual)
+    explicit = np.stack([X[:, 0] ** 2, X[:, 1] ** 2, *np.sqrt(2) * np.array([X[:, 0] * X[:, 1], X[:, 0], X[:, 1]])], 1)
+    features = sm.solve(sm.LMNNProblem.from_labels(explicit, y, 2, 0.3, ridge=0.05), solver="conic")
+    assert solution.lower_bound <= features.objective + rounding(features.objective)
+    assert features.lower_bound <= solution.objective + rounding(solution.objective)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parameters"), [("rbf", {"gamma": 0.7}), ("poly", {"degree": 2}), ("laplacian", {})]
+)
+def test_precomputed_is_its_own_kernel(kernel: str, parameters: dict[str, float]) -> None:
+    X, y = circles(1, 20)
+    K = pairwise_kernels(X, metric=kernel, **parameters)
+    named = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel=kernel, ridge=0.1, **parameters)
+    given = sm.KernelLMNNProblem.from_labels(K, y, 2, 0.3, kernel="precomputed", ridge=0.1)
+    assert_close(given.X @ given.X.T, named.X @ named.X.T)
+    assert_same(given.objective(given.X[:3]), named.objective(named.X[:3]))
+    assert given.fingerprint() != named.fingerprint()
+    new, _ = circles(2, 20)
+    rows = pairwise_kernels(new, X, metric=kernel, **parameters)
+    assert_close(given.transform(rows, given.X[:3]) ** 2, named.transform(new, named.X[:3]) ** 2)
+
+
+def test_distances_of_new_examples_from_kernels_alone(rng: np.random.Generator) -> None:
+    X, y = circles(3, 25)
+    problem = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="rbf", gamma=1.5, ridge=0.1)
+    solution = sm.solve(problem)
+    A = problem.expansion(solution.components)
+    assert A.shape == (len(X), len(X))
+    assert_close(problem.expansion(metric=solution.metric), A)
+    new = np.concatenate([circles(4, 25)[0], X[:5]])
+    k = pairwise_kernels(new, X, metric="rbf", gamma=1.5)
+    i, j = rng.integers(0, len(new), (2, 60))
+    by_kernels = np.einsum("ij,jk,ik->i", k[i] - k[j], A, k[i] - k[j])
+    points = problem.transform(new, solution.components)
+    by_points = distances(points, i, j)
+    # The weights of small eigenvalues are large: what counts is the size of the points.
+    scale = max(1.0, float(np.abs(points).max()) ** 2)
+    assert np.abs(by_kernels - by_points).max() <= 1e-7 * scale
+    assert_close(points[-5:], problem.embed(solution.components)[:5], scale=100 * scale)
+    # Training examples are where the feature space has them: distances of M = identity are the kernel's own.
+    own = pairwise_kernels(X, metric="rbf", gamma=1.5)
+    expected = 2.0 - 2.0 * own[0]
+    assert np.abs(((problem.X - problem.X[0]) ** 2).sum(axis=1) - expected).max() <= 1e-9
+    assert np.abs(problem.transform() - problem.X).max() <= 1e-6
+
+
+def test_rbf_separates_circles() -> None:
+    X, y = circles(5)
+    new, labels = circles(6)
+    problem = sm.KernelLMNNProblem.from_labels(X, y, 3, 0.5, kernel="rbf", gamma=1.0, ridge=1.0)
+    solution = sm.solve(problem)
+    assert solution.status.ok
+    points = problem.transform(new, solution.components)
+    assert np.mean(nearest_labels(problem.transform(components=solution.components), y, points) != labels) == 0.0
+    # One direction suffices, which no linear map of the plane has.
+    first = problem.transform(components=solution.leading(1)), problem.transform(new, solution.leading(1))
+    assert np.mean(nearest_labels(first[0], y, first[1]) != labels) <= 0.05
+    line = sm.solve(sm.LMNNProblem.from_labels(X, y)).leading(1)
+    assert np.mean(nearest_labels(X @ line.T, y, new @ line.T) != labels) > 0.1
+
+
+def test_independent_examples_without_ridge_end_with_a_proof() -> None:
+    """n - 1 coordinates and singular pull: optimum 0, up to the eigenvalues that are dropped as rounding."""
+    rng = np.random.default_rng(3)
+    X, y = 3 * rng.normal(size=(17, 2)), np.repeat([0, 1], [7, 10])
+    problem = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="rbf", gamma=3.0)
+    assert problem.X.shape == (17, 16)
+    for solver in ("factored", "conic", "subgradient"):
+        solution = sm.solve(problem, solver=solver)
+        assert solution.status.ok, solution
+        assert solution.objective == 0.0
+        assert solution.certificate.null_dimension > 0
+
+
+def test_other_weights_and_triplets() -> None:
+    X, y = circles(7, 20)
+    problem = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, gamma=1.0, ridge=0.1)
+    other = problem.with_weights(push_weight=0.6)
+    assert isinstance(other, sm.KernelLMNNProblem)
+    assert (other.push_weight, other.ridge) == (0.6, 0.1)
+    assert other.space is problem.space
+    assert [s.status.ok for s in sm.path(problem, push_weight=[0.2, 0.4])] == [True, True]
+    listed = sm.KernelLMNNProblem.from_triplets(X, [[0, 1, 2], [3, 4, 5]], [1.0, 2.0], 0.3, gamma=1.0, ridge=0.1)
+    assert sm.solve(listed).status.ok
+    assert "kernel 'rbf', gamma 1" in problem.describe()
+
+
+def test_bad_kernels_are_refused() -> None:
+    X, y = circles(8, 20)
+    K = pairwise_kernels(X, metric="rbf", gamma=1.0)
+
+    def state(kernel_matrix: np.ndarray) -> sm.KernelLMNNProblem:
+        return sm.KernelLMNNProblem.from_labels(kernel_matrix, y, 2, kernel="precomputed")
+
+    with pytest.raises(ValueError, match="square"):
+        state(K[:, :-1])
+    crooked = K.copy()
+    crooked[0, 1] += 1e-3
+    with pytest.raises(ValueError, match="not symmetric"):
+        state(crooked)
+    values, vectors = np.linalg.eigh(K)
+    values[3] = -1e-3
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        state((vectors * values) @ vectors.T)
+    values[3] = -1e-13  # rounding
+    assert state((vectors * values) @ vectors.T).X.shape[1] >= 10
+    with pytest.raises(ValueError, match="kernel must be one of"):
+        sm.KernelLMNNProblem.from_labels(X, y, kernel="rbv")
+    with pytest.raises(ValueError, match="coincide"):
+        state(np.ones((len(y), len(y))))
+    with pytest.raises(ValueError, match="NaN"):
+        state(np.where(np.eye(len(y)) > 0, np.nan, K))
+    problem = state(K)
+    with pytest.raises(ValueError, match="columns"):
+        problem.transform(K[:3, :-1])

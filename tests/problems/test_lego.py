@@ -1,0 +1,339 @@
+"""LEGO: its step is the exact minimum, its books are right, and bad input gets a sentence."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from decimal import Decimal, localcontext
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from lego_streams import definite, divergence, make_stream, pair_loss, run
+
+import sdpmetric as sm
+from sdpmetric._loops.logdet import quadruple_strength
+
+# -- the step ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("rate", [1e-4, 0.03, 50.0])
+@pytest.mark.parametrize(("side", "share"), [(0, 0.3), (0, 2.5), (0, 0.0), (1, 0.3), (-1, 2.5)])
+def test_step_is_the_minimum_of_divergence_and_loss(d, rate, side, share):
+    rng = np.random.default_rng([d, int(share * 10), side + 1])
+    A0, (u, v) = definite(rng, d), rng.normal(size=(2, d))
+    z = u - v
+    p = float(z @ A0 @ z)
+    y = share * p
+    stream = sm.LEGOStream(d, rate, A0)
+    before = stream.components
+    outcome = stream.update(u, v, y, side)
+    assert outcome.prediction == pytest.approx(p, rel=1e-12)
+    assert outcome.loss == pytest.approx(pair_loss(p, y, side), rel=1e-12)
+    # Stationarity, to rounding: the gradient at the new metric is 0.
+    A = stream.metric
+    new = float(z @ A @ z)
+    expected = np.linalg.inv(A0) + rate * (new - y) * np.outer(z, z)
+    np.testing.assert_allclose(np.linalg.inv(A) / np.abs(expected).max(), expected / np.abs(expected).max(), atol=1e-9)
+    # Eq. 2.2 and 2.3 as printed.
+    root = rate * y * p - 1
+    bar = (root + math.sqrt(root**2 + 4 * rate * p**2)) / (2 * rate * p)
+    assert new == pytest.approx(bar, rel=1e-8)
+    printed = A0 - rate * (bar - y) / (1 + rate * (bar - y) * p) * A0 @ np.outer(z, z) @ A0
+    np.testing.assert_allclose(A, printed, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(outcome.step.apply(before), stream.components, atol=1e-12)
+    # The exact layer's program for one pair, and points beside the step, which are worse.
+    problem = sm.LEGOProblem([u, v], [[0, 1]], y, side, rate, A0)
+    program = sm.to_cvxpy(problem)
+    program.solve(solver="CLARABEL")
+
+    def value(M):
+        return divergence(M, A0) + rate * pair_loss(z @ M @ z, y, side)
+
+    assert value(A) <= program.value + 1e-6 * max(1.0, abs(program.value))
+    assert value(A) >= program.value - 1e-4 * max(1.0, abs(program.value))
+    assert min(value(1.001 * A), value(0.999 * A)) > value(A)
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("rate", [1e-3, 0.3, 30.0])
+@pytest.mark.parametrize("margin", [0.0, 3.7])
+def test_quadruple_step_is_the_minimum(d, rate, margin):
+    rng = np.random.default_rng([d, int(margin)])
+    A0, examples = definite(rng, d), rng.normal(size=(4, d))
+    examples[:2] *= 2.0
+    near, far = examples[0] - examples[1], examples[2] - examples[3]
+    if near @ A0 @ near < far @ A0 @ far:
+        near, far, examples = far, near, examples[[2, 3, 0, 1]]
+    stream = sm.LEGOStream(d, rate, A0)
+    before = stream.components
+    outcome = stream.update_quadruple(*examples, margin=margin)
+    missed = near @ A0 @ near - far @ A0 @ far + margin
+    assert outcome.loss == pytest.approx(0.5 * missed**2, rel=1e-9)
+    A = stream.metric
+    gradient = rate * (near @ A @ near - far @ A @ far + margin) * (np.outer(near, near) - np.outer(far, far))
+    expected = np.linalg.inv(A0) + gradient
+    np.testing.assert_allclose(np.linalg.inv(A) / np.abs(expected).max(), expected / np.abs(expected).max(), atol=1e-8)
+    for step in outcome.steps:
+        before = step.apply(before)
+    np.testing.assert_allclose(before, stream.components, atol=1e-12)
+    M = cp.Variable((d, d), symmetric=True)
+    excess = cp.trace((np.outer(near, near) - np.outer(far, far)) @ M) + margin
+    inverse = np.linalg.inv(A0)
+    objective = cp.trace(M @ inverse) - cp.log_det(M) - np.linalg.slogdet(inverse)[1] - d
+    program = cp.Problem(cp.Minimize(objective + 0.5 * rate * cp.square(cp.pos(excess))))
+    program.solve(solver="CLARABEL")
+    M.value = A
+    assert program.objective.value == pytest.approx(program.value, rel=1e-5, abs=1e-6)
+    assert stream.drift() < 1e-10
+
+
+def test_targets_that_hold_change_nothing():
+    stream = sm.LEGOStream(2, 0.3, np.diag([1.0, 2.0]))
+    before = stream.components
+    for outcome in (
+        stream.update([1.0, 0.0], [0.0, 0.0], 1.0),
+        stream.update([1.0, 0.0], [0.0, 0.0], 1.5, 1),
+        stream.update([1.0, 0.0], [0.0, 0.0], 0.5, -1),
+        stream.update_quadruple([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], 1.0),
+    ):
+        assert outcome.loss == 0.0
+        assert outcome.step is None
+    np.testing.assert_array_equal(stream.components, before)
+    assert (stream.n_items, stream.n_updates, stream.cumulative_loss) == (4, 0, 0.0)
+
+
+# -- the stream -------------------------------------------------------------------------------------------------------
+
+
+def test_whole_streams_and_single_pairs_agree_to_the_last_bit():
+    problem = make_stream(4, d=3, p=60)
+    whole = run(problem)
+    one = sm.LEGOStream(3, problem.learning_rate, problem.initial_metric)
+    losses = 0.0
+    for (a, b), y, side in zip(problem.pairs, problem.targets, problem.sides, strict=True):
+        losses += one.update(problem.X[a], problem.X[b], y, int(side)).loss
+    np.testing.assert_array_equal(one.components, whole.components)
+    assert one.cumulative_loss == whole.cumulative_loss == pytest.approx(losses, rel=1e-12)
+    assert one.n_updates == whole.n_updates
+    assert one.n_items == whole.n_items == 60
+    copy = pickle.loads(pickle.dumps(whole))
+    copy.update(problem.X[0], problem.X[1], 0.3)
+    whole.update(problem.X[0], problem.X[1], 0.3)
+    np.testing.assert_array_equal(copy.components, whole.components)
+    single = sm.LEGOStream(3, problem.learning_rate).partial_fit(problem.X.astype(np.float32), problem.pairs, 1.0)
+    assert single.components.dtype == np.float64
+
+
+def test_quadruples_in_one_loop():
+    rng = np.random.default_rng(2)
+    X, rows = rng.normal(size=(12, 3)), np.array([rng.choice(12, 4, replace=False) for _ in range(40)])
+    whole = sm.LEGOStream(3, 0.05).partial_fit_quadruples(X, rows, 0.4)
+    one = sm.LEGOStream(3, 0.05)
+    for row in rows:
+        one.update_quadruple(*X[row], margin=0.4)
+    np.testing.assert_array_equal(one.components, whole.components)
+    assert 0 < one.n_updates == whole.n_updates < 40
+
+
+def test_pretraining_takes_the_rate_with_the_least_loss():
+    problem = make_stream(5, d=3, p=80)
+    given = (problem.X, problem.pairs, problem.targets, problem.sides)
+    rates = [1e-5, 1e-3, 1e-1]
+    losses = [sm.LEGOStream(3, rate).partial_fit(*given).cumulative_loss for rate in rates]
+    chosen = sm.LEGOStream.pretrained(*given, rates=rates)
+    assert chosen.learning_rate == rates[int(np.argmin(losses))]
+    assert chosen.n_items == 0
+    assert type(sm.ITMLStream.pretrained(*given)) is sm.ITMLStream
+    # The default rates go with the units of the data.
+    default = sm.LEGOStream.pretrained(*given)
+    scaled = sm.LEGOStream.pretrained(10 * problem.X, problem.pairs, 100 * problem.targets, problem.sides)
+    assert scaled.learning_rate == pytest.approx(default.learning_rate / 1e4, rel=1e-9)
+
+
+def drift(n, seed=0):
+    """A long stream of targets that contradict each other; what is left of the factor."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 4)) * np.array([1.0, 3.0, 0.1, 1.0])
+    stream = sm.LEGOStream(4, 0.03)
+    for _ in range(10):
+        pairs = rng.integers(0, 300, (n // 10, 2))
+        pairs[:, 1] = np.where(pairs[:, 0] == pairs[:, 1], (pairs[:, 0] + 1) % 300, pairs[:, 1])
+        stream.partial_fit(X, pairs, rng.exponential(3.0, len(pairs)), rng.integers(-1, 2, len(pairs)))
+    values = np.linalg.eigvalsh(stream.metric)
+    assert np.isfinite(values).all()
+    assert values[0] > 1e-6 * values[-1]
+    assert np.isfinite(stream.cumulative_loss)
+    assert stream.n_items == n
+    return stream.drift()
+
+
+def test_a_long_stream_stays_definite():
+    assert 0.0 < drift(100_000) < 1e-9
+
+
+@pytest.mark.slow
+def test_ten_million_updates_stay_definite():
+    assert drift(10_000_000) < 1e-7
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e-8, 1e8, 1e60])
+def test_extreme_units(size):
+    stream = sm.LEGOStream(2, 0.3)
+    for _ in range(50):
+        stream.update([size, 0.0], [0.0, size], 1.0)
+        stream.update([size, size], [0.0, size], 4.0, -1)
+    assert np.isfinite(stream.components).all()
+    assert stream.metric[0, 0] > 0
+
+
+def test_what_overflows_is_refused_and_leaves_the_stream_as_it_was():
+    stream = sm.LEGOStream(2, 0.3)
+    with pytest.raises(ValueError, match="too large to learn from"):
+        stream.update([1e200, 0.0], [0.0, 0.0], 1.0)
+    with pytest.raises(ValueError, match=r"pair \[0, 2\] is too large"):
+        stream.partial_fit([[0.0, 0.0], [1.0, 0.0], [1e200, 0.0]], [[0, 1], [0, 2]], 0.5)
+    assert np.isfinite(stream.components).all()
+    assert stream.n_items == 1
+
+
+def state(stream):
+    """All that a stream learns."""
+    return (*stream.components.ravel(), *stream._totals, stream.n_items)
+
+
+@pytest.mark.parametrize("kind", [sm.LEGOStream, sm.ITMLStream])
+@pytest.mark.parametrize(
+    ("size", "target", "side"), [(1e80, 2.0, 0), (1e80, 2.0, 1), (1.0, 1e200, 0), (1.0, 1e200, -1)]
+)
+def test_a_pair_whose_loss_overflows_changes_nothing(kind, size, target, side):
+    stream = kind(2, 0.3)
+    stream.update([1.0, 0.5], [0.0, 0.0], 2.0)
+    before = state(stream)
+    with pytest.raises(ValueError, match="too large to learn from"):
+        stream.update([size, 0.0], [0.0, 0.0], target, side)
+    with pytest.raises(ValueError, match=r"pair \[0, 1\] is too large to learn from"):
+        stream.partial_fit([[0.0, 0.0], [size, 0.0]], [[0, 1]], target, side)
+    assert state(stream) == before
+    assert np.isfinite(stream.update([1.0, 0.0], [0.0, 0.0], 1.0).loss)
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-3, 1e300])
+def test_a_quadruple_that_overflows_changes_nothing(rate):
+    stream = sm.LEGOStream(2, rate, [[1.0, 0.3], [0.3, 2.0]])
+    before = state(stream)
+    for size in (1e78, 1e120):
+        X = np.array([[size, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+        with pytest.raises(ValueError, match="too large to learn from"):
+            stream.update_quadruple(*X)
+        with pytest.raises(ValueError, match=r"quadruple \[0, 1, 2, 3\] are too large"):
+            stream.partial_fit_quadruples(X, [[0, 1, 2, 3]])
+    with pytest.raises(ValueError, match="too large to learn from"):
+        stream.update_quadruple([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], margin=1e200)
+    assert state(stream) == before
+    assert np.isfinite(state(stream)).all()
+
+
+def exact_strength(p, q, cross, margin, rate):
+    """The root that a quadruple's step asks for, by bisection in 400 digits."""
+    with localcontext() as context:
+        context.prec = 400
+        p, q, cross, margin, rate = map(Decimal, (p, q, cross, margin, rate))
+        gap, gram = p - q, max(p * q - cross * cross, Decimal(0))
+        low, high = Decimal(0), rate * (gap + margin)
+        for _ in range(1000):
+            middle = (low + high) / 2
+            volume = 1 + middle * (gap - middle * gram)
+            above = volume <= 0 or middle >= rate * ((gap - 2 * middle * gram) / volume + margin)
+            low, high = (low, middle) if above else (middle, high)
+        return high
+
+
+@pytest.mark.parametrize("rate", [1e-290, 1e-3, 1e20, 1e40])
+@pytest.mark.parametrize(
+    ("near", "far", "cross", "margin"),
+    [
+        (3.0, 2.0, 0.7, 0.3),
+        (3e2, 2e2, 30.0, 0.0),
+        (2.0, 3.0, -1.1, 1.7),
+        (1e30, 1e-9, 3e9, 0.3),
+        (2e90, 1e90, 1e90, 1.0),
+    ],
+)
+def test_strength_of_a_quadruple_is_right_to_the_last_digits(near, far, cross, margin, rate):
+    exact = exact_strength(near, far, cross, margin, rate)
+    assert abs(float(Decimal(quadruple_strength(near, far, cross, margin, rate)) / exact - 1)) < 1e-12
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+X3 = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (([[0, 0]], 1.0), "an example with itself"),
+        (([[0, 9]], 1.0), "outside 0..3"),
+        (([[0, 1]], -1.0), "targets must be finite squared distances"),
+        (([[0, 1]], np.nan), "targets must be finite squared distances"),
+        (([[0, 1]], np.inf), "targets must be finite squared distances"),
+        (([[0, 1]], [1.0, 2.0]), "targets must be 1 numbers"),
+        (([[0, 1]], "far"), "targets must be numbers"),
+        (([[0, 1]], 1.0, 2), "sides must be 1"),
+        (([[0, 1]], 1.0, [1, 1]), "sides must be 1 numbers"),
+        (([[1, 2]], 1.0), r"pair \[1, 2\] has two equal examples"),
+        (([[0, 1], [1, 2]], 1.0, -1), r"pair \[1, 2\] has two equal examples"),
+        (([[0.5, 1.0]], 1.0), "integer array"),
+    ],
+)
+def test_bad_pairs_get_a_sentence(given, words):
+    with pytest.raises(ValueError, match=words):
+        sm.LEGOStream(2, 0.3).partial_fit(X3, *given)
+    with pytest.raises(ValueError, match=words):
+        sm.LEGOProblem(X3, *given)
+    with pytest.raises(ValueError, match=words):
+        sm.KernelLEGOStream(0.3).partial_fit(X3, *given)
+
+
+def test_equal_examples_that_are_to_be_near_are_harmless():
+    stream = sm.LEGOStream(2, 0.3).partial_fit(X3, [[1, 2], [1, 2]], [0.0, 1.0], [0, 1])
+    assert stream.cumulative_loss == 0.0
+    assert sm.KernelLEGOStream(0.3).partial_fit(X3, [[1, 2]], 1.0, 1).n_updates == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s: s.update([1.0], [0.0], 1.0), "2 features, as this stream began with"),
+        (lambda s: s.update([1.0, np.nan], [0.0, 0.0], 1.0), "NaN or infinity"),
+        (lambda s: s.update([1.0, np.inf], [0.0, 0.0], 1.0), "NaN or infinity"),
+        (lambda s: s.update([1.0, 1.0], [1.0, 1.0], 1.0), "are equal"),
+        (lambda s: s.update([1.0, 1.0], [0.0, 1.0], -0.1), "target must be a finite number of at least 0"),
+        (lambda s: s.update([1.0, 1.0], [0.0, 1.0], np.nan), "target must be a finite number"),
+        (lambda s: s.update([1.0, 1.0], [0.0, 1.0], 1.0, 2), "side must be 1"),
+        (lambda s: s.update(["a", "b"], [0.0, 1.0], 1.0), "vector of real numbers"),
+        (lambda s: s.partial_fit(X3[:, :1], [[0, 1]], 1.0), "X has 1 features, but this stream began with 2"),
+        (lambda s: s.partial_fit([[0.0, np.nan], [1.0, 1.0]], [[0, 1]], 1.0), "NaN"),
+        (lambda s: s.update_quadruple(*X3, margin=-1.0), "margin must be"),
+        (lambda s: s.update_quadruple(X3[0], X3[1], X3[1], X3[2]), "are equal"),
+        (lambda s: s.partial_fit_quadruples(X3, [[0, 1, 2]]), r"shape \(q, 4\)"),
+        (lambda s: s.partial_fit_quadruples(X3, [[0, 1, 3, 3]]), "an example with itself"),
+        (lambda s: sm.LEGOStream(0, 0.3), "n_features must be a positive integer"),
+        (lambda s: sm.LEGOStream(2, 0.0), "learning_rate must be positive"),
+        (lambda s: sm.LEGOStream(2, np.nan), "learning_rate must be a finite number"),
+        (lambda s: sm.LEGOStream(2, 0.3, np.diag([1.0, 0.0])), "initial_metric must be positive definite"),
+        (lambda s: sm.LEGOStream(2, 0.3, np.eye(3)), r"shape \(2, 2\)"),
+        (lambda s: sm.LEGOStream.pretrained(X3, [], []), "no pairs to choose a learning rate by"),
+        (lambda s: sm.LEGOStream.pretrained(X3, [[0, 1]], 1.0, rates=[]), "rates is empty"),
+        (lambda s: sm.LEGOProblem(X3, [], []), "there are no pairs"),
+        (lambda s: sm.LEGOProblem(X3, [[0, 1]], 1.0, learning_rate=0.0), "learning_rate must be positive"),
+        (lambda s: sm.LEGOProblem(X3, [[0, 1]], 1.0).certify(np.eye(2), dual=[1.0, 2.0]), "1 finite multipliers"),
+        (lambda s: sm.KernelLEGOStream(0.3, initial_scale=0.0), "initial_scale must be positive"),
+        (lambda s: sm.KernelLEGOStream(0.3).update([1.0], [1.0], 1.0), "are equal"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(sm.LEGOStream(2, 0.3))

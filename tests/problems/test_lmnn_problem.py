@@ -1,0 +1,280 @@
+"""The LMNN statement against loops over Eq. 14 and Eq. 18, and the identities it must obey."""
+
+import numpy as np
+import oracles
+import pytest
+from conftest import KINDS, Instance, assert_close, assert_same, make_instance
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets.triplets import Triplets
+
+SETTINGS = [
+    {"mu": 0.3},
+    {"mu": 0.3, "loss": "squared_hinge"},
+    {"mu": 0.8, "ridge": 0.7},
+    {"mu": 1.0, "ridge": 0.2, "loss": "squared_hinge"},
+]
+
+
+def check_against_loops(case: Instance, statement: oracles.Statement, L) -> None:
+    M = L.T @ L
+    objective, G = statement.objective(M), statement.subgradient(M)
+    assert_same(case.problem.objective(L), objective)
+    assert_same(case.problem.objective(metric=M), objective)
+    # The subgradient sums terms that cancel: compare on their scale.
+    scale = np.abs(statement.cost_matrix()).max() + sum(statement.weights) * np.ptp(statement.X, axis=0).max() ** 2
+    assert_close(case.problem.subgradient(L), G, scale)
+    certificate = case.problem.certify(L)
+    assert_same(certificate.objective, objective)
+    assert certificate.n_active == statement.n_active(M)
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_objective_and_subgradient_match_the_paper(kind, options):
+    case = make_instance(kind, 1, **options)
+    rng = np.random.default_rng(5)
+    for _ in range(2):
+        check_against_loops(case, case.statement, case.random_factor(rng))
+
+
+def wrong_pairs(s):
+    return s.but(pairs=[*s.pairs[1:], s.pairs[1]])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda s: s.but(mu=1 - s.mu),
+        lambda s: s.but(ridge=s.ridge + 1e-4),
+        lambda s: s.but(squared=not s.squared),
+        lambda s: s.but(triplets=s.triplets[1:], weights=s.weights[1:]),
+        lambda s: s.but(weights=[1 + 1e-6] * len(s.weights)),
+        wrong_pairs,
+    ],
+    ids=["push and pull swapped", "ridge", "loss", "lost triplet", "weights", "pairs"],
+)
+def test_the_oracle_notices_another_problem(wrong):
+    case = make_instance("plain", 1)
+    L = 0.1 * np.ones((1, 3))  # short: every hinge is active
+    check_against_loops(case, case.statement, L)
+    with pytest.raises(AssertionError):
+        check_against_loops(case, wrong(case.statement), L)
+
+
+@given(st.integers(0, 10**6))
+def test_subgradient_inequality(seed):
+    """f(N) >= f(M) + <G(M), N - M> for any two metrics: the problem is convex and G a subgradient."""
+    rng = np.random.default_rng(seed)
+    case = make_instance(KINDS[seed % len(KINDS)], 1 + seed % 4, **SETTINGS[seed % 3])
+    K, L = case.random_factor(rng), case.random_factor(rng)
+    f, g = case.problem.objective(L), case.problem.objective(K)
+    slope = np.sum(case.problem.subgradient(L) * (K.T @ K - L.T @ L))
+    assert g >= f + slope - 1e-9 * max(1.0, abs(f), abs(g), abs(slope))
+
+
+# -- identities -------------------------------------------------------------------------------------------------------
+
+
+def judged(problem, L, dual=None):
+    c = problem.certify(L, dual=dual)
+    return c.objective, c.lower_bound, c.n_active
+
+
+def assert_judged_same(found, expected):
+    assert_same(found[0], expected[0])
+    assert_same(found[1], expected[1])
+    assert found[2] == expected[2]
+
+
+@pytest.fixture
+def data(rng):
+    y = np.repeat([0, 1, 2], [6, 9, 5])
+    X = rng.normal(size=(20, 4)) * [1, 2, 0.5, 3] + y[:, None]
+    return X, y, rng.normal(size=(3, 4)) * 0.4
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.4])
+@pytest.mark.parametrize("scale", [1e-100, 1e-3, 7.0, 1e3, 1e100])
+def test_scaling_the_data_scales_the_metric(data, scale, ridge):
+    X, y, L = data
+    expected = judged(LMNNProblem.from_labels(X, y, 2, 0.3, ridge=ridge), L)
+    scaled = LMNNProblem.from_labels(X * scale, y, 2, 0.3, ridge=ridge * scale**2)
+    assert_judged_same(judged(scaled, L / scale), expected)
+
+
+def test_scaling_one_feature_scales_the_factor(data):
+    X, y, L = data
+    units = np.array([1e-6, 1.0, 1e4, 10.0])
+    problem = LMNNProblem.from_labels(X, y, 2, 0.3)
+    targets = problem.source.targets
+    scaled = LMNNProblem.from_labels(X * units, y, push_weight=0.3, target_neighbors=targets)
+    assert_judged_same(judged(scaled, L / units), judged(problem, L))
+
+
+def test_rows_labels_and_origin_do_not_matter(data, rng):
+    X, y, L = data
+    expected = judged(LMNNProblem.from_labels(X, y, 2, 0.3), L)
+    order = rng.permutation(len(y))
+    assert_judged_same(judged(LMNNProblem.from_labels(X[order], y[order], 2, 0.3), L), expected)
+    for names in (["wren", "auk", "owl"], [7, -3, 0], [1.0, 5.0, 2.0]):
+        assert_judged_same(judged(LMNNProblem.from_labels(X, np.array(names)[y], 2, 0.3), L), expected)
+    moved = LMNNProblem.from_labels(X + np.array([3.0, -40.0, 0.0, 1e3]), y, 2, 0.3)
+    assert_judged_same(judged(moved, L), expected)
+    rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    assert_judged_same(judged(LMNNProblem.from_labels(X @ rotation, y, 2, 0.3), L @ rotation), expected)
+    # The twin: one label changed matters.
+    y = y.copy()
+    y[0] = 1
+    assert abs(judged(LMNNProblem.from_labels(X, y, 2, 0.3), L)[0] - expected[0]) > 1e-3
+
+
+def test_push_weight_0_is_solved_by_the_zero_metric(data):
+    X, y, L = data
+    problem = LMNNProblem.from_labels(X, y, 2, 0.0)
+    pairs = list(zip(*problem.target_pairs, strict=True))
+    assert_same(problem.objective(L), oracles.Statement(X, pairs, [], [], 0.0).objective(L.T @ L))
+    for point in (L, np.zeros((0, 4))):
+        assert problem.certify(point).lower_bound == 0.0
+    zero = problem.certify(np.zeros((0, 4)))
+    assert zero.objective == 0.0
+    assert zero.proves_optimal(0.0) is True
+
+
+def test_without_triplets_the_zero_metric_is_proven():
+    for triplets in ([], np.zeros((0, 3), dtype=int)):
+        problem = LMNNProblem.from_triplets(np.eye(4), triplets, push_weight=0.3)
+        zero = problem.certify(metric=np.zeros((4, 4)))
+        assert (zero.objective, zero.lower_bound, zero.relative_gap, zero.n_active) == (0.0, 0.0, 0.0, 0)
+        assert problem.certify(np.eye(4)).proves_optimal(1e-3)
+        assert not problem.subgradient(np.eye(4)).any()
+
+
+def test_constant_data_cannot_be_improved():
+    problem = LMNNProblem.from_labels(np.ones((7, 2)), [0, 0, 0, 1, 1, 1, 1], 2, 0.3)
+    for L in (np.eye(2), np.zeros((0, 2))):
+        c = problem.certify(L)
+        assert_same(c.objective, 0.3 * problem.source.size)
+        assert_same(c.lower_bound, c.objective)
+
+
+def test_all_triplets_listed_state_the_same_problem(data):
+    X, y, L = data
+    for loss, ridge in (("hinge", 0.0), ("squared_hinge", 0.2)):
+        by_labels = LMNNProblem.from_labels(X, y, 2, 0.3, loss=loss, ridge=ridge)
+        every = np.array(oracles.all_triplets(by_labels.source.targets, y))
+        for rows in (every, Triplets.from_array(every[::-1])):
+            by_list = LMNNProblem.from_triplets(X, rows, None, 0.3, loss=loss, ridge=ridge)
+            assert by_list.source.size == by_labels.source.size
+            assert_judged_same(judged(by_list, L), judged(by_labels, L))
+            assert_close(by_list.subgradient(L), by_labels.subgradient(L))
+
+
+def test_weight_2_is_the_triplet_listed_twice(data):
+    X, y, L = data
+    rows = np.array(oracles.all_triplets(oracles.target_neighbors(X, y, 2), y))
+    weights = np.linspace(0.1, 2.0, len(rows))
+    once = LMNNProblem.from_triplets(X, rows, 2 * weights, 0.3)
+    twice = LMNNProblem.from_triplets(X, np.concatenate([rows, rows]), np.tile(weights, 2), 0.3)
+    assert_judged_same(judged(twice, L), judged(once, L))
+    # The twin: with the pairs counted twice as well it would be another problem.
+    single = LMNNProblem.from_triplets(X, rows, weights, 0.3)
+    assert abs(2 * single.objective(L) - once.objective(L)) > 1e-3
+
+
+def test_an_inactive_triplet_changes_nothing(data):
+    X, y, L = data
+    rows = np.array(oracles.all_triplets(oracles.target_neighbors(X, y, 2), y))
+    statement = oracles.Statement.from_triplets(X, rows, np.ones(len(rows)), 0.3)
+    M = L.T @ L
+    margins = np.array([np.sum(statement.margin_matrix(t) * M) for t in rows])
+    last, most = int(np.argmax(margins)), int(np.argmin(margins))
+    assert margins[last] > 2
+    whole = LMNNProblem.from_triplets(X, rows, None, 0.3)
+    less = LMNNProblem.from_triplets(X, np.delete(rows, last, axis=0), None, 0.3)
+    assert_judged_same(judged(less, L), judged(whole, L))
+    assert_close(less.subgradient(L), whole.subgradient(L))
+    # The twin: an active one does.
+    without = LMNNProblem.from_triplets(X, np.delete(rows, most, axis=0), None, 0.3)
+    assert abs(without.objective(L) - whole.objective(L)) > 1e-3
+
+
+@pytest.mark.parametrize("search", ["brute", "ball_tree"])
+def test_every_search_judges_alike(data, search):
+    X, y, L = data
+    expected = judged(LMNNProblem.from_labels(X, y, 2, 0.3), L)
+    assert_judged_same(judged(LMNNProblem.from_labels(X, y, 2, 0.3, search=search), L), expected)
+
+
+def test_float32_data_are_judged_in_float64(data):
+    X, y, L = data
+    single = LMNNProblem.from_labels(X.astype(np.float32), y, 2, 0.3)
+    double = LMNNProblem.from_labels(X.astype(np.float32).astype(float), y, 2, 0.3)
+    assert single.X.dtype == np.float32
+    assert_judged_same(judged(single, L), judged(double, L))
+    assert single.points.dtype == np.float64
+
+
+# -- coordinates for solvers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", SETTINGS[:3], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_whitened_coordinates_the_cost_is_the_trace(kind, options):
+    case = make_instance(kind, 2, **options)
+    problem, rng = case.problem, np.random.default_rng(3)
+    rank = problem.points.shape[1]
+    for _ in range(3):
+        W = rng.normal(size=(2, rank)) * 10 ** rng.uniform(-1, 1)
+        L = W @ problem.coordinates.range.T
+        Z = problem.embed(L)
+        assert np.abs(Z - problem.points @ W.T).max() <= 1e-8 * max(1.0, np.abs(W).max() * np.abs(problem.points).max())
+        assert abs(problem.cost(L, Z) - np.sum(W**2)) <= 1e-9 * np.sum(W**2)
+        assert abs(np.sum(case.statement.cost_matrix() * (L.T @ L)) - np.sum(W**2)) <= 1e-8 * np.sum(W**2)
+
+
+@pytest.mark.parametrize("kind", ["plain", "pure", "wide", "listed"])
+def test_candidates_hold_every_active_triplet_of_one_stratum(kind):
+    case = make_instance(kind, 1)
+    rng = np.random.default_rng(11)
+    L = case.random_factor(rng)
+    C = case.problem.candidates(case.problem.embed(L))
+    found = {tuple(t) for t in C.triplets(np.ones((len(C.impostors), C.targets.shape[1])))[0].to_array().tolist()}
+    strata, M = case.problem.strata, L.T @ L
+    active = {t for t in case.statement.triplets if strata[t[0]] == strata[t[2]] and case.statement.hinge(M, t) > 0}
+    assert active <= found
+
+
+def test_candidates_of_no_anchor_are_empty(small):
+    C = small.problem.candidates(small.problem.X, among=np.zeros(0, dtype=np.int32))
+    assert len(C.impostors) == len(C.anchors) == 0
+
+
+# -- what it says about itself ----------------------------------------------------------------------------------------
+
+
+def test_describe_says_what_is_minimised(small):
+    words = small.problem.describe()
+    for part in ("Eq. 14", "13 examples", "3 features", "3 classes", "26 target pairs", "push weight 0.3", "hinge"):
+        assert part in words
+    assert words in repr(small.problem)
+    assert "squared hinge, ridge 0.5" in make_instance("plain", 1, loss="squared_hinge", ridge=0.5).problem.describe()
+
+
+def test_fingerprint_depends_on_everything_that_is_stated(data):
+    X, y, _ = data
+    prints = [
+        LMNNProblem.from_labels(X, y, 2, 0.3).fingerprint(),
+        LMNNProblem.from_labels(X, y, 3, 0.3).fingerprint(),
+        LMNNProblem.from_labels(X, y, 2, 0.31).fingerprint(),
+        LMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1).fingerprint(),
+        LMNNProblem.from_labels(X, y, 2, 0.3, loss="squared_hinge").fingerprint(),
+        LMNNProblem.from_labels(X + 1e-9, y, 2, 0.3).fingerprint(),
+        LMNNProblem.from_labels(X, np.minimum(y, 1), 2, 0.3).fingerprint(),
+        LMNNProblem.from_triplets(X, [[0, 1, 7]], [1.0], 0.3).fingerprint(),
+        LMNNProblem.from_triplets(X, [[0, 1, 7]], [2.0], 0.3).fingerprint(),
+    ]
+    assert len(set(prints)) == len(prints)
+    assert LMNNProblem.from_labels(X.copy(order="F"), y + 5, 2, 0.3).fingerprint() == prints[0]

@@ -1,0 +1,288 @@
+"""NCA: value and gradient by loops from the paper, by differences and by scikit-learn; hard cases; solvers; MCML."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conftest import assert_close, assert_same, rounding
+from sklearn.datasets import load_iris
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+
+import sdpmetric as sm
+from sdpmetric._loops import nca as loops
+from sdpmetric.datasets import concentric_rings
+from sdpmetric.solvers import nca_stochastic
+from sdpmetric.solvers.nca_start import start_of
+
+# Unequal classes, out of order, and one of a single member.
+Y = np.array(["b", "a", "c", "a", "b", "a", "a", "lone", "c", "b", "a"])
+N = len(Y)
+
+
+def make(seed=0, d=3, **options):
+    X = np.random.default_rng(seed).normal(size=(N, d)) * np.array([1.0, 3.0, 0.3])[:d] + 7.0
+    return sm.NCAProblem(X, Y, **options)
+
+
+def loop_objective(X, phi, L, logarithm):
+    """Section 2 of the paper, as it is printed, with matches phi(i, j)."""
+    total = 0.0
+    for i in range(len(X)):
+        others = [j for j in range(len(X)) if j != i]
+        D = {j: float(np.sum((L @ (X[i] - X[j])) ** 2)) for j in others}
+        nearest = min(D.values())
+        Z = sum(math.exp(nearest - D[j]) for j in others)
+        p = sum(phi(i, j) * math.exp(nearest - D[j]) / Z for j in others)
+        if not logarithm:
+            total -= p
+        elif any(phi(i, j) > 0 for j in others):
+            total -= math.log(p)
+    return total
+
+
+@pytest.mark.parametrize("objective", ["probability", "log"])
+@pytest.mark.parametrize("kind", ["classes", "continuous"])
+@pytest.mark.parametrize(("r", "d"), [(1, 3), (2, 3), (3, 3), (1, 1)])
+def test_value_is_that_of_loops_and_gradient_that_of_differences(objective, kind, r, d):
+    rng = np.random.default_rng(10 * r + d)
+    X = make(1, d).X
+    t = rng.normal(size=N)
+    problem = sm.NCAProblem(X, Y if kind == "classes" else t, objective=objective, targets=kind, bandwidth=None)
+    s = problem.bandwidth
+    phi = (
+        (lambda i, j: float(Y[i] == Y[j]))
+        if kind == "classes"
+        else lambda i, j: math.exp(-((t[i] - t[j]) ** 2) / (2 * s**2))
+    )
+    for scale in (0.0, 0.2, 0.9):
+        L = scale * rng.normal(size=(r, d))
+        value, gradient = problem.value_and_gradient(L)
+        assert_same(value, loop_objective(X, phi, L, objective == "log"))
+        assert_same(problem.objective(metric=L.T @ L), value)
+        for a in range(r):
+            for b in range(d):
+                step = np.zeros((r, d))
+                step[a, b] = 1e-5
+                slope = (problem.objective(L + step) - problem.objective(L - step)) / 2e-5
+                assert slope == pytest.approx(gradient[a, b], rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("r", [1, 2, 4])
+def test_value_and_gradient_are_those_of_scikit_learn(r, dtype):
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(5).permutation(150)[:97]
+    X, y = X[order].astype(dtype), y[order]
+    theirs = NeighborhoodComponentsAnalysis()
+    theirs.n_iter_ = 1
+    for scale in (0.1, 0.5, 1.0):
+        L = scale * np.random.default_rng(r).normal(size=(r, 4))
+        expected, slope = theirs._loss_grad_lbfgs(L.ravel(), X.astype(float), y[:, None] == y[None, :], -1.0)
+        value, gradient = sm.NCAProblem(X, y).value_and_gradient(L)
+        assert abs(value - expected) <= 1e-10 * abs(expected)
+        assert np.abs(gradient.ravel() - slope).max() <= 1e-10 * np.abs(slope).max()
+
+
+def test_gradient_keeps_its_digits_where_nearly_all_are_right():
+    """Beside quadruple precision: scikit-learn's ``p_ij - p_ij p_i`` is good to 5e-10 here, since p_i is nearly 1."""
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(5).permutation(150)[:97]
+    X, y = X[order], y[order]
+    L = 5.0 * np.random.default_rng(4).normal(size=(4, 4))
+    Z, same = (X.astype(np.longdouble) @ L.T.astype(np.longdouble)), y[:, None] == y
+    D = ((Z[:, None] - Z) ** 2).sum(axis=2)
+    np.fill_diagonal(D, np.inf)
+    P = np.exp(D.min(axis=1, keepdims=True) - D)
+    P /= P.sum(axis=1, keepdims=True)
+    W = np.where(same, P * (P * ~same).sum(axis=1, keepdims=True), -P * (P * same).sum(axis=1, keepdims=True))
+    exact = 2 * ((W + W.T).sum(axis=1)[:, None] * Z - (W + W.T) @ Z).T @ X
+    gradient = sm.NCAProblem(X, y).value_and_gradient(L)[1]
+    assert np.abs(gradient - exact).max() <= 1e-12 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("objective", ["probability", "log"])
+@pytest.mark.parametrize("r", [1, 3])
+def test_sums_over_some_examples_add_up_whatever_the_block(objective, r, monkeypatch):
+    problem = make(2, objective=objective)
+    L = np.random.default_rng(0).normal(size=(r, 3))
+    value, gradient = problem.value_and_gradient(L)
+    monkeypatch.setattr(loops, "FEWEST", 2)
+    monkeypatch.setattr(loops, "BUFFER", 3 * N)
+    parts = [problem.value_and_gradient(L, np.arange(start, N, 3)) for start in range(3)]
+    assert_same(sum(part[0] for part in parts), value)
+    assert_close(sum(part[1] for part in parts), gradient)
+    assert_close(problem.value_and_gradient(L)[1], gradient)
+
+
+def test_probabilities_are_those_of_mcml():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::4], y[::4]
+    L = np.random.default_rng(1).normal(size=(2, 4))
+    nca, mcml = sm.NCAProblem(X, y), sm.MCMLProblem(X, y)
+    p = mcml.distribution(L)
+    assert_close(nca.distribution(L), p)
+    assert_close(nca.distribution(L, np.array([5, 2])), p[[5, 2]])
+    assert_same(nca.objective(L), -float((p * (y[:, None] == y)).sum()))
+    # Jensen: choosing within the class is no less likely than MCML's divergence from the uniform choice says.
+    assert sm.NCAProblem(X, y, objective="log").objective(L) <= mcml.objective(L) + rounding(1.0)
+
+
+def test_far_points_underflow_and_values_stay_exact():
+    """Two pairs: distances 1 within and more than exp can hold between; then the other way around."""
+    X = np.array([[0.0], [1.0], [1000.0], [1001.0]])
+    near, far = sm.NCAProblem(X, [0, 0, 1, 1], objective="log"), sm.NCAProblem(X, [0, 1, 1, 0], objective="log")
+    assert near.objective([[1.0]]) == 0.0
+    expected = sum(
+        (a - b) ** 2 - 1.0 for a, b in ((0, 1001), (1, 1000), (1000, 1), (1001, 0))
+    )  # the mate, less the nearest
+    assert_same(far.objective([[1.0]]), expected)
+    value, gradient = far.value_and_gradient([[1.0]])
+    assert gradient[0, 0] == pytest.approx(2 * value, rel=1e-12)  # distances grow with the square of L
+    assert sm.NCAProblem(X, [0, 1, 1, 0]).objective([[1.0]]) == 0.0
+    assert np.isfinite(far.objective([[1e6]]))
+
+
+def test_duplicates_and_examples_without_a_match():
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [2.0, 0.0], [2.0, 0.5]])
+    problem = sm.NCAProblem(X, [0, 0, 1, 2, 2])
+    assert_same(problem.objective(30 * np.eye(2)), -(0.5 + 0.5 + 0.0 + 1.0 + 1.0))
+    certificate = problem.certify(30 * np.eye(2))
+    assert certificate.lower_bound == -4.0  # the third example has no match
+    logarithm = sm.NCAProblem(X, [0, 0, 1, 2, 2], objective="log")
+    assert_same(logarithm.objective(30 * np.eye(2)), 2 * math.log(2))
+    assert logarithm.certify(30 * np.eye(2)).lower_bound == 0.0
+    alone = sm.NCAProblem(X, ["only"] * 5)
+    value, gradient = alone.value_and_gradient(np.eye(2))
+    assert_same(value, -5.0)
+    assert np.abs(gradient).max() < 1e-12
+
+
+def test_certificate_proves_nothing_and_has_no_units():
+    problem = make(3)
+    L = np.random.default_rng(2).normal(size=(2, 3))
+    certificate = problem.certify(L)
+    assert certificate.kind == "stationarity"
+    assert not certificate.proves_optimal(1e9)
+    scaled = sm.NCAProblem(problem.X * 1e3, Y).certify(L / 1e3)
+    assert scaled.stationarity == pytest.approx(certificate.stationarity, rel=1e-6)
+    assert "NCA" in str(certificate)
+    assert problem.fingerprint() != make(3, objective="log").fingerprint()
+    assert "11 examples, 3 features, 4 classes, 2 components" in make(3, n_components=2).describe()
+
+
+def test_diagonal_factors():
+    problem = make(4, diagonal=True)
+    L = np.diag([0.3, 0.1, 2.0])
+    value, gradient = problem.value_and_gradient(L)
+    full = make(4).value_and_gradient(L)
+    assert_same(value, full[0])
+    assert_close(gradient, np.diag(np.diag(full[1])))
+    assert problem.certify(metric=L @ L).stationarity == pytest.approx(problem.certify(L).stationarity)
+    X, y = load_iris(return_X_y=True)
+    problem = sm.NCAProblem(X, y, diagonal=True)
+    for solver in ("lbfgs", "stochastic"):
+        solution = sm.solve(problem, solver=solver, start=np.eye(4), max_iter=30)
+        assert np.array_equal(solution.components, np.diag(np.diag(solution.components)))
+        assert solution.objective < problem.objective(np.eye(4)) - 2
+
+
+@pytest.mark.parametrize("objective", ["probability", "log"])
+def test_lbfgs_reaches_a_stationary_point_below_scikit_learns(objective):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::2, 1:], y[::2]
+    problem = sm.NCAProblem(X, y, 2, objective)
+    seen = []
+    solution = sm.solve(problem, tol=1e-4, callback=lambda row: seen.append(row.objective))
+    assert solution.status is sm.Status.STATIONARY
+    assert solution.certificate.stationarity <= 1e-4
+    assert solution.objective <= seen[-1] + rounding(seen[-1])
+    if objective == "probability":
+        theirs = NeighborhoodComponentsAnalysis(2, max_iter=200).fit(X, y)
+        assert solution.objective <= problem.objective(theirs.components_) + 0.05
+    short = sm.solve(problem, max_iter=3)
+    assert short.status is sm.Status.USER_LIMIT
+    assert short.objective <= problem.objective(start_of(problem))
+
+
+def test_continuous_targets_find_the_direction_that_tells():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(90, 3))
+    t = 2.0 * X[:, 1] + 0.1 * rng.normal(size=90)
+    for objective, r in (("probability", 3), ("log", 1)):
+        problem = sm.NCAProblem.from_targets(X, t, r, objective, bandwidth=0.3)
+        metric = sm.solve(problem, tol=1e-4).metric
+        assert metric[1, 1] > 0.9 * np.trace(metric)
+    assert sm.NCAProblem(X, t, targets="continuous").bandwidth == pytest.approx(t.std() * 90**-0.2)
+
+
+@pytest.mark.parametrize("kind", ["classes", "continuous"])
+@pytest.mark.parametrize("objective", ["probability", "log"])
+def test_truncated_gradient_with_everybody_a_candidate_is_the_gradient(kind, objective):
+    t = np.random.default_rng(0).normal(size=N)
+    problem = sm.NCAProblem(make(5).X, Y if kind == "classes" else t, objective=objective, targets=kind)
+    L = np.random.default_rng(1).normal(size=(2, 3))
+    anchors = np.array([7, 2, 5, 0])
+    near = nca_stochastic.nearest_candidates(problem, L, anchors, 2 * N)
+    assert_close(
+        nca_stochastic.truncated_gradient(problem, L, anchors, near), problem.value_and_gradient(L, anchors)[1]
+    )
+
+
+def test_candidates_are_the_nearest_and_the_nearest_of_the_class():
+    problem = make(6)
+    anchors = np.array([3, 7])
+    near = nca_stochastic.nearest_candidates(problem, np.eye(3), anchors, 4)
+    for a, row in zip(anchors, near, strict=True):
+        D = np.sum((problem.X - problem.X[a]) ** 2, axis=1)
+        own = [j for j in np.argsort(D) if Y[j] == Y[a]][:2]
+        assert set(row) == set(np.argsort(D)[:5]) | set(own)
+        assert len(set(row) - {a}) == np.count_nonzero(row != a)  # the anchor's own place is the only one twice
+
+
+def test_stochastic_solver_improves_repeats_and_takes_large_data_in_blocks():
+    X, y = concentric_rings(n_rings=3, n_points=150, random_state=3)
+    problem = sm.NCAProblem(X, y, 2)
+    start = start_of(problem)
+    first, again = (sm.solve(problem, solver="stochastic", max_iter=32, random_state=2) for _ in range(2))
+    assert np.array_equal(first.components, again.components)
+    assert first.objective < problem.objective(start) - 5
+    assert first.trace["score"].max() >= first.trace["score"][0]
+    with pytest.raises(ValueError, match="candidates must be"):
+        sm.solve(problem, solver="stochastic", candidates=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda X: sm.NCAProblem(X, Y, 4), "between 1 and 3"),
+        (lambda X: sm.NCAProblem(X, Y, 0), "between 1 and 3"),
+        (lambda X: sm.NCAProblem(X, Y, 2, diagonal=True), "diagonal factor has 3 rows"),
+        (lambda X: sm.NCAProblem(X, Y, objective="f"), "'probability' or 'log'"),
+        (lambda X: sm.NCAProblem(X, Y, targets="soft"), "'classes' or 'continuous'"),
+        (lambda X: sm.NCAProblem(X, Y, bandwidth=1.0), "bandwidth is for"),
+        (lambda X: sm.NCAProblem(X, Y[:-1]), "10 labels for 11 rows"),
+        (lambda X: sm.NCAProblem(X[:1], Y[:1]), "one row"),
+        (lambda X: sm.NCAProblem(X * np.nan, Y), "NaN"),
+        (lambda X: sm.NCAProblem(X, Y, targets="continuous"), "one number per row"),
+        (lambda X: sm.NCAProblem(X, np.ones(N), targets="continuous"), "constant"),
+        (lambda X: sm.NCAProblem(X, np.arange(N), targets="continuous", bandwidth=-1.0), "bandwidth must be"),
+        (lambda X: sm.NCAProblem(X, np.r_[np.inf, np.arange(N - 1)], targets="continuous"), "NaN or infinity"),
+        (lambda X: sm.NCAProblem(X, Y).certify(np.ones((2, 4))), "one column per feature"),
+        (lambda X: sm.NCAProblem(X, Y, diagonal=True).certify(np.ones((3, 3))), "must be a diagonal"),
+        (lambda X: sm.NCAProblem(X, Y, diagonal=True).certify(metric=np.ones((3, 3))), "must be a diagonal"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(make().X)
+
+
+def test_a_line_search_that_ends_far_out_is_not_the_end():
+    X, y = concentric_rings(random_state=1)
+    X, _, y, _ = train_test_split(X, y, test_size=0.3, random_state=2, stratify=y)
+    solution = sm.solve(sm.NCAProblem(X, y, 2), tol=1e-5)
+    assert solution.status is sm.Status.STATIONARY
+    assert solution.objective < -340

@@ -1,0 +1,134 @@
+"""Directions in which the data vary at no pull cost, or hardly any: the bound stays exact, the lift silences hinges."""
+
+import numpy as np
+import oracles
+import pytest
+import scipy.sparse as sp
+from conftest import assert_same, make_instance
+from test_certificate import check_weak_duality
+
+from sdpmetric.core.solution import Dual
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets.triplets import Triplets
+
+
+@pytest.fixture
+def half_separable(rng):
+    """Classes 0 and 1 share the value of a feature that is constant within every class; class 2 has another value."""
+    y = np.repeat([0, 1, 2], [6, 7, 5])
+    X = rng.normal(size=(18, 3)) + 0.6 * y[:, None]
+    X[:, 1] = np.array([0.5, 0.5, 0.9])[y]
+    targets = np.array(oracles.target_neighbors(X, y, 2))
+    problem = LMNNProblem.from_labels(X, y, push_weight=0.3, target_neighbors=targets)
+    every = oracles.all_triplets(targets, y)
+    kept = [float(X[i, 1] == X[m, 1]) for i, _, m in every]
+    rest = LMNNProblem.from_triplets(X[:, [0, 2]], every, kept, 0.3)  # without what can be pushed away for free
+    return problem, rest
+
+
+def test_the_bound_is_exact_with_a_singular_pull_cost(half_separable):
+    problem, rest = half_separable
+    every = oracles.all_triplets(problem.source.targets, problem.source.labels)
+    weights = rest.source.weights_of(Triplets.from_array(np.array(every)))
+    statement = oracles.Statement.from_triplets(rest.X, every, weights, 0.3)
+    K = statement.good_factor(widths=(0.1, 0.01, 0.001))
+    assert problem.coordinates.null.shape == (3, 1)
+    inner = rest.certify(K)
+    assert inner.relative_gap < 5e-2
+    whitened = K @ rest.coordinates.inverse.T
+    both = whitened @ rest.coordinates.transform.T  # back in the two features
+    L = np.zeros((len(both), 3))
+    L[:, [0, 2]] = both
+    lifted = problem.lift(L @ problem.coordinates.inverse[: problem.coordinates.rank].T)
+    c = problem.certify(lifted)
+    assert_same(c.objective, inner.objective)
+    assert_same(c.lower_bound, inner.lower_bound)
+    assert c.null_dimension == 1
+    assert c.complementarity == pytest.approx(inner.complementarity, abs=1e-9)
+    # Without the null direction the same factor costs more, and no finite metric falls below the bound.
+    assert problem.objective(L) > inner.objective + 1.0
+    assert "1 null directions" in str(c)
+
+
+def test_null_directions_silence_at_finite_scale(half_separable):
+    problem, _ = half_separable
+    lifted = problem.lift(np.zeros((0, problem.points.shape[1])))
+    assert np.abs(lifted).max() < 1e3
+    Z = problem.embed(lifted)
+    apart = problem.strata[:, None] != problem.strata[None, :]
+    assert (((Z[:, None] - Z[None]) ** 2).sum(axis=2)[apart] >= 1.0).all()
+
+
+def test_separable_impostors_cost_nothing(rng):
+    """All classes differ in a feature without pull: the optimum is 0, and the lifted zero metric attains it."""
+    y = np.repeat([0, 1, 2], [4, 6, 5])
+    for X in (
+        np.column_stack([rng.normal(size=(15, 2)), [0.0, 1e-3, 5.0] @ np.eye(3)[y].T]),
+        rng.normal(size=(15, 40)),
+    ):
+        problem = LMNNProblem.from_labels(X, y, 1, 0.3)
+        c = problem.certify(problem.lift(np.zeros((0, problem.points.shape[1]))))
+        assert c.objective <= 1e-12
+        assert c.lower_bound == 0.0
+        assert c.n_active == 0
+        assert c.null_dimension > 0
+        assert problem.certify(np.eye(X.shape[1])).lower_bound == 0.0
+
+
+def test_two_strata_as_near_as_rounding_are_still_apart(rng):
+    """A difference of 1e-8 without pull is a difference; an equal value after another computation is none."""
+    y = np.repeat([0, 1, 2], [5, 6, 7])
+    X = rng.normal(size=(18, 2))
+    for values, strata in (([1.0, 1.0 + 1e-8, 4.0], 3), ([0.3, 0.1 + 0.2, 4.0], 2)):
+        problem = LMNNProblem.from_labels(np.column_stack([X, np.array(values)[y]]), y, 2, 0.3)
+        assert problem.strata.max() + 1 == strata
+
+
+def test_many_null_directions_keep_equal_rows_in_one_stratum(rng):
+    """Regression: expanded squared distances told equal rows apart in 16 and more dimensions."""
+    prototypes = 50 * rng.normal(size=(20, 18))
+    group = np.arange(60) % 20
+    y = (np.arange(60) // 20) % 2
+    X = np.column_stack([rng.normal(size=60), prototypes[group]])
+    graph = sp.csr_array((y[:, None] == y) & (group[:, None] == group) & ~np.eye(60, dtype=bool))
+    problem = LMNNProblem.from_labels(X, y, push_weight=0.3, target_neighbors=graph)
+    assert problem.coordinates.null.shape[1] == 18
+    assert problem.strata.max() + 1 == 20
+
+
+def test_multipliers_across_strata_are_dropped(half_separable):
+    problem, _ = half_separable
+    every = np.array(oracles.all_triplets(problem.source.targets, problem.source.labels))
+    apart = problem.strata[every[:, 0]] != problem.strata[every[:, 2]]
+    c = problem.certify(np.eye(3), dual=Dual(Triplets.from_array(every[apart]), np.full(apart.sum(), 0.1)))
+    assert c.lower_bound == 0.0
+    assert c.dual_residual == pytest.approx(1 / 3)
+
+
+def test_examples_far_apart_do_not_blur_what_is_near(rng):
+    """Pairs and multipliers stay within two groups: how far apart the groups are must not enter the bound."""
+    y, group = np.arange(24) % 2, np.arange(24) // 12
+    X = np.round(rng.normal(size=(24, 3)) * 2**20) / 2**20  # adding a power of two is exact
+    graph = sp.csr_array(
+        (y[:, None] == y) & (group[:, None] == group) & (rng.random((24, 24)) < 0.3) & ~np.eye(24, dtype=bool)
+    )
+    targets = [graph[[i]].nonzero()[1] for i in range(24)]
+    rows = np.array([t for t in oracles.all_triplets(targets, y) if group[t[0]] == group[t[2]]])
+    dual = Dual(Triplets.from_array(rows), 0.3 * rng.random(len(rows)))
+    bounds = []
+    for distance in (0.0, 2.0**25):
+        far = X + np.outer(group, [0.0, 0.0, distance])
+        bounds.append(
+            LMNNProblem.from_labels(far, y, push_weight=0.3, target_neighbors=graph).certify(np.eye(3), dual=dual)
+        )
+    assert bounds[0].lower_bound > 1.0
+    assert_same(bounds[1].lower_bound, bounds[0].lower_bound)
+
+
+def test_a_feature_with_hardly_any_pull_is_not_lost():
+    """Regression: noise of 1e-6 in a feature of two values split all strata, and the bound fell to 0."""
+    case = make_instance("jitter", 1)
+    bound, best = check_weak_duality(case, np.random.default_rng(0))
+    assert case.problem.coordinates.rank == 3
+    assert np.abs(case.problem.points).max() > 1e5
+    assert 1.0 < 0.95 * best <= bound

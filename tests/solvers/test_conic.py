@@ -1,0 +1,369 @@
+"""The exact solver: proven on the full problem, by few rows or by all, plain or with constraints of a user's own."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.optimize
+from conftest import KINDS, make_instance, rounding
+
+from sdpmetric.core import run as base
+from sdpmetric.core.solution import Status
+from sdpmetric.formulations import named, to_cvxpy
+from sdpmetric.formulations.lmnn import MARGINS, all_triplets
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solvers.lmnn import conic
+from sdpmetric.solvers.lmnn.edited import into_dual_cone
+from sdpmetric.triplets.triplets import Triplets
+
+PROVEN = 1e-6
+
+
+def solve(problem, tol=PROVEN, max_time=None, max_iter=None, **options):
+    budget = base.Budget(max_time, max_iter)
+    return base.run(problem, conic.steps(problem, budget, tol, **options), budget, solver="conic", tol=tol)
+
+
+def assert_sandwich(*solutions):
+    for a in solutions:
+        for b in solutions:
+            assert a.lower_bound <= b.objective + rounding(b.objective)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("ridge", [0.0, 0.2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_problem_is_proven(kind, ridge, loss):
+    instance = make_instance(kind, 1, mu=0.4, ridge=ridge, loss=loss)
+    solution = solve(instance.problem)
+    assert solution.status is Status.OPTIMAL
+    assert solution.relative_gap <= PROVEN
+    # The point is judged again by the loop oracle, and the multipliers by the dual objective.
+    assert abs(instance.statement.objective_at(solution.components.astype(float)) - solution.objective) <= 1e-6 * max(
+        1.0, solution.objective
+    )
+
+
+@pytest.mark.parametrize("kind", ["plain", "pure", "listed", "graph"])
+@pytest.mark.parametrize("mu", [0.3, 0.8])
+def test_few_rows_are_as_good_as_all(kind, mu, monkeypatch):
+    problem = make_instance(kind, 2, mu=mu).problem
+    every = solve(problem)
+    monkeypatch.setattr(conic, "SMALL", 8)
+    few = solve(problem)
+    assert few.status is Status.OPTIMAL
+    assert_sandwich(every, few)
+
+
+def test_few_rows_are_few_and_grow(monkeypatch):
+    problem = make_instance("plain", 1, mu=0.3).problem
+    monkeypatch.setattr(conic, "SMALL", 8)
+    stated = []
+    original = conic.ReducedProgram.of
+
+    def spy(problem, free, violated, *rest):
+        stated.append(len(free))
+        return original(problem, free, violated, *rest)
+
+    monkeypatch.setattr(conic.ReducedProgram, "of", spy)
+    assert solve(problem).status is Status.OPTIMAL
+    assert len(stated) > 1
+    assert stated[0] < stated[-1] < problem.source.size
+
+
+def test_only_roles_are_taken_from_the_start(monkeypatch, rng):
+    """Whatever the start is, the answer is proven, so that the exact layer depends on no other solver."""
+    instance = make_instance("plain", 1, mu=0.3)
+    monkeypatch.setattr(conic, "SMALL", 8)
+    solutions = [solve(instance.problem, start=instance.random_factor(rng)) for _ in range(4)]
+    assert all(s.status is Status.OPTIMAL for s in solutions)
+    assert_sandwich(*solutions)
+
+
+def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
+    monkeypatch.setattr(conic, "WHOLE_CONE", 2)
+    monkeypatch.setattr(conic, "FACE_MARGIN", 1)
+    X = np.random.default_rng(3).normal(size=(24, 6))
+    y = np.repeat([0, 1], [14, 10])
+    problem = LMNNProblem.from_labels(X + 0.6 * y[:, None], y, 2, 0.3)
+    face = solve(problem, tol=1e-4)
+    monkeypatch.setattr(conic, "WHOLE_CONE", 40)
+    assert_sandwich(face, solve(problem))
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_units_of_the_data_do_not_matter(small, factor):
+    scaled = LMNNProblem.from_labels(small.problem.X * factor, small.y, 2, 0.3)
+    one, other = solve(small.problem), solve(scaled)
+    assert other.status is Status.OPTIMAL
+    assert_sandwich(one, other)
+
+
+def test_no_push_and_no_triplets_have_the_proven_answer_zero(small):
+    nothing = LMNNProblem.from_triplets(small.problem.X, np.zeros((0, 3), int), push_weight=0.3)
+    for problem in (small.problem.with_weights(push_weight=0.0), nothing):
+        solution = solve(problem)
+        assert solution.status is Status.OPTIMAL
+        assert solution.objective == solution.lower_bound == 0.0
+        assert solution.components.shape == (0, small.d)
+
+
+def test_a_cost_of_rank_zero_is_proven():
+    """Targets coincide with their anchors: everything else can be pushed away at no cost, except what coincides."""
+    X = np.array([[0.0, 0], [0, 0], [1, 2], [1, 2], [0, 0], [0, 0]])
+    y = np.array([0, 0, 1, 1, 2, 2])
+    problem = LMNNProblem.from_labels(X, y, 1, 0.3)
+    assert problem.coordinates.rank == 0
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(0.3 * 8)
+
+
+def test_the_second_opinion_agrees():
+    problem = make_instance("plain", 1, mu=0.3).problem
+    clarabel, scs = solve(problem), solve(problem, tol=1e-4, backend="scs")
+    assert scs.status is Status.OPTIMAL
+    assert_sandwich(clarabel, scs)
+
+
+def test_options_reach_the_backend(small):
+    assert solve(small.problem, backend_options={"max_iter": 1}).status is not Status.OPTIMAL
+    with pytest.raises(TypeError, match="no_such_option"):
+        solve(small.problem, backend_options={"no_such_option": 1})
+
+
+@pytest.mark.parametrize("backend", ["NOSUCH", "OSQP", "SCIPY"])
+def test_backends_that_cannot_are_refused_with_those_that_can(small, backend):
+    with pytest.raises(ValueError, match=r"not an installed solver for semidefinite programs.*CLARABEL.*SCS"):
+        solve(small.problem, backend=backend)
+
+
+def test_a_spent_budget_leaves_a_certified_point(small):
+    solution = solve(small.problem, max_time=1e-9)
+    assert solution.status is Status.USER_LIMIT
+    assert np.isfinite(solution.objective)
+
+
+# -- programs with further constraints ------------------------------------------------------------------------------
+
+
+def edited(problem, further, **options):
+    program = to_cvxpy(problem)
+    constraints = further(named(program)["M"])
+    return solve(problem, program=cp.Problem(program.objective, program.constraints + constraints), **options)
+
+
+def off_diagonal(M):
+    return [cp.multiply(1 - np.eye(M.shape[0]), M) == 0]
+
+
+def linear_program(instance):
+    """LMNN over diagonal metrics is a linear program: scipy's optimum."""
+    statement = instance.statement
+    c = np.diag(statement.cost_matrix())
+    B = np.array([np.diag(statement.margin_matrix(t)) for t in statement.triplets])
+    w = statement.mu * np.array(statement.weights)
+    t = len(w)
+    found = scipy.optimize.linprog(
+        np.concatenate([c, w]), A_ub=np.concatenate([-B, -np.eye(t)], axis=1), b_ub=-np.ones(t), method="highs"
+    )
+    return float(found.fun)
+
+
+@pytest.mark.parametrize("kind", ["plain", "duplicates", "graph"])
+@pytest.mark.parametrize("backend", ["CLARABEL", "SCS"])
+def test_diagonal_metric_against_linear_programming(kind, backend):
+    instance = make_instance(kind, 1, mu=0.4)
+    tol = 1e-6 if backend == "CLARABEL" else 1e-4
+    solution = edited(instance.problem, off_diagonal, tol=tol, backend=backend)
+    expected = linear_program(instance)
+    certificate = solution.certificate
+    assert solution.status is Status.OPTIMAL
+    assert certificate.program == "LMNN with 1 further constraint"
+    assert solution.lower_bound <= expected + rounding(expected)
+    assert solution.lower_bound == pytest.approx(expected, rel=2 * tol)
+    assert solution.objective == pytest.approx(expected, rel=2 * tol)
+    assert certificate.primal_residual <= 1e-4
+    # The free problem is proven to do better, and its bound stands beside.
+    free = solve(instance.problem)
+    assert certificate.unconstrained_lower_bound <= free.objective + rounding(free.objective)
+    assert free.objective < expected - 1e-3
+    assert certificate.unconstrained_lower_bound < solution.lower_bound
+
+
+@pytest.mark.parametrize("kind", ["plain", "listed", "constant"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_trace_bound_against_its_lagrangian(kind, loss):
+    """For every ridge, the optimum with that ridge less ridge times the bound is a lower bound; for one it is tight."""
+    problem = make_instance(kind, 1, mu=0.7, loss=loss).problem
+    limit = 0.4 * float(np.sum(solve(problem).components ** 2))
+    kept = []
+
+    def further(M):
+        kept.append(cp.trace(M) <= limit)
+        return kept
+
+    solution = edited(problem, further, tol=1e-5)
+    assert solution.status is Status.OPTIMAL
+    price = float(kept[0].dual_value)
+    for ridge in (0.5 * price, price, 2 * price):
+        lagrangian = solve(problem.with_weights(ridge=ridge)).lower_bound - ridge * limit
+        assert lagrangian <= solution.objective * (1 + 1e-6)
+        if ridge == price:
+            assert lagrangian == pytest.approx(solution.lower_bound, rel=1e-5)
+        else:
+            assert lagrangian < solution.lower_bound * (1 - 1e-4)
+    assert solution.certificate.unconstrained_lower_bound <= solution.lower_bound
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        lambda M: [cp.lambda_max(M) <= 0.2],
+        lambda M: [cp.norm(M, "fro") <= 0.3, M[0, 0] == 0.05],
+        lambda M: [M[:1, 1:] == 0, M[0, 0] + M[1, 1] >= 0.5],
+        lambda M: [],
+    ],
+    ids=["eigenvalue", "length", "blocks", "none"],
+)
+def test_further_constraints_of_all_sorts(further):
+    problem = make_instance("plain", 1, mu=0.4).problem
+    solution = edited(problem, further, tol=1e-5)
+    certificate = solution.certificate
+    assert solution.status is Status.OPTIMAL
+    assert certificate.primal_residual <= 1e-5
+    free = solve(problem)
+    assert certificate.unconstrained_lower_bound <= free.objective + rounding(free.objective)
+    assert solution.objective >= free.lower_bound - rounding(free.objective)
+
+
+def test_a_cone_without_a_bound_of_its_own_keeps_the_free_one():
+    problem = make_instance("plain", 1, mu=0.4).problem
+    solution = edited(problem, lambda M: [cp.log_det(M) >= -8])
+    assert solution.lower_bound == solution.certificate.unconstrained_lower_bound
+
+
+@pytest.mark.parametrize("kind", ["plain", "constant"])
+@pytest.mark.parametrize("error", [1e-2, 1.0])
+def test_wrong_multipliers_prove_less_never_more(kind, error, rng):
+    """The bound of an edited program holds for any multipliers: it is recomputed, not believed."""
+    from sdpmetric.solvers.lmnn.edited import EditedProgram
+
+    instance = make_instance(kind, 1, mu=0.4)
+    expected = linear_program(instance)
+    program = to_cvxpy(instance.problem)
+    M = named(program)["M"]
+    held = [M[1, 1] == 2] if kind == "constant" else []  # costs nothing there
+    # The second constraint holds with room to spare; a multiplier of the wrong sign there would look like a gain.
+    program = cp.Problem(program.objective, [*program.constraints, *off_diagonal(M), *held, cp.trace(M) <= 1e3])
+    edit = EditedProgram.of(instance.problem, program)
+    data, chain, inverse = program.get_problem_data("CLARABEL", solver_opts={})
+    raw = chain.solve_via_data(program, data, solver_opts={})
+    program.unpack_results(raw, chain, inverse)
+    x, z = np.array(raw.x), np.array(raw.z)
+    assert edit.bound(data, x, z, upper=True) == pytest.approx(expected, rel=1e-6)
+    for index in range(len(z)):
+        wrong = z.copy()
+        wrong[index] -= 1e-3
+        assert edit.bound(data, x, wrong, upper=True) <= expected + rounding(expected)
+    for _ in range(20):
+        wrong = z + error * rng.normal(size=len(z)) * (1 + np.abs(z))
+        assert edit.bound(data, x + error * rng.normal(size=len(x)), wrong, upper=True) <= expected
+
+
+def test_single_precision_keeps_the_name_of_the_program():
+    """Components are rounded after the solve and judged again; the bound must not pass for one of LMNN itself."""
+    problem = make_instance("float32", 1, mu=0.4).problem
+    solution = edited(problem, off_diagonal, tol=1e-5)
+    assert solution.components.dtype == np.float32
+    assert solution.certificate.program == "LMNN with 1 further constraint"
+    assert solution.certificate.unconstrained_lower_bound <= solve(problem, tol=1e-5).objective
+    assert solution.lower_bound > solution.certificate.unconstrained_lower_bound
+
+
+def test_violated_constraints_are_owned_up_to(small):
+    loose = {"tol_feas": 1e-1, "tol_gap_abs": 1e-1, "tol_gap_rel": 1e-1}
+    kept = []
+
+    def further(M):
+        kept.append(1e4 * M[0, 1] == 200)
+        return kept
+
+    solution = edited(small.problem, further, backend_options=loose)
+    missed = abs(1e4 * solution.metric[0, 1] - 200)
+    assert missed > 0.1
+    assert solution.certificate.primal_residual == pytest.approx(missed)
+
+
+def test_constraints_that_cannot_hold_are_reported(small):
+    with pytest.raises(ValueError, match=r"found no solution of program \(status infeasible"):
+        edited(small.problem, lambda M: [cp.trace(M) <= -1])
+
+
+def test_programs_that_are_something_else_are_refused(small):
+    program = to_cvxpy(small.problem)
+    M, xi = named(program)["M"], named(program)["xi"]
+    own = program.constraints
+    wrong = [
+        cp.Problem(program.objective, own[1:]),
+        cp.Problem(cp.Minimize(2 * program.objective.expr), own),
+        cp.Problem(cp.Minimize(program.objective.expr + cp.Variable()), own),
+        cp.Problem(cp.Minimize(program.objective.expr + cp.trace(M)), own),
+        cp.Problem(cp.Minimize(program.objective.expr + xi[3]), own),
+        cp.Problem(cp.Maximize(-program.objective.expr), own),
+        cp.Problem(program.objective, [*own, cp.lambda_max(M) >= 1]),
+        to_cvxpy(LMNNProblem.from_labels(small.problem.X[:, :2], small.y, 2, 0.3)),
+    ]
+    for other in wrong:
+        with pytest.raises(ValueError, match="program"):
+            solve(small.problem, program=other)
+
+
+def test_a_program_of_fewer_triplets_bounds_from_below(small):
+    every = all_triplets(small.problem)
+    program = to_cvxpy(small.problem, every[::3])
+    solution = solve(small.problem, program=program)
+    assert solution.lower_bound <= solve(small.problem).objective
+    assert named(program)[MARGINS].size == len(every[::3])
+
+
+# -- projections behind the bounds ----------------------------------------------------------------------------------
+
+
+class Dims:
+    zero, nonneg, soc, psd, exp, p3d, pnd = 2, 3, [4, 3], [3, 2], 0, [], []
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_multipliers_are_projected_onto_the_dual_cone(upper, rng):
+    """Moreau: the projection p of z has p in the cone, p - z in its dual, and both at right angles."""
+    size = 2 + 3 + 7 + 6 + 3
+    for _ in range(30):
+        z = rng.normal(size=size) * 10 ** rng.uniform(-2, 2)
+        p = into_dual_cone(z, Dims, upper=upper)
+        assert np.allclose(into_dual_cone(p, Dims, upper=upper), p, atol=1e-9)
+        assert (p[:2] == z[:2]).all()
+        assert p[2:5].min() >= 0
+        assert abs(p[2:] @ (p - z)[2:]) <= 1e-9 * (z @ z)
+        for other in rng.normal(size=(5, size)):
+            inside = into_dual_cone(other, Dims, upper=upper)
+            assert inside[2:] @ (p - z)[2:] >= -1e-9 * abs(z).max() * abs(inside).max() * size
+
+
+def test_triangles_are_read_as_cvxpy_stacks_them(rng):
+    from cvxpy.utilities.psd_utils import TriangleKind, tri_to_full
+
+    class Only(Dims):
+        zero, nonneg, soc, psd = 0, 0, [], [4]
+
+    for upper, kind in ((True, TriangleKind.UPPER), (False, TriangleKind.LOWER)):
+        z = rng.normal(size=10)
+        found = tri_to_full(into_dual_cone(z, Only, upper=upper), 4, kind, True)
+        values, vectors = np.linalg.eigh(tri_to_full(z, 4, kind, True))
+        assert np.allclose(found, (vectors * np.maximum(values, 0)) @ vectors.T)
+
+
+def test_no_triplets_to_list(small):
+    assert len(Triplets.from_array(np.zeros((0, 3), np.int32))) == 0
+    assert len(all_triplets(small.problem)) == small.problem.source.size

@@ -1,0 +1,437 @@
+"""Online POLA as a stream, in a feature space, and as a solver: against dense projections, programs and theorems."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from conftest import rounding
+from pola_oracle import Threshold, project_cone, project_margin, update
+from test_pola import separable
+
+import sdpmetric as sm
+from sdpmetric._loops import eigenpair
+from sdpmetric.formulations.atoms import squared_distances
+from sdpmetric.problems.kernel import FeatureSpace
+from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.regret import comparator, least_loss
+
+
+def distance(one: Threshold, other: Threshold) -> float:
+    """Squared distance of two points."""
+    return float(np.sum((one.metric - other.metric) ** 2) + (one.threshold - other.threshold) ** 2)
+
+
+def random_stream(seed: int, noise: float = 0.0) -> tuple[POLAProblem, np.ndarray]:
+    """Pairs, separable but for a share of noise, and an order in which they arrive, some of them often."""
+    rng = np.random.default_rng(seed)
+    n, d, p = int(rng.integers(6, 20)), int(rng.integers(1, 6)), int(rng.integers(4, 40))
+    X, L = rng.normal(size=(n, d)) * 10 ** rng.uniform(-0.5, 0.5), rng.normal(size=(int(rng.integers(1, d + 1)), d))
+    pairs = np.array([rng.choice(n, 2, replace=False) for _ in range(p)])
+    q = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
+    similar = (q < np.quantile(q, rng.uniform(0.2, 0.8))) ^ (rng.random(p) < noise)
+    start = 1.0 if seed % 2 else float(1 + rng.exponential(2))
+    return POLAProblem(X, pairs, similar, None, start), rng.integers(0, p, 4 * p)
+
+
+def in_order(problem: POLAProblem, order: np.ndarray) -> POLAProblem:
+    """The stream itself as a problem."""
+    return POLAProblem(problem.X, problem.pairs[order], problem.similar[order], None, problem.initial_threshold)
+
+
+def state_of(stream: sm.POLAStream) -> Threshold:
+    return Threshold(stream.metric, stream.threshold)
+
+
+def check_theorems(problem: POLAProblem, order: np.ndarray) -> float:
+    """Run a stream against the optimum; the share of Theorem 1's bound that it used up."""
+    optimum = sm.solve(problem)
+    assert optimum.status is sm.Status.OPTIMAL
+    best = Threshold(optimum.metric, optimum.threshold)
+    stream = sm.POLAStream(problem.X.shape[1], problem.initial_threshold)
+    squared, mistakes = 0.0, 0
+    for t in order:
+        v, sign, before = problem.differences[t], float(problem.signs[t]), state_of(stream)
+        loss = before.loss(v, sign)
+        squared += loss**2
+        mistakes += sign * (before.threshold - v @ before.metric @ v) <= 0
+        given = stream.update(problem.X[problem.pairs[t, 0]], problem.X[problem.pairs[t, 1]], problem.similar[t])
+        assert abs(given - loss) <= rounding(loss)
+        moved, step = project_margin(before, v, sign)
+        after, scale = state_of(stream), max(1.0, np.abs(moved.metric).max())
+        # Lemma 3, as far as it is known: the projection onto both sets, at most one eigenvalue below 0, after similar
+        # pairs only, and a threshold that only dissimilar pairs can bring down to 1.
+        full = project_cone(moved)
+        assert np.abs(full.metric - after.metric).max() <= 1e-9 * scale
+        assert abs(full.threshold - after.threshold) <= rounding(full.threshold)
+        assert (np.linalg.eigvalsh(moved.metric) < -1e-9 * scale).sum() <= (sign > 0)
+        # Each update comes nearer to the comparator by the squared length of its first projection, at least.
+        size = distance(before, best)
+        assert size - distance(after, best) >= step * loss - 1e-8 * max(1.0, size)
+    bound = problem.update_bound(optimum.objective)
+    assert abs(stream.cumulative_loss - squared) <= rounding(squared)
+    assert stream.cumulative_loss <= bound + rounding(bound)  # Theorem 1
+    assert stream.bound(optimum.objective) <= bound + rounding(bound)
+    assert stream.mistakes == mistakes <= squared + rounding(squared)  # a mistake costs 1 at least
+    return squared / bound
+
+
+def check_inseparable(problem: POLAProblem, order: np.ndarray, gamma: float) -> float:
+    """The theorem with `gamma`, whatever the pairs; the share of its bound that was used up."""
+    stream = sm.POLAStream(problem.X.shape[1], problem.initial_threshold, gamma)
+    point = Threshold(np.zeros((stream.n_features,) * 2), problem.initial_threshold)
+    for t in order:
+        point, _ = update(point, problem.differences[t], float(problem.signs[t]), gamma)
+    stream.partial_fit(problem.X, problem.pairs[order], problem.similar[order])
+    assert np.abs(stream.metric - point.metric).max() <= 1e-9 * max(1.0, np.abs(point.metric).max())
+    assert abs(stream.threshold - point.threshold) <= rounding(point.threshold)
+    objective, lower = comparator(in_order(problem, order), gamma, 1e-6)
+    assert lower - rounding(lower) <= objective <= lower + 1e-6 * objective
+    assert stream.cumulative_loss <= stream.bound(objective) * (1 + 1e-9)
+    return stream.cumulative_loss / stream.bound(objective)
+
+
+def check_kernel(problem: POLAProblem, order: np.ndarray) -> None:
+    """In a feature space whose coordinates are known: the same stream, and its theorem."""
+    pairs, similar = problem.pairs[order], problem.similar[order]
+    d, start = problem.X.shape[1], problem.initial_threshold
+    for kernel, parameters in (("linear", {}), ("rbf", {"gamma": 0.5})):
+        _, Z = FeatureSpace.of(problem.X, kernel, parameters)
+        plain = sm.POLAStream(Z.shape[1], start).partial_fit(Z, pairs, similar)
+        stream = sm.KernelPOLAStream(d, kernel, start, kernel_params=parameters)
+        half = len(pairs) // 2
+        stream.partial_fit(problem.X, pairs[:half], similar[:half]).partial_fit(problem.X, pairs[half:], similar[half:])
+        accuracy = 1e-9 if kernel == "linear" else 1e-6
+        q, expected = stream.distances(problem.X, pairs), plain.distances(Z, pairs)
+        assert np.abs(q - expected).max() <= accuracy * max(1.0, expected.max())
+        assert abs(stream.cumulative_loss - plain.cumulative_loss) <= accuracy * max(1.0, plain.cumulative_loss)
+        assert stream.mistakes == plain.mistakes
+        # Differences of n points span n - 1 dimensions at most.
+        assert len(stream.support) <= (d if kernel == "linear" else len(problem.X) - 1)
+        optimum = sm.solve(POLAProblem(Z, problem.pairs, problem.similar, None, start))
+        if np.isfinite(optimum.objective):
+            assert stream.cumulative_loss <= stream.bound(optimum.objective) * (1 + 1e-9)
+    # Through the expansion over the support, kernel values give the distances.
+    V = stream.support
+    inner = stream._values(problem.X, V[:, 0]) - stream._values(problem.X, V[:, 1])
+    difference = inner[pairs[:, 0]] - inner[pairs[:, 1]]
+    through = np.einsum("ij,jk,ik->i", difference, stream.expansion(), difference)
+    assert np.abs(through - q).max() <= 1e-6 * max(1.0, q.max())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_theorem_1_and_the_mistake_bound(seed: int) -> None:
+    check_theorems(*random_stream(seed))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_theorem_for_inseparable_pairs(seed: int) -> None:
+    check_inseparable(*random_stream(seed, 0.3), gamma=0.3 if seed % 2 else 20.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kernel_streams_are_streams_in_their_feature_space(seed: int) -> None:
+    check_kernel(*random_stream(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_theorems_at_length(seed: int) -> None:
+    check_theorems(*random_stream(seed))
+    check_inseparable(*random_stream(seed, 0.3), gamma=0.3 if seed % 2 else 20.0)
+    check_kernel(*random_stream(seed))
+
+
+def test_theorem_1_is_nearly_tight_for_one_long_dissimilar_pair() -> None:
+    """The twin: with a bound 10 % smaller the theorem would be wrong."""
+    problem = POLAProblem([[0.0], [3.0]], [[0, 1]], [False])
+    share = check_theorems(problem, np.zeros(20, dtype=int))
+    assert 0.9 < share <= 1.0
+
+
+def test_the_theorem_with_gamma_is_nearly_tight_too() -> None:
+    """One pair, once: the comparator gains nothing from a slack that it pays for with the weight of the loss."""
+    problem = POLAProblem([[0.0], [3.0]], [[0, 1]], [False])
+    assert 0.9 < check_inseparable(problem, np.zeros(1, dtype=int), 0.5) <= 1.0
+
+
+def test_projections_are_those_of_the_exact_layer(rng) -> None:
+    d = 3
+    for sign in (1.0, -1.0):
+        for gamma in (0.0, 0.7):
+            stream = sm.POLAStream(d, 1.3, gamma or None)
+            stream.partial_fit(rng.normal(size=(8, d)), [[0, 1], [2, 3], [4, 5], [6, 7]], [-1, 1, -1, -1])
+            point, v = state_of(stream), rng.normal(size=d)
+            while point.loss(v, sign) < 0.1:
+                v = rng.normal(size=d)
+            A, b, xi = cp.Variable((d, d), symmetric=True), cp.Variable(), cp.Variable()
+            given, extra = point, 0.0
+            for constraints in (
+                [sign * (b - cp.trace(np.outer(v, v) @ A)) + np.sqrt(gamma) * xi >= 1],
+                [A >> 0, b >= 1],
+            ):
+                away = cp.sum_squares(A - given.metric) + cp.square(b - given.threshold) + cp.square(xi - extra)
+                cp.Problem(cp.Minimize(away), constraints).solve(solver="CLARABEL")
+                given, extra = Threshold(A.value, float(b.value)), float(xi.value)
+            stream.update(v, np.zeros(d), int(sign))
+            assert distance(state_of(stream), given) <= 1e-8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_comparator_and_least_loss_as_programs(seed: int) -> None:
+    problem, order = random_stream(seed, 0.4)
+    problem = in_order(problem, order)
+    A, b = cp.Variable(problem.X.shape[1:] * 2, symmetric=True), cp.Variable()
+    margins = cp.multiply(problem.signs, b - squared_distances(A, problem.X, problem.pairs))
+    losses, size = cp.sum_squares(cp.pos(1 - margins)), cp.sum_squares(A) + cp.square(b - problem.initial_threshold)
+    exact = cp.Problem(cp.Minimize(0.5 * size + losses / (2 * 0.3)), [A >> 0, b >= 1]).solve(solver="CLARABEL")
+    objective, lower = comparator(problem, 0.3)
+    assert lower <= exact * (1 + 1e-5)
+    assert exact <= objective * (1 + 1e-5)
+    with warnings.catch_warnings():  # the least loss may be attained at infinity only
+        warnings.simplefilter("ignore", UserWarning)
+        least = cp.Problem(cp.Minimize(losses), [A >> 0, b >= 1]).solve(solver="CLARABEL")
+    bound = least_loss(problem)
+    assert 0.9 * least <= bound <= least * (1 + 1e-5)
+
+
+def test_regret_by_the_solver() -> None:
+    problem = separable(4)
+    solution = sm.solve(problem, solver="online")
+    assert solution.status is sm.Status.STREAM_ENDED
+    assert not solution.certificate.proves_optimal(1.0)
+    stream = sm.POLAStream(3, 1.5).partial_fit(problem.X, problem.pairs, problem.similar)
+    assert abs(solution.objective - stream.cumulative_loss) <= rounding(solution.objective)
+    assert solution.trace["mistakes"][-1] == stream.mistakes
+    assert (np.diff(solution.trace["objective"]) >= 0).all()
+    assert solution.n_iter == len(problem.pairs)
+    assert abs(solution.threshold - stream.threshold) <= 1e-12
+    judged = sm.regret(problem, solution)
+    assert judged.kind == "regret"
+    assert judged.lower_bound == 0.0
+    assert abs(judged.regret_bound - problem.update_bound(sm.solve(problem).objective)) <= 1e-5 * judged.regret_bound
+    assert judged.objective <= judged.regret_bound
+    with_gamma = sm.solve(problem, solver="online", gamma=0.3)
+    assert sm.regret(problem, with_gamma, gamma=0.3).regret_bound >= with_gamma.objective
+    with pytest.raises(ValueError, match="gamma it was given"):
+        sm.regret(problem, with_gamma)
+    with pytest.raises(ValueError, match="whole stream"):
+        sm.regret(problem, sm.solve(problem))
+    with pytest.raises(TypeError, match="its option is gamma"):
+        sm.regret(problem, solution, beta=0.3)
+    with pytest.raises(TypeError, match="no theorem"):
+        sm.regret(sm.LMNNProblem.from_labels(problem.X, np.arange(15) % 2), solution)
+
+
+def test_contradicting_pairs_cost_every_metric_something() -> None:
+    X, pairs = [[0.0], [1.0]], [[0, 1], [1, 0], [0, 1]]
+    problem = POLAProblem(X, pairs, [True, False, True])
+    solution = sm.solve(problem, solver="online")
+    assert solution.lower_bound == pytest.approx(8 / 3)  # 4 m n / (m + n), at z = 1 / 3
+    judged = sm.regret(problem, solution)
+    assert judged.regret_bound is None
+    assert judged.lower_bound == pytest.approx(8 / 3, rel=1e-3)
+    assert judged.lower_bound <= 8 / 3 + 1e-9
+
+
+def test_online_takes_a_limit() -> None:
+    solution = sm.solve(separable(1), solver="online", max_iter=17)
+    assert solution.status is sm.Status.USER_LIMIT
+    assert solution.n_iter == 17
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("beta", [0.3, 0.01])
+def test_batch_conversion_keeps_its_promises(seed: int, beta: float) -> None:
+    problem = separable(seed)
+    optimum, batch = sm.solve(problem), sm.solve(problem, solver="batch", beta=beta)
+    assert 0 < batch.n_iter <= problem.update_bound(optimum.objective, beta)
+    assert batch.lower_bound <= optimum.objective + rounding(optimum.objective)
+    assert optimum.lower_bound <= batch.objective + rounding(batch.objective)
+    assert problem.objective(batch.components, threshold=batch.threshold) < np.inf
+
+
+def test_batch_conversion_takes_a_limit() -> None:
+    batch = sm.solve(separable(1), solver="batch", beta=1e-6, max_iter=50)
+    assert batch.status is sm.Status.USER_LIMIT
+    assert batch.n_iter == 50
+
+
+# -- the eigenpair, and rounding ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_negative_eigenpair(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 40))
+    L = rng.normal(size=(int(rng.integers(1, d + 1)), d)) * 10 ** rng.uniform(-3, 0, d)
+    A, v, length = L.T @ L, rng.normal(size=d), 10 ** rng.uniform(-4, 1)
+    if seed % 3 == 0:  # within the range, where there need not be a negative eigenvalue
+        v = L.T @ rng.normal(size=len(L))
+    less = A - length * np.outer(v, v)
+    values = np.linalg.eigvalsh(less)
+    scale = np.trace(A) + length * v @ v
+    shift = max(-0.3 * values[0], 1e-3 * scale)
+    B = np.linalg.inv(A + shift * np.eye(d))
+    Q, space, u = np.empty((d, d)), np.empty((4, d + 1)), np.empty(d)
+    found = eigenpair.negative_pair(A, d, v, A @ v, v @ v, length, Q, space, u)
+    assert abs(found - min(values[0], 0.0)) <= 1e-10 * scale
+    for _ in range(2):
+        if found < 0:
+            assert abs(np.linalg.norm(u) - 1) <= 1e-9
+            assert np.linalg.norm(less @ u - found * u) <= 1e-10 * scale
+            assert np.linalg.eigvalsh(less - found * np.outer(u, u))[0] >= -1e-10 * scale
+        found = eigenpair.shifted_pair(A, B, shift, d, v, B @ v, v @ v, length, Q, space, u)
+        assert found <= 0.0
+        assert found == 0.0 or abs(found - values[0]) <= 1e-9 * scale
+
+
+@pytest.mark.parametrize("d", [2, 7, 40])
+def test_streams_equal_full_decompositions(d: int) -> None:
+    """From d = 24 on with a shifted inverse; halfway, the stream is saved and loaded."""
+    rng = np.random.default_rng(d)
+    X, pairs = rng.normal(size=(60, d)) * rng.uniform(0.1, 1, d), rng.integers(0, 60, (500, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    similar = rng.random(len(pairs)) < 0.6
+    point = Threshold(np.zeros((d, d)), 1.0)
+    stream = sm.POLAStream(d)
+    for first in (0, 250):
+        some = slice(first, first + 250)
+        for (i, j), same in zip(pairs[some], similar[some], strict=True):
+            point, _ = update(point, X[i] - X[j], 1.0 if same else -1.0)
+        stream = pickle.loads(pickle.dumps(stream.partial_fit(X, pairs[some], similar[some])))
+    assert np.abs(stream.metric - point.metric).max() <= 1e-9 * np.abs(point.metric).max()
+    assert abs(stream.threshold - point.threshold) <= rounding(point.threshold)
+
+
+def check_drift(d: int, n_updates: int, gamma: float | None) -> None:
+    """Labels at random: the metric stays PSD and of its size, however long the stream."""
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(1000, d)) * 10.0 ** rng.uniform(-1, 0.5, d)
+    stream, size = sm.POLAStream(d, gamma=gamma), 0.0
+    while stream.n_updates < n_updates:
+        pairs = rng.integers(0, 1000, (min(1_000_000, n_updates), 2))
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        stream.partial_fit(X, pairs, rng.random(len(pairs)) < 0.5)
+        values = np.linalg.eigvalsh(stream.metric)
+        assert np.isfinite(values).all()
+        assert values[0] >= -1e-10 * values[-1]
+        size = max(size, values[-1])
+        assert values[-1] <= 100.0
+        assert 1.0 <= stream.threshold <= 100.0
+    assert np.isfinite(stream.cumulative_loss)
+    assert stream.radius < np.inf
+
+
+@pytest.mark.parametrize("gamma", [None, 5.0])
+@pytest.mark.parametrize("d", [1, 4, 30])
+def test_long_random_streams(d: int, gamma: float | None) -> None:
+    check_drift(d, 20_000, gamma)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gamma", [None, 5.0])
+def test_ten_million_updates(gamma: float | None) -> None:
+    check_drift(3, 10_000_000, gamma)
+
+
+# -- input -------------------------------------------------------------------------------------------------------------
+
+
+def test_single_precision_and_one_pair_at_a_time_are_the_same_stream(rng) -> None:
+    X = rng.normal(size=(20, 3)).astype(np.float32)
+    pairs, similar = np.array([[0, 1], [2, 3], [1, 5], [7, 4], [0, 1]]), [1, -1, -1, 1, -1]
+    whole = sm.POLAStream(3).partial_fit(X, pairs, similar)
+    single = sm.POLAStream(3)
+    losses = [single.update(X[i], X[j], y) for (i, j), y in zip(pairs, similar, strict=True)]
+    assert whole.metric.dtype == np.float64
+    assert np.abs(whole.metric - single.metric).max() <= 1e-12
+    assert abs(whole.cumulative_loss - np.sum(np.square(losses))) <= 1e-12
+    assert whole.predict(X, pairs).tolist() == (whole.distances(X, pairs) < whole.threshold).tolist()
+    assert whole.n_pairs == 5
+
+
+def test_equal_examples_move_the_threshold_alone() -> None:
+    for stream in (sm.POLAStream(2, 3.0), sm.KernelPOLAStream(2, "rbf", 3.0)):
+        assert stream.update([1.0, 2.0], [1.0, 2.0], True) == 0.0
+        assert stream.update([1.0, 2.0], [1.0, 2.0], False) == 4.0
+        assert (stream.threshold, stream.mistakes) == (1.0, 1)
+        assert not stream.metric.any()
+
+
+@pytest.mark.parametrize("make", [sm.POLAStream, sm.KernelPOLAStream])
+def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
+    stream = make(2)
+    X = rng.normal(size=(4, 2))
+    stream.partial_fit(X, [[0, 1], [2, 3]], [-1, 1])
+    before = stream.metric
+    for given, message in (
+        ((X[:, :1], [[0, 1]], [1]), "this stream has 2"),
+        ((np.full((4, 2), np.nan), [[0, 1]], [1]), "NaN"),
+        ((X, [[0, 4]], [1]), r"outside 0\.\.3"),
+        ((X, [[2, 2]], [1]), "with itself"),
+        ((X, [[0, 1]], [0]), r"\+1"),
+        ((X, [[0, 1]], [1, 1]), "one value per pair"),
+        ((1e40 * X, [[0, 1]], [-1]), "overflow") if make is sm.POLAStream else ((X, [], []), "empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stream.partial_fit(*given)
+    for given, message in (
+        (([1.0], [2.0, 1.0], True), "u must be one example of 2"),
+        (([1.0, 2.0], [2.0, np.inf], True), "finite"),
+        (([1.0, 2.0], [2.0, 1.0], 2), r"\+1"),
+        (("abc", [2.0, 1.0], True), "u must be one example of 2 real numbers"),
+        (([2.0, 1.0], [1j, 1.0], True), "v must be one example of 2 real numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stream.update(*given)
+    assert np.array_equal(before, stream.metric)
+    assert stream.n_pairs == 2
+
+
+def test_bad_parameters() -> None:
+    for make in (sm.POLAStream, sm.KernelPOLAStream):
+        for given, message in (
+            ({"n_features": 0}, "n_features"),
+            ({"initial_threshold": 0.5}, "initial_threshold"),
+            ({"gamma": 0.0}, "gamma must be positive"),
+            ({"gamma": np.nan}, "gamma"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                make(**{"n_features": 2, **given})
+    with pytest.raises(ValueError, match="kernel must be"):
+        sm.KernelPOLAStream(2, "spline")
+    with pytest.raises(ValueError, match="kernel must be"):
+        sm.KernelPOLAStream(2, ["rbf"])
+    with pytest.raises(ValueError, match=r"does not take these kernel_params.*breadth"):
+        sm.KernelPOLAStream(2, kernel_params={"breadth": 2.0})
+    with pytest.raises(ValueError, match="does not take these kernel_params"):
+        sm.KernelPOLAStream(2, lambda u, v: float(u @ v), kernel_params={"gamma": 2.0})
+    with pytest.raises(ValueError, match="must be a dict"):
+        sm.KernelPOLAStream(2, kernel_params=0.3)
+
+
+@pytest.mark.parametrize("kernel", [lambda x, y: -float(x @ y), lambda x, y: float(np.sum((x - y) ** 2))])
+def test_a_kernel_that_is_none_is_refused(kernel, rng) -> None:
+    stream = sm.KernelPOLAStream(2, kernel)
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        stream.partial_fit(rng.normal(size=(30, 2)), np.arange(30).reshape(15, 2), np.arange(15) % 2 == 0)
+
+
+def test_regret_bound_with_gamma_counts_the_gamma() -> None:
+    """Thirty times the same dissimilar pair: short steps lose much more than 2 R times the comparator's objective."""
+    problem = sm.POLAProblem([[0.0], [0.3]], [[0, 1]] * 30, [False] * 30)
+    solution = sm.solve(problem, solver="online", gamma=100.0)
+    judged = sm.regret(problem, solution, gamma=100.0)
+    objective, least = comparator(problem, 100.0)
+    assert judged.objective > 20.0 * 2.0 * problem.radius * objective
+    assert judged.objective <= judged.regret_bound
+    assert judged.regret_bound == pytest.approx(2.0 * (problem.radius + 100.0) * least, rel=1e-5)
+
+
+def test_pairs_that_nearly_contradict_each_other_cost_nothing() -> None:
+    problem = sm.POLAProblem([[0, 0], [1, 0], [0.5, 1e-11]], [[0, 1], [0, 2]], [True, False])
+    assert least_loss(problem) == 0.0

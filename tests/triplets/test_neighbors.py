@@ -1,0 +1,278 @@
+"""Target neighbors with their tie rule, and the exact impostor search in all its paths."""
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdpmetric import _loops
+from sdpmetric.triplets import impostors as search
+from sdpmetric.triplets import sources as triplet_sources
+from sdpmetric.triplets.neighbors import target_neighbors
+from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets
+from sdpmetric.triplets.triplets import Candidates, Triplets
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+# -- target neighbors -------------------------------------------------------------------------------------------------
+
+
+def labelled(seed, *, ties):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], [5, 9, 24])[rng.permutation(38)]
+    d = int(rng.integers(1, 20))
+    X = rng.integers(0, 3, (38, d)).astype(float) if ties else rng.normal(size=(38, d))
+    return X, y
+
+
+@given(SEEDS, st.booleans(), st.integers(1, 4), st.sampled_from([1e-100, 1e-6, 1.0, 1e9]), st.sampled_from([0, 1e4]))
+def test_target_neighbors_match_a_loop(seed, ties, k, scale, offset):
+    X, y = labelled(seed, ties=ties)
+    X = X * scale + offset * scale
+    found = target_neighbors(X, y, k)
+    # Among themselves, neighbors at one distance may come in any order.
+    assert np.sort(found).tolist() == [sorted(row) for row in oracles.target_neighbors(X, y, k)]
+    d = np.linalg.norm(X[:, None] - X[found], axis=2)
+    assert (np.diff(d, axis=1) >= -1e-9 * d[:, 1:]).all()
+
+
+def test_ties_go_to_the_lowest_index_and_rounding_does_not_decide():
+    y = np.zeros(5, int)
+    X = np.array([[0.0], [1.0], [-1.0], [1.0 + 1e-12], [-1.0 + 1e-12]])
+    assert set(target_neighbors(X, y, 2)[0]) == {1, 2}
+    assert set(target_neighbors(X + 1e3, y, 2)[0]) == {1, 2}
+    # The twin: 1e-6 nearer is nearer.
+    X[3] = 1.0 - 1e-6
+    assert target_neighbors(X, y, 1)[0].tolist() == [3]
+    # The tie rule of the oracle matters on integer data: the highest index gives other neighbors.
+    X, y = labelled(0, ties=True)
+    turned = [[37 - j for j in row] for row in oracles.target_neighbors(X[::-1], y[::-1], 3)[::-1]]
+    assert turned != oracles.target_neighbors(X, y, 3)
+
+
+def test_many_duplicates_are_all_tied():
+    X = np.zeros((40, 3))
+    X[35:] = 1.0
+    y = np.repeat([0, 1], [35, 5])
+    found = target_neighbors(X, y, 3)
+    assert found[0].tolist() == [1, 2, 3]
+    assert found[20].tolist() == [0, 1, 2]
+    assert found[36].tolist() == [35, 37, 38]
+
+
+def test_more_ties_than_a_first_look_lists():
+    """All distances are equal, or all but lost beside the offset: the first list of neighbors cannot be trusted."""
+    assert target_neighbors(np.eye(30), np.zeros(30, int), 2).tolist() == [[1, 2], [0, 2]] + [[0, 1]] * 28
+    angles = np.random.default_rng(0).permutation(80) * np.pi / 40
+    star = np.vstack([np.column_stack([np.cos(angles), np.sin(angles)]), np.zeros((1, 2))])
+    assert target_neighbors(star, np.zeros(81, int), 2)[80].tolist() in ([0, 1], [1, 0])
+    X = np.random.default_rng(0).normal(size=(30, 20)) + 1e8
+    assert target_neighbors(X, np.zeros(30, int), 2).tolist() == oracles.target_neighbors(X, np.zeros(30), 2)
+
+
+def test_no_example_is_its_own_neighbor_and_none_is_foreign():
+    X, y = labelled(7, ties=True)
+    found = target_neighbors(X, y, 4)
+    assert not (found == np.arange(len(X))[:, None]).any()
+    assert (y[found] == y[:, None]).all()
+
+
+# -- impostors --------------------------------------------------------------------------------------------------------
+
+
+def embedded(seed, n=70, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n).astype(np.int32)
+    y[:12] = np.repeat([0, 1, 2], 4)
+    r = int(rng.integers(1, 6))
+    Z = rng.normal(size=(n, r)) * 10 ** rng.uniform(-1, 1.2)
+    Z[20:24] = Z[30:34]
+    targets = np.array(oracles.target_neighbors(Z, y, 2), dtype=np.int32)
+    targets[rng.random(n) < 0.3, 1] = -1
+    targets[rng.random(n) < 0.1] = -1
+    return Z.astype(dtype), y, targets
+
+
+def listed(candidates):
+    """As a set of (anchor, impostor), every row with its own targets."""
+    found = set()
+    for c in candidates:
+        for row, (start, stop) in enumerate(zip(c.indptr[:-1], c.indptr[1:], strict=True)):
+            pairs = [(int(c.anchors[row]), int(m)) for m in c.impostors[start:stop]]
+            assert pairs == sorted(set(pairs)), "each impostor comes once, in increasing order"
+            assert not found.intersection(pairs)
+            found.update(pairs)
+    return found
+
+
+def check_search(Z, y, targets, method, widen, slack=1e-6, strata=None):
+    """Everything within the limit is listed, and nothing that is clearly beyond it."""
+    source = LabeledTriplets(targets, y)
+    everywhere = np.zeros(len(Z), dtype=np.int32) if strata is None else strata
+    found = listed(source.near(Z, everywhere, widen=widen, method=method))
+    exact = np.asarray(Z, dtype=float)
+    eye = np.eye(Z.shape[1])
+
+    def within(w):
+        lists = oracles.impostors(exact, eye, targets, y, w)
+        return {(i, m) for i in lists for m in lists[i] if strata is None or strata[i] == strata[m]}
+
+    must, may = within(widen - slack * (1 + widen) * 1e-3), within((1 + widen) * (1 + slack) - 1)
+    assert must <= found
+    assert found <= may
+    return found
+
+
+@given(SEEDS, st.sampled_from(["brute", "ball_tree", "auto"]), st.sampled_from([0.0, 0.35]))
+def test_search_matches_a_loop(seed, method, widen):
+    check_search(*embedded(seed), method, widen, slack=1e-3)
+
+
+@pytest.mark.parametrize("method", ["brute", "ball_tree"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("scale", "offset"), [(1, 0), (1e-4, 0), (1e4, 0), (1, 1e4), (1e-60, 0), (1e60, 0)])
+def test_search_at_every_scale_and_offset(method, dtype, scale, offset):
+    if dtype == np.float32 and not 1e-30 < scale < 1e30:
+        pytest.skip("out of the range of float32")
+    for seed in range(3):
+        Z, y, targets = embedded(seed)
+        check_search((Z * scale + offset).astype(dtype), y, targets, method, 0.1, slack=1e-2)
+
+
+def test_both_precisions_are_taken_and_agree(monkeypatch):
+    """The single-precision path must be taken on ordinary data, and list what double precision lists."""
+    used = []
+    real = search.scan_tiles
+    monkeypatch.setattr(search, "scan_tiles", lambda left, *rest: (used.append(left.dtype), real(left, *rest)))
+    Z, y, targets = embedded(1)
+    Z = Z / Z.std()
+    check_search(Z, y, targets, "brute", 0.0)
+    far = np.concatenate([Z, 1e5 * (y == 2)[:, None]], axis=1)
+    check_search(far, y, targets, "brute", 0.0, slack=1e-3)
+    assert used == [np.float32, np.float64]
+
+
+@pytest.mark.parametrize("method", ["brute", "ball_tree"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_search_in_parts_gives_the_same_candidates(method, threads, monkeypatch):
+    Z, y, targets = embedded(4, n=200)
+    whole = check_search(Z, y, targets, method, 0.2)
+    monkeypatch.setattr(search, "ANCHORS_AT_ONCE", 17)
+    monkeypatch.setattr(search, "PAIRS_AT_ONCE", 0)
+    monkeypatch.setattr(_loops, "SMALL_WORK", 0)
+    monkeypatch.setattr(_loops, "thread_count", lambda: threads)
+    blocks = list(LabeledTriplets(targets, y).near(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method))
+    assert len(blocks) > 1 or threads > 1
+    assert listed(blocks) == whole
+    joined = Candidates.concatenate(blocks)
+    assert {(int(joined.anchors[row]), int(m)) for row, m in zip(joined.rows, joined.impostors, strict=True)} == whole
+    assert (np.diff(joined.anchors) > 0).all(), "one row for each anchor, whatever the method"
+    assert joined.targets.tolist() == targets[joined.anchors].tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [1500, 2100])
+def test_many_tiles_match_a_tree(n, threads, monkeypatch):
+    """Several tiles in both directions, unequal classes, one class within a single tile; all anchors and some."""
+    monkeypatch.setattr(_loops, "thread_count", lambda: threads)
+    rng = np.random.default_rng(n)
+    y = np.repeat([2, 0, 1], [n - 1110, 1100, 10]).astype(np.int32)[rng.permutation(n)]
+    Z = rng.normal(size=(n, 3)) * 4
+    targets = target_neighbors(Z, y, 2)
+    source, everywhere = LabeledTriplets(targets, y), np.zeros(n, np.int32)
+    for among in (None, np.sort(rng.permutation(n)[: n // 3]).astype(np.int32)):
+        tree = listed(source.near(Z, everywhere, among=among, method="ball_tree"))
+        tiles = listed(source.near(Z, everywhere, among=among, method="brute"))
+        assert tree <= tiles
+        assert len(tiles) <= 1.001 * len(tree) + 1
+        assert len(tree) > n
+
+
+@pytest.mark.parametrize("method", ["brute", "ball_tree"])
+def test_strata_and_chosen_anchors(method, rng):
+    Z, y, targets = embedded(2)
+    strata = rng.integers(0, 3, len(Z)).astype(np.int32)
+    found = check_search(Z, y, targets, method, 0.5, strata=strata)
+    among = np.array([3, 17, 40, 69], dtype=np.int32)
+    some = listed(LabeledTriplets(targets, y).near(Z, strata, widen=0.5, among=among, method=method))
+    assert some == {(i, m) for i, m in found if i in among}
+
+
+def test_search_takes_any_layout_and_no_dimension():
+    Z, y, targets = embedded(6)
+    whole = check_search(Z, y, targets, "brute", 0.0)
+    source, everywhere = LabeledTriplets(targets, y), np.zeros(len(Z), np.int32)
+    wide = np.repeat(Z, 2, axis=1)[:, ::2]
+    for method in ("brute", "ball_tree"):
+        assert listed(source.near(wide, everywhere, method=method)) == whole
+        assert listed(source.near(np.asfortranarray(Z), everywhere, method=method)) == whole
+        nothing = listed(source.near(np.zeros((len(Z), 0)), everywhere, method=method))
+        anchors = np.flatnonzero((targets >= 0).any(axis=1))
+        assert nothing == {(i, m) for i in anchors for m in range(len(Z)) if y[i] != y[m]}
+
+
+@pytest.mark.parametrize("method", ["brute", "ball_tree"])
+def test_search_oracle_notices_a_lost_impostor_and_a_false_one(method, monkeypatch):
+    Z, y, targets = embedded(8)
+    real = triplet_sources.furthest_target
+    for factor in (0.9, 1.1):
+        monkeypatch.setattr(triplet_sources, "furthest_target", lambda *a, f=factor: f * (1 + real(*a)) - 1)
+        with pytest.raises(AssertionError):
+            check_search(Z, y, targets, method, 0.0)
+
+
+# -- containers -------------------------------------------------------------------------------------------------------
+
+
+def test_listed_triplets_group_sum_and_look_up():
+    rows = np.array([[3, 1, 0], [0, 2, 4], [3, 1, 5], [0, 2, 4], [0, 1, 4]])
+    source = ListedTriplets.from_triplets(Triplets.from_array(rows), np.array([1.0, 2.0, 0.5, 0.25, 3.0]))
+    assert source.size == 4
+    assert source.total_weight == 6.75
+    assert list(zip(*(part.tolist() for part in source.target_pairs()), strict=True)) == [(0, 1), (0, 2), (3, 1)]
+    asked = np.array([[0, 2, 4], [3, 1, 5], [3, 1, 4], [5, 5, 5], [0, 1, 4], [3, 1, 0]])
+    assert source.weights_of(Triplets.from_array(asked)).tolist() == [2.25, 0.5, 0.0, 0.0, 3.0, 1.0]
+    Z = np.zeros((6, 1))
+    Z[4] = 10.0
+    (near,) = source.near(Z, np.zeros(6, np.int32))
+    assert near.triplets(np.ones((2, 1)))[0].to_array().tolist() == [[3, 1, 0], [3, 1, 5]]
+    assert near.weights.tolist() == [1.0, 0.5]
+    (near,) = source.near(np.zeros((6, 1)), np.zeros(6, np.int32), among=np.array([0], np.int32))
+    assert near.weights.tolist() == [3.0, 2.25]
+
+
+def test_labeled_triplets_count_and_look_up():
+    y = np.array([0, 0, 0, 1, 1], dtype=np.int32)
+    targets = np.array([[1, 2], [0, -1], [-1, -1], [4, -1], [3, -1]], dtype=np.int32)
+    source = LabeledTriplets(targets, y)
+    every = oracles.all_triplets(targets, y)
+    assert source.size == len(every) == 12
+    assert source.weights_of(Triplets.from_array(np.array(every))).tolist() == [1.0] * 12
+    foreign = np.array([[0, 1, 2], [2, 0, 3], [1, 2, 3], [3, 4, 3]])
+    assert source.weights_of(Triplets.from_array(foreign)).tolist() == [0.0] * 4
+    assert list(zip(*(part.tolist() for part in source.target_pairs()), strict=True)) == [
+        (0, 1), (0, 2), (1, 0), (3, 4), (4, 3),
+    ]  # fmt: skip
+
+
+def test_triplet_keys_tell_triplets_apart_at_any_size():
+    rows = np.array([[0, 1, 2], [0, 2, 1], [2, 1, 0], [0, 1, 2]])
+    for n in (3, 5_000_000):
+        keys = Triplets.from_array(rows).keys(n)
+        assert len(np.unique(keys)) == 3
+        assert keys[0] == keys[3]
+
+
+def test_bounds_cover_all_rows_and_share_the_work():
+    counts = np.array([0, 50, 3, 0, 0, 20, 1, 40, 0])
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    c = Candidates(np.arange(9, dtype=np.int32), np.zeros((9, 2), np.int32), indptr, np.zeros(114, np.int32))
+    for threads in (1, 2, 3, 40):
+        bounds = c.bounds(threads)
+        assert len(bounds) == threads + 1
+        assert bounds[0] == 0
+        assert bounds[-1] == 9
+        assert (np.diff(bounds) >= 0).all()
+    assert indptr[c.bounds(2)[1]] in range(50, 74)
