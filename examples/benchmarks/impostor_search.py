@@ -15,10 +15,10 @@ from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod
 
 def seconds(source: LabeledTriplets, Z: np.ndarray, method: SearchMethod) -> tuple[float, int]:
     """Best of three exhaustive searches, and the pairs they find."""
-    best, pairs, strata = np.inf, 0, np.zeros(len(Z), np.int32)
+    best, pairs, groups = np.inf, 0, np.zeros(len(Z), np.int32)
     for _ in range(3):
         began = time.perf_counter()
-        pairs = sum(len(block.impostors) for block in source.near(Z, strata, method=method))
+        pairs = sum(len(block.impostors) for block in source.near(Z, groups, method=method))
         best = min(best, time.perf_counter() - began)
     return best, pairs
 

@@ -63,11 +63,11 @@ def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
     return cp.Parameter(nonneg=True, name=name, value=value) if parametric else value
 
 
-def all_triplets(problem: LMNNProblem, strata: NDArray[np.int32] | None = None) -> Triplets:
-    """List all triplets of a problem that have a weight, or those of them within the given strata of examples."""
+def all_triplets(problem: LMNNProblem, groups: NDArray[np.int32] | None = None) -> Triplets:
+    """List all triplets of a problem that have a weight, or those of them within the given groups of examples."""
     # Where all points coincide (M = 0), every triplet violates its margin: the exhaustive search lists them all.
     n = len(problem.X)
-    everywhere = np.zeros(n, dtype=np.int32) if strata is None else strata
+    everywhere = np.zeros(n, dtype=np.int32) if groups is None else groups
     blocks = list(problem.source.near(np.zeros((n, 1)), everywhere, method="brute"))
     if not blocks:
         return Triplets.from_array(np.zeros((0, 3), np.int32))

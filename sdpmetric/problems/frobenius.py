@@ -328,8 +328,13 @@ class FrobeniusLMNNProblem:
     def _repaired(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
         """Triplets with a positive multiplier in its box; the boxes; how far the worst was outside."""
         # The term costs every direction something: no two examples are apart for free.
-        boxed = self.base.push.in_box(dual)
-        return boxed.triplets, boxed.values, self.base.push_weight * boxed.weights, boxed.violation
+        multipliers = self.base.push.clipped(dual)
+        return (
+            multipliers.triplets,
+            multipliers.values,
+            self.base.push_weight * multipliers.weights,
+            multipliers.violation,
+        )
 
     def _value(self, total: float, B: FloatArray) -> float:
         positive = np.maximum(np.linalg.eigvalsh(B - self.linear_cost), 0.0)

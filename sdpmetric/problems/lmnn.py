@@ -17,8 +17,8 @@ from sdpmetric.core.solution import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.push import Boxed, Push
-from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, Survey
+from sdpmetric.problems.push import ClippedMultipliers, Push
+from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint, slope_adjoint
 from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
@@ -274,12 +274,12 @@ class LMNNProblem:
         return self.pull_cost.points
 
     @property
-    def strata(self) -> IndexArray:
-        """Examples that agree in all null directions of the cost share a stratum, (n,).
+    def null_groups(self) -> IndexArray:
+        """Groups of examples that agree in the null space of the pull cost, (n,).
 
-        An impostor of another stratum can be pushed away at no cost, so its hinges vanish from the problem.
+        An impostor of another group can be pushed away at no cost, so its hinges vanish from the problem.
         """
-        return self.pull_cost.strata
+        return self.pull_cost.null_groups
 
     def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None) -> Candidates:
         """Search exhaustively for the triplets that can cost anything near a metric.
@@ -293,12 +293,12 @@ class LMNNProblem:
         among : (m,) int32 array, optional
             Only rows of these anchors.
         """
-        return self.push.candidates(Z, self.strata, widen=widen, among=among)
+        return self.push.candidates(Z, self.null_groups, widen=widen, among=among)
 
     def lift(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates from a factor on `points`.
 
-        Null directions of the cost are added, scaled so that impostors of other strata lose their hinges.
+        Null directions of the cost are added, scaled so that impostors of other groups lose their hinges.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class LMNNProblem:
         if self.push_weight == 0:
             return L
         furthest = distances(self.embed(L), *self.target_pairs).max(initial=0.0)
-        return np.concatenate([L, self.pull_cost.silencing(float(furthest))])
+        return np.concatenate([L, self.pull_cost.separating_rows(float(furthest))])
 
     # -- the certificate --------------------------------------------------------------------------------------------
 
@@ -345,15 +345,15 @@ class LMNNProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         Z = self.embed(L)
-        survey = Survey(self.push, 1, self.coordinates.rank, slopes=dual is None)
+        survey = PushSums(self.push, 1, self.coordinates.rank, slopes=dual is None)
         for block in self.push.near(Z):
-            for g, part, slopes in survey.add(Z, block, self.strata):
+            for g, part, slopes in survey.add(Z, block, self.null_groups):
                 B = slope_adjoint(self.points, part, slopes, accuracy=DUAL_ACCURACY)
                 survey.matrices[g, 0] += self.push_weight * B
         return survey.certificate(
             self.cost(L, Z),
             self.pull_cost.whitened(L)[None],
-            None if dual is None else self._candidate(self.push.in_box(dual, self.separated)),
+            None if dual is None else self._candidate(self.push.clipped(dual, self.separated)),
             primal_residual=primal_residual,
             null_dimension=self.coordinates.null.shape[1],
         )
@@ -377,14 +377,14 @@ class LMNNProblem:
         ValueError
             If the multipliers are not finite, or name rows that are not in the data.
         """
-        boxed = self.push.in_box(dual, self.separated)
-        return self._candidate(boxed).feasible(boxed)
+        multipliers = self.push.clipped(dual, self.separated)
+        return self._candidate(multipliers).feasible(multipliers)
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
         """Whether null directions of the cost separate anchor and impostor."""
-        apart: NDArray[np.bool_] = self.strata[triplets.anchors] != self.strata[triplets.impostors]
+        apart: NDArray[np.bool_] = self.null_groups[triplets.anchors] != self.null_groups[triplets.impostors]
         return apart
 
-    def _candidate(self, boxed: Boxed) -> DualCandidate:
-        B = margin_adjoint(self.points, boxed.triplets, boxed.values, accuracy=DUAL_ACCURACY)
-        return DualCandidate.of(self.push, boxed, B[None])
+    def _candidate(self, multipliers: ClippedMultipliers) -> DualCandidate:
+        B = margin_adjoint(self.points, multipliers.triplets, multipliers.values, accuracy=DUAL_ACCURACY)
+        return DualCandidate.of(self.push, multipliers, B[None])

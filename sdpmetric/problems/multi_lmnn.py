@@ -19,7 +19,7 @@ from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
-from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, Survey
+from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
 from sdpmetric.problems.regions import Regions, check_members, divide
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs
 from sdpmetric.triplets.sources import LabeledTriplets
@@ -209,7 +209,7 @@ class MultiMetricLMNNProblem:
         embedded: Sequence[NDArray[np.floating]],
         near: FloatArray,
         *,
-        strata: list[IndexArray] | None = None,
+        null_groups: list[IndexArray] | None = None,
         widen: float = 0.0,
         among: IndexArray | None = None,
     ) -> Iterator[tuple[int, Candidates]]:
@@ -219,7 +219,7 @@ class MultiMetricLMNNProblem:
         everywhere = np.zeros(len(self.X), dtype=np.int32)
         for region, Z in enumerate(embedded):
             members = np.flatnonzero(self.regions == region).astype(np.int32)
-            own = everywhere if strata is None else strata[region]
+            own = everywhere if null_groups is None else null_groups[region]
             for part in self.source.within(Z, own, anchors, limits, columns=members):
                 yield region, part
 
@@ -239,9 +239,9 @@ class MultiMetricLMNNProblem:
         return [np.pad(cost.points, ((0, 0), (0, rank - cost.coordinates.rank))) for cost in self.pull_costs]
 
     @property
-    def strata(self) -> list[IndexArray]:
-        """For each metric, the examples that its null directions do not separate; see `PullCost.strata`."""
-        return [cost.strata for cost in self.pull_costs]
+    def null_groups(self) -> list[IndexArray]:
+        """For each metric, the examples that its null directions do not separate; see `PullCost.null_groups`."""
+        return [cost.null_groups for cost in self.pull_costs]
 
     def regional_candidates(
         self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
@@ -256,7 +256,9 @@ class MultiMetricLMNNProblem:
             As in `LMNNProblem.candidates`.
         """
         parts: list[list[Candidates]] = [[] for _ in embedded]
-        for region, part in self._found(embedded, self.near(embedded), strata=self.strata, widen=widen, among=among):
+        for region, part in self._found(
+            embedded, self.near(embedded), null_groups=self.null_groups, widen=widen, among=among
+        ):
             parts[region].append(part)
         nothing = Candidates.none(self.source.targets.shape[1])
         return [Candidates.concatenate(found) if found else nothing for found in parts]
@@ -270,14 +272,14 @@ class MultiMetricLMNNProblem:
     def lift_regional(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates, (c, r', d), from factors on `regional_points`.
 
-        Null directions of the costs are added, scaled so that impostors of other strata lose their hinges.
+        Null directions of the costs are added, scaled so that impostors of other groups lose their hinges.
         """
         costs = self.pull_costs
         parts = [L[:, : c.coordinates.rank] @ c.coordinates.range.T for c, L in zip(costs, whitened, strict=True)]
         furthest = float(self.near(self.embed(psd.stack(parts))).max(initial=0.0))
         if self.push_weight == 0:
             return psd.stack(parts)
-        return psd.stack([np.concatenate([L, c.silencing(furthest)]) for c, L in zip(costs, parts, strict=True)])
+        return psd.stack([np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)])
 
     # -- the certificate --------------------------------------------------------------------------------------------
 
@@ -308,14 +310,14 @@ class MultiMetricLMNNProblem:
             program="Multi-metric LMNN",
         )
 
-    def _survey(self, embedded: Sequence[FloatArray], near: FloatArray, *, slopes: bool) -> Survey:
+    def _survey(self, embedded: Sequence[FloatArray], near: FloatArray, *, slopes: bool) -> PushSums:
         """One exhaustive pass; slopes of the targets, which may belong to another metric, are summed up at its end."""
         mu, n = self.push_weight, len(self.X)
-        survey = Survey(self.push, self.n_regions, self.regional_points[0].shape[1], slopes=slopes)
+        survey = PushSums(self.push, self.n_regions, self.regional_points[0].shape[1], slopes=slopes)
         pull = np.zeros((len(survey.matrices), *near.shape))
         for region, found in self._found(embedded, near):
             own = near[found.anchors]
-            for g, part, values in survey.add(embedded[region], found, self.strata[region], own):
+            for g, part, values in survey.add(embedded[region], found, self.null_groups[region], own):
                 first, second, weights = slope_pairs(part, values)
                 push = weights > 0
                 survey.matrices[g, region] += mu * adjoint(
@@ -338,13 +340,13 @@ class MultiMetricLMNNProblem:
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
         """Whether null directions of the impostor's metric separate anchor and impostor."""
-        strata = np.stack(self.strata)
+        null_groups = np.stack(self.null_groups)
         region = self.regions[triplets.impostors]
-        apart: NDArray[np.bool_] = strata[region, triplets.anchors] != strata[region, triplets.impostors]
+        apart: NDArray[np.bool_] = null_groups[region, triplets.anchors] != null_groups[region, triplets.impostors]
         return apart
 
     def _candidate(self, dual: Dual) -> DualCandidate:
-        boxed = self.push.in_box(dual, self.separated)
-        T, a = boxed.triplets, boxed.values
+        multipliers = self.push.clipped(dual, self.separated)
+        T, a = multipliers.triplets, multipliers.values
         B = self._by_region(T.anchors, T.impostors, a) - self._by_region(T.anchors, T.targets, a)
-        return DualCandidate.of(self.push, boxed, B)
+        return DualCandidate.of(self.push, multipliers, B)

@@ -1,4 +1,4 @@
-"""The pull cost of one metric: coordinates in which it is the identity, and what its null directions silence."""
+"""The pull cost of one metric: coordinates in which it is the identity, and what its null space tells apart."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class PullCost:
         return np.ascontiguousarray(self.X @ self.coordinates.range)
 
     @cached_property
-    def strata(self) -> IndexArray:
-        """Examples that agree in all null directions share a stratum, (n,).
+    def null_groups(self) -> IndexArray:
+        """Groups of examples that agree in the null space, (n,).
 
-        A point of another stratum can be pushed away at no cost, so that its hinges vanish from the problem.
+        A point of another group can be pushed away at no cost, so that its hinges vanish from the problem.
         """
         n = len(self.X)
         null = self.coordinates.null
@@ -85,12 +85,12 @@ class PullCost:
         values = free[speaker]
         # A tree takes differences; expanded squares would tell equal rows apart.
         search = NearestNeighbors(radius=NULL_TOLERANCE + 4 * noise, algorithm="kd_tree").fit(values)
-        _, stratum = sp.csgraph.connected_components(search.radius_neighbors_graph(values), directed=False)
-        strata: IndexArray = stratum[component].astype(np.int32)
-        return strata
+        _, group = sp.csgraph.connected_components(search.radius_neighbors_graph(values), directed=False)
+        null_groups: IndexArray = group[component].astype(np.int32)
+        return null_groups
 
-    def silencing(self, furthest: float) -> FloatArray:
-        """Rows to add to the components, (q, d), that put every two strata more than ``1 + furthest`` apart.
+    def separating_rows(self, furthest: float) -> FloatArray:
+        """Rows to add to the components, (q, d), that put every two groups more than ``1 + furthest`` apart.
 
         Parameters
         ----------
@@ -98,9 +98,9 @@ class PullCost:
             The largest squared distance to a target neighbor, which null directions leave as it is.
         """
         null = self.coordinates.null
-        if null.shape[1] == 0 or self.strata.max(initial=0) == 0:
+        if null.shape[1] == 0 or self.null_groups.max(initial=0) == 0:
             return np.zeros((0, self.X.shape[1]))
-        _, speaker = np.unique(self.strata, return_index=True)
+        _, speaker = np.unique(self.null_groups, return_index=True)
         values = (self.X @ null)[speaker]
         nearest, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(values).kneighbors(values)
         rows: FloatArray = math.sqrt(1.01 * (1.0 + furthest)) / float(nearest[:, 1].min()) * null.T

@@ -20,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Boxed:
+class ClippedMultipliers:
     """Multipliers in their boxes, each triplet once, none of them 0.
 
     Attributes
@@ -62,7 +62,7 @@ class Push:
     search: SearchMethod
 
     @cached_property
-    def places(self) -> IndexArray:
+    def duplicate_groups(self) -> IndexArray:
         """A number for each place that examples lie at, (n,): equal rows of X have equal numbers."""
         number: dict[bytes, int] = {}
         return np.array([number.setdefault(row.tobytes(), len(number)) for row in self.X + 0.0], dtype=np.int32)
@@ -70,7 +70,7 @@ class Push:
     def near(
         self,
         Z: NDArray[np.floating],
-        strata: IndexArray | None = None,
+        groups: IndexArray | None = None,
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
@@ -81,22 +81,22 @@ class Push:
         ----------
         Z, widen, among
             As there.
-        strata : (n,) int32 array, optional
-            Default: one stratum for all examples.
+        groups : (n,) int32 array, optional
+            Default: one group of all examples.
         """
-        own = np.zeros(len(Z), dtype=np.int32) if strata is None else strata
+        own = np.zeros(len(Z), dtype=np.int32) if groups is None else groups
         return self.source.near(Z, own, widen=widen, among=among, method=self.search)
 
     def candidates(
         self,
         Z: NDArray[np.floating],
-        strata: IndexArray | None = None,
+        groups: IndexArray | None = None,
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
     ) -> Candidates:
         """All blocks of `near` in one."""
-        blocks = list(self.near(Z, strata, widen=widen, among=among))
+        blocks = list(self.near(Z, groups, widen=widen, among=among))
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
     def loss(self, Z: FloatArray, among: IndexArray | None = None) -> float:
@@ -107,7 +107,7 @@ class Push:
         """The upper ends of the boxes of the hinge's multipliers, (t,); 0 for foreign triplets."""
         return self.weight * self.source.weights_of(triplets)
 
-    def in_box(self, dual: Dual, separated: Callable[[Triplets], BoolArray] | None = None) -> Boxed:
+    def clipped(self, dual: Dual, separated: Callable[[Triplets], BoolArray] | None = None) -> ClippedMultipliers:
         """Repair multipliers: each triplet once, in its box.
 
         Parameters
@@ -139,9 +139,9 @@ class Push:
         excess = float(np.abs(values - clipped).max(initial=0.0))
         violation = excess / self.weight if self.weight > 0 else np.inf if excess > 0 else 0.0
         used = clipped > 0
-        return Boxed(triplets[used], clipped[used], weights[used], violation)
+        return ClippedMultipliers(triplets[used], clipped[used], weights[used], violation)
 
-    def together(self, triplets: Triplets) -> BoolArray:
+    def coincident(self, triplets: Triplets) -> BoolArray:
         """Whether anchor and impostor lie at the very same place."""
-        same: BoolArray = self.places[triplets.anchors] == self.places[triplets.impostors]
+        same: BoolArray = self.duplicate_groups[triplets.anchors] == self.duplicate_groups[triplets.impostors]
         return same

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.solution import Dual
 from sdpmetric.linalg import psd
-from sdpmetric.problems.push import Boxed, Push
+from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.triplets import Candidates
 
@@ -29,7 +29,7 @@ DUAL_ACCURACY = 1e-11
 
 
 def best_multiple_bound(
-    total: float, squares: float | None, top: float, push_weight: float, headroom: float = 1.0, kept: float = 0.0
+    total: float, squares: float | None, top: float, push_weight: float, headroom: float = 1.0, coincident: float = 0.0
 ) -> tuple[float, float]:
     """The best lower bound that multiples of multipliers prove for LMNN, and the multiple.
 
@@ -47,7 +47,7 @@ def best_multiple_bound(
     push_weight : float
     headroom : float, default 1
         The largest multiple that stays in the box of the hinge.
-    kept : float, default 0
+    coincident : float, default 0
         The part of the total that belongs to impostors at the very place of their anchors. Their ``B_t`` is negative
         semidefinite, so that they need not be scaled down with the others: with ``t <= 1`` and N their part of the sum,
         ``I - t (sum - N) - N >= I - t sum``. For the hinge.
@@ -57,7 +57,7 @@ def best_multiple_bound(
     limit = 1.0 / (top * (1 + 1e-13)) if top > 0 else math.inf
     if squares is None:
         multiple = min(limit, headroom)
-        bound = multiple * total + max(0.0, 1.0 - multiple) * kept
+        bound = multiple * total + max(0.0, 1.0 - multiple) * coincident
     else:
         multiple = min(limit, 2 * push_weight * total / squares) if squares > 0 else limit  # a parabola
         bound = multiple * total - multiple**2 * squares / (4 * push_weight)
@@ -75,31 +75,31 @@ class DualCandidate:
         ``sum a`` and ``sum a^2 / w``.
     matrices : (c, rank, rank) array
         ``sum a_t B_t`` in coordinates in which the linear cost is the identity, one block for each metric.
-    kept : float
+    coincident : float
         The part of the total that belongs to impostors at the very place of their anchors.
     headroom : float
         The largest multiple that stays in the box of the hinge, at least 1.
     violation : float
-        As in `Boxed`.
+        As in `ClippedMultipliers`.
     """
 
     push: Push
     total: float
     squares: float
     matrices: FloatArray
-    kept: float
+    coincident: float
     headroom: float = 1.0
     violation: float = 0.0
 
     @classmethod
-    def of(cls, push: Push, boxed: Boxed, matrices: FloatArray) -> DualCandidate:
+    def of(cls, push: Push, multipliers: ClippedMultipliers, matrices: FloatArray) -> DualCandidate:
         """Sum up multipliers whose ``sum a_t B_t`` are known."""
-        a, w = boxed.values, boxed.weights
+        a, w = multipliers.values, multipliers.weights
         headroom = np.inf if push.squared else float((push.weight * w / a).min(initial=np.inf))
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
             squares = float((a**2 / w).sum())
-        kept = float(a[push.together(boxed.triplets)].sum())
-        return cls(push, float(a.sum()), squares, matrices, kept, max(1.0, headroom), boxed.violation)
+        coincident = float(a[push.coincident(multipliers.triplets)].sum())
+        return cls(push, float(a.sum()), squares, matrices, coincident, max(1.0, headroom), multipliers.violation)
 
     @cached_property
     def top(self) -> float:
@@ -113,20 +113,20 @@ class DualCandidate:
         if push.weight == 0.0:
             return 0.0, 0.0
         squares = self.squares if push.squared else None
-        return best_multiple_bound(self.total, squares, self.top, push.weight, self.headroom, self.kept)
+        return best_multiple_bound(self.total, squares, self.top, push.weight, self.headroom, self.coincident)
 
-    def feasible(self, boxed: Boxed) -> Dual:
+    def feasible(self, multipliers: ClippedMultipliers) -> Dual:
         """The multiple that proves the bound, of the multipliers that were summed up."""
-        multiple, a = self.bound[1], boxed.values
+        multiple, a = self.bound[1], multipliers.values
         if self.push.squared:
             scaled = multiple * a
         else:  # impostors at the place of their anchors are not scaled down
-            factors = np.where(self.push.together(boxed.triplets), max(1.0, multiple), multiple)
-            scaled = np.minimum(factors * a, self.push.weight * boxed.weights)
-        return Dual(boxed.triplets[scaled > 0], scaled[scaled > 0])
+            factors = np.where(self.push.coincident(multipliers.triplets), max(1.0, multiple), multiple)
+            scaled = np.minimum(factors * a, self.push.weight * multipliers.weights)
+        return Dual(multipliers.triplets[scaled > 0], scaled[scaled > 0])
 
 
-class Survey:
+class PushSums:
     """Sums over all triplets at a point, gathered part by part, and the dual candidates that the slopes there make.
 
     Parameters
@@ -155,7 +155,7 @@ class Survey:
         self.matrices = np.zeros((len(self._widths), n_metrics, rank, rank))
 
     def add(
-        self, Z: FloatArray, part: Candidates, strata: IndexArray, near: FloatArray | None = None
+        self, Z: FloatArray, part: Candidates, groups: IndexArray, near: FloatArray | None = None
     ) -> Iterator[tuple[int, Candidates, FloatArray]]:
         """Add a part of the triplets.
 
@@ -163,8 +163,8 @@ class Survey:
         ----------
         Z, part, near
             As in `sdpmetric.triplets.margins.hinge_slopes`.
-        strata : (n,) int32 array
-            Pairs of different strata, which cost nothing to push apart, take no part in dual candidates.
+        groups : (n,) int32 array
+            Pairs of different groups, which cost nothing to push apart, take no part in dual candidates.
 
         Yields
         ------
@@ -179,10 +179,10 @@ class Survey:
         if not self._widths:
             return
         anchors = part.anchors[part.rows]
-        if strata.max(initial=0) > 0:
-            part = part.select(strata[anchors] == strata[part.impostors])
+        if groups.max(initial=0) > 0:
+            part = part.select(groups[anchors] == groups[part.impostors])
             anchors = part.anchors[part.rows]
-        together = push.places[anchors] == push.places[part.impostors]
+        together = push.duplicate_groups[anchors] == push.duplicate_groups[part.impostors]
         for g, gamma in enumerate(self._widths):
             sums, slopes = hinge_slopes(Z, part, gamma, push.squared, near)
             self._total[g] += push.weight * sums.slopes

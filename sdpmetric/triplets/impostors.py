@@ -27,7 +27,7 @@ ANCHORS_AT_ONCE = 1 << 12
 def search_tiles(
     Z: NDArray[np.floating],
     labels: IndexArray,
-    strata: IndexArray,
+    groups: IndexArray,
     anchors: IndexArray,
     limits: FloatArray,
     columns: IndexArray,
@@ -42,8 +42,8 @@ def search_tiles(
     ----------
     Z : (n, r) array
         Embedded points.
-    labels, strata : (n,) int32 arrays
-        An impostor has another label than its anchor and the same stratum.
+    labels, groups : (n,) int32 arrays
+        An impostor has another label than its anchor and is of the same group.
     anchors : (m,) int32 array
         Increasing row numbers.
     limits : (m,) array
@@ -100,21 +100,21 @@ def search_tiles(
             else:
                 scan_tiles_in_parallel(left, tiles, ceiling, ceilings, own, both, bounds, states, pairs)
         found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
-        yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], strata)
+        yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], groups)
 
 
-def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, strata: IndexArray) -> Found:
-    """Pairs of an anchor's place and an impostor in compressed rows, without those that belong to different strata."""
-    if strata.max(initial=0) > 0:
-        keep = strata[anchors[rows]] == strata[impostors]
+def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, groups: IndexArray) -> Found:
+    """Pairs of an anchor's place and an impostor in compressed rows, without those of different groups."""
+    if groups.max(initial=0) > 0:
+        keep = groups[anchors[rows]] == groups[impostors]
         rows, impostors = rows[keep], impostors[keep]
-    return anchors, *group_pairs(rows, impostors, len(anchors), len(strata))
+    return anchors, *group_pairs(rows, impostors, len(anchors), len(groups))
 
 
 def search_trees(
     Z: NDArray[np.floating],
     labels: IndexArray,
-    strata: IndexArray,
+    groups: IndexArray,
     anchors: IndexArray,
     limits: FloatArray,
     columns: IndexArray,
@@ -136,7 +136,7 @@ def search_trees(
             found.append(members[np.concatenate(near)] if len(near) else columns[:0])
         nothing = np.zeros(0, dtype=np.int32)
         owner = np.concatenate([nothing, *owners]).astype(np.int32)
-        yield _grouped(asked, owner, np.concatenate([nothing, *found]).astype(np.int32), strata)
+        yield _grouped(asked, owner, np.concatenate([nothing, *found]).astype(np.int32), groups)
 
 
 @cache

@@ -47,7 +47,7 @@ class TripletSource(Protocol):
     def near(
         self,
         Z: NDArray[np.floating],
-        strata: IndexArray,
+        groups: IndexArray,
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
@@ -59,8 +59,8 @@ class TripletSource(Protocol):
         ----------
         Z : (n, r) array
             Embedded points: squared Euclidean distances are the metric's.
-        strata : (n,) int32 array
-            Only impostors in the anchor's stratum are listed.
+        groups : (n,) int32 array
+            Only impostors in the anchor's group are listed.
         widen : float, default 0
             List impostors up to ``(1 + max_j D_ij) * (1 + widen)``.
         among : (m,) int32 array, optional
@@ -122,7 +122,7 @@ class LabeledTriplets:
     def near(
         self,
         Z: NDArray[np.floating],
-        strata: IndexArray,
+        groups: IndexArray,
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
@@ -131,7 +131,7 @@ class LabeledTriplets:
         """Search exhaustively; see `TripletSource.near`."""
         anchors = self.anchors(among)
         limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
-        yield from self.within(Z, strata, anchors, limits, method=method)
+        yield from self.within(Z, groups, anchors, limits, method=method)
 
     def anchors(self, among: IndexArray | None = None) -> IndexArray:
         """The examples that have target neighbors, in order; those of `among` where it is given."""
@@ -141,7 +141,7 @@ class LabeledTriplets:
     def within(
         self,
         Z: NDArray[np.floating],
-        strata: IndexArray,
+        groups: IndexArray,
         anchors: IndexArray,
         limits: FloatArray,
         *,
@@ -152,7 +152,7 @@ class LabeledTriplets:
 
         Parameters
         ----------
-        Z, strata, method
+        Z, groups, method
             As in `near`.
         anchors : (m,) int32 array
             From `anchors`.
@@ -168,7 +168,7 @@ class LabeledTriplets:
             method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION else "brute"
         # The zero metric embeds into no dimension at all, which trees refuse.
         search = search_trees if method == "ball_tree" and Z.shape[1] > 0 else search_tiles
-        for own, indptr, impostors in search(Z, self.labels, strata, anchors, limits, columns):
+        for own, indptr, impostors in search(Z, self.labels, groups, anchors, limits, columns):
             yield Candidates(own, self.targets[own], indptr, impostors)
 
 
@@ -251,7 +251,7 @@ class ListedTriplets:
     def near(
         self,
         Z: NDArray[np.floating],
-        strata: IndexArray,
+        groups: IndexArray,
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
@@ -265,7 +265,7 @@ class ListedTriplets:
         rows = C.rows
         distances = np.empty(len(C.impostors))
         pair_distances(Z, C.anchors[rows], C.impostors, distances)
-        keep = (distances <= limits[rows]) & (strata[C.anchors[rows]] == strata[C.impostors])
+        keep = (distances <= limits[rows]) & (groups[C.anchors[rows]] == groups[C.impostors])
         if among is not None:
             keep &= np.isin(C.anchors[rows], among)
         yield C.select(keep)

@@ -190,7 +190,7 @@ def reduced_value(problem, free, violated):
 def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
     problem = make_instance(kind, seed).problem
     rng = np.random.default_rng(seed)
-    every = all_triplets(problem, problem.strata)
+    every = all_triplets(problem, problem.null_groups)
     full = reduced_value(problem, every, NONE)
     assert full == pytest.approx(solved(to_cvxpy(problem)).value, rel=1e-6, abs=1e-6)
     roles = rng.choice(3, len(every), p=[0.6, 0.3, 0.1])

@@ -236,14 +236,16 @@ def test_in_whitened_coordinates_the_cost_is_the_trace(kind, options):
 
 
 @pytest.mark.parametrize("kind", ["plain", "pure", "wide", "listed"])
-def test_candidates_hold_every_active_triplet_of_one_stratum(kind):
+def test_candidates_hold_every_active_triplet_of_one_group(kind):
     case = make_instance(kind, 1)
     rng = np.random.default_rng(11)
     L = case.random_factor(rng)
     C = case.problem.candidates(case.problem.embed(L))
     found = {tuple(t) for t in C.triplets(np.ones((len(C.impostors), C.targets.shape[1])))[0].to_array().tolist()}
-    strata, M = case.problem.strata, L.T @ L
-    active = {t for t in case.statement.triplets if strata[t[0]] == strata[t[2]] and case.statement.hinge(M, t) > 0}
+    null_groups, M = case.problem.null_groups, L.T @ L
+    active = {
+        t for t in case.statement.triplets if null_groups[t[0]] == null_groups[t[2]] and case.statement.hinge(M, t) > 0
+    }
     assert active <= found
 
 

@@ -1,4 +1,4 @@
-"""Directions in which the data vary at no pull cost, or hardly any: the bound stays exact, the lift silences hinges."""
+"""Directions in which the data vary at (nearly) no pull cost: the bound stays exact, the lift separates groups."""
 
 import numpy as np
 import oracles
@@ -50,12 +50,12 @@ def test_the_bound_is_exact_with_a_singular_pull_cost(half_separable):
     assert "1 null directions" in str(c)
 
 
-def test_null_directions_silence_at_finite_scale(half_separable):
+def test_null_directions_separate_at_finite_scale(half_separable):
     problem, _ = half_separable
     lifted = problem.lift(np.zeros((0, problem.points.shape[1])))
     assert np.abs(lifted).max() < 1e3
     Z = problem.embed(lifted)
-    apart = problem.strata[:, None] != problem.strata[None, :]
+    apart = problem.null_groups[:, None] != problem.null_groups[None, :]
     assert (((Z[:, None] - Z[None]) ** 2).sum(axis=2)[apart] >= 1.0).all()
 
 
@@ -79,12 +79,12 @@ def test_two_strata_as_near_as_rounding_are_still_apart(rng):
     """A difference of 1e-8 without pull is a difference; an equal value after another computation is none."""
     y = np.repeat([0, 1, 2], [5, 6, 7])
     X = rng.normal(size=(18, 2))
-    for values, strata in (([1.0, 1.0 + 1e-8, 4.0], 3), ([0.3, 0.1 + 0.2, 4.0], 2)):
+    for values, null_groups in (([1.0, 1.0 + 1e-8, 4.0], 3), ([0.3, 0.1 + 0.2, 4.0], 2)):
         problem = LMNNProblem.from_labels(np.column_stack([X, np.array(values)[y]]), y, 2, 0.3)
-        assert problem.strata.max() + 1 == strata
+        assert problem.null_groups.max() + 1 == null_groups
 
 
-def test_many_null_directions_keep_equal_rows_in_one_stratum(rng):
+def test_many_null_directions_keep_equal_rows_in_one_group(rng):
     """Regression: expanded squared distances told equal rows apart in 16 and more dimensions."""
     prototypes = 50 * rng.normal(size=(20, 18))
     group = np.arange(60) % 20
@@ -93,13 +93,13 @@ def test_many_null_directions_keep_equal_rows_in_one_stratum(rng):
     graph = sp.csr_array((y[:, None] == y) & (group[:, None] == group) & ~np.eye(60, dtype=bool))
     problem = LMNNProblem.from_labels(X, y, push_weight=0.3, target_neighbors=graph)
     assert problem.coordinates.null.shape[1] == 18
-    assert problem.strata.max() + 1 == 20
+    assert problem.null_groups.max() + 1 == 20
 
 
 def test_multipliers_across_strata_are_dropped(half_separable):
     problem, _ = half_separable
     every = np.array(oracles.all_triplets(problem.source.targets, problem.source.labels))
-    apart = problem.strata[every[:, 0]] != problem.strata[every[:, 2]]
+    apart = problem.null_groups[every[:, 0]] != problem.null_groups[every[:, 2]]
     c = problem.certify(np.eye(3), dual=Dual(Triplets.from_array(every[apart]), np.full(apart.sum(), 0.1)))
     assert c.lower_bound == 0.0
     assert c.dual_residual == pytest.approx(1 / 3)
@@ -126,7 +126,7 @@ def test_examples_far_apart_do_not_blur_what_is_near(rng):
 
 
 def test_a_feature_with_hardly_any_pull_is_not_lost():
-    """Regression: noise of 1e-6 in a feature of two values split all strata, and the bound fell to 0."""
+    """Regression: noise of 1e-6 in a feature of two values split all groups, and the bound fell to 0."""
     case = make_instance("jitter", 1)
     bound, best = check_weak_duality(case, np.random.default_rng(0))
     assert case.problem.coordinates.rank == 3

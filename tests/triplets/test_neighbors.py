@@ -107,17 +107,17 @@ def listed(candidates):
     return found
 
 
-def check_search(Z, y, targets, method, widen, slack=1e-6, strata=None):
+def check_search(Z, y, targets, method, widen, slack=1e-6, groups=None):
     """Everything within the limit is listed, and nothing that is clearly beyond it."""
     source = LabeledTriplets(targets, y)
-    everywhere = np.zeros(len(Z), dtype=np.int32) if strata is None else strata
+    everywhere = np.zeros(len(Z), dtype=np.int32) if groups is None else groups
     found = listed(source.near(Z, everywhere, widen=widen, method=method))
     exact = np.asarray(Z, dtype=float)
     eye = np.eye(Z.shape[1])
 
     def within(w):
         lists = oracles.impostors(exact, eye, targets, y, w)
-        return {(i, m) for i in lists for m in lists[i] if strata is None or strata[i] == strata[m]}
+        return {(i, m) for i in lists for m in lists[i] if groups is None or groups[i] == groups[m]}
 
     must, may = within(widen - slack * (1 + widen) * 1e-3), within((1 + widen) * (1 + slack) - 1)
     assert must <= found
@@ -193,10 +193,10 @@ def test_many_tiles_match_a_tree(n, threads, monkeypatch):
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])
 def test_strata_and_chosen_anchors(method, rng):
     Z, y, targets = embedded(2)
-    strata = rng.integers(0, 3, len(Z)).astype(np.int32)
-    found = check_search(Z, y, targets, method, 0.5, strata=strata)
+    groups = rng.integers(0, 3, len(Z)).astype(np.int32)
+    found = check_search(Z, y, targets, method, 0.5, groups=groups)
     among = np.array([3, 17, 40, 69], dtype=np.int32)
-    some = listed(LabeledTriplets(targets, y).near(Z, strata, widen=0.5, among=among, method=method))
+    some = listed(LabeledTriplets(targets, y).near(Z, groups, widen=0.5, among=among, method=method))
     assert some == {(i, m) for i, m in found if i in among}
 
 

@@ -190,7 +190,7 @@ def _near(problem: LMNNProblem, L: FloatArray) -> Triplets:
 
 def _first_roles(problem: LMNNProblem, L: FloatArray) -> tuple[Triplets, Triplets]:
     return _roles(
-        problem, L, all_triplets(problem, problem.strata) if problem.source.size <= SMALL else _near(problem, L)
+        problem, L, all_triplets(problem, problem.null_groups) if problem.source.size <= SMALL else _near(problem, L)
     )
 
 

@@ -28,7 +28,7 @@ IndexArray = NDArray[np.int32]
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9
-# Where cones are violated by more than this on average, multipliers run into their box before they can mend it.
+# Where cones are violated by more than this on average, multipliers run into their box before they can reach it.
 HOPELESS = 1.2
 # A direction belongs to the metric if its weight, relative to the largest, exceeds its dual slack by this factor.
 TO_THE_METRIC = 3.0
@@ -74,7 +74,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     a = working.multipliers(L, gamma)
     eigenvalues, eigenvectors = np.linalg.eigh(a.matrix)
     squared = working.problem.push.squared
-    together = working.together
+    coincident = working.coincident
     ceiling = working.weight * (1.0 if working.candidates.weights is None else working.candidates.weights[:, None])
 
     def value(values: FloatArray, top: float) -> float:
@@ -83,7 +83,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
             with np.errstate(divide="ignore", invalid="ignore"):
                 squares = float(np.nansum(np.where(values > 0, values**2 / (ceiling / working.weight), 0.0)))
         return best_multiple_bound(
-            float(values.sum()), squares, top, working.weight, kept=float(values[together].sum())
+            float(values.sum()), squares, top, working.weight, coincident=float(values[coincident].sum())
         )[0]
 
     own = a.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
@@ -100,7 +100,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     inside = Movable(working.X, working.blocks, far, (working.bases[row, slot], C.targets[row, slot]))
     limits = np.broadcast_to(ceiling, a.values.shape)[pair, slot] if not squared else np.full(len(pair), np.inf)
     values = a.values.copy()
-    for moved, matrix, w in mended(inside, a.values[pair, slot], limits, a.matrix, L, rounds):
+    for moved, matrix, w in refinements(inside, a.values[pair, slot], limits, a.matrix, L, rounds):
         values[pair, slot] = moved
         refined = value(values, float(w.max()))
         if refined > best.value:
@@ -154,24 +154,24 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
     values = np.clip(dual.values, 0.0, ceiling)
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
     matrix = margin_adjoint(problem.points, dual.triplets, values)
-    together = problem.push.together(dual.triplets)
+    coincident = problem.push.coincident(dual.triplets)
 
     def bound(top: float) -> float:
         return best_multiple_bound(
-            float(values.sum()), None, top, problem.push_weight, kept=float(values[together].sum())
+            float(values.sum()), None, top, problem.push_weight, coincident=float(values[coincident].sum())
         )[0]
 
     best, chosen = bound(psd.largest_eigenvalue(matrix)), values.copy()
     T = dual.triplets[inside]
     movable = Movable(problem.points, Blocks.one(len(problem.X)), (T.anchors, T.impostors), (T.anchors, T.targets))
-    for moved, _, w in mended(movable, values[inside], ceiling[inside], matrix[None], L[None], rounds):
+    for moved, _, w in refinements(movable, values[inside], ceiling[inside], matrix[None], L[None], rounds):
         values[inside] = moved
         if bound(float(w.max())) > best:
             best, chosen = bound(float(w.max())), values.copy()
     return Dual(dual.triplets, chosen)
 
 
-def mended(
+def refinements(
     inside: Movable, values: FloatArray, limits: FloatArray, matrix: FloatArray, L: FloatArray, rounds: int
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
@@ -204,7 +204,7 @@ def mended(
         w, Q = w[:, -width:], np.where((w > FACE)[:, None, -width:], V[:, :, -width:], 0.0)
         mass = np.sum((L @ Q) ** 2, axis=1)
         off = np.where(w > FACE, w - 1.0, 0.0)
-        # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are mended. Of
+        # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are removed. Of
         # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
         off[(off < 0) & (mass < -TO_THE_METRIC * off * mass.max(axis=1, keepdims=True))] = 0.0
         free = np.where(np.isinf(limits), values, np.minimum(values, limits - values))

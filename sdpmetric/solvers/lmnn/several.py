@@ -75,7 +75,7 @@ def factored_steps(
 
 
 def _trivial(problem: MultiMetricLMNNProblem, tol: float) -> Step | None:
-    """The answer where nothing pushes, or where null directions of the costs silence every hinge."""
+    """The answer where nothing pushes, or where null directions of the costs remove every hinge."""
     rank = problem.regional_points[0].shape[1]
     nothing = problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0
     if not nothing and not any(cost.coordinates.null.shape[1] for cost in problem.pull_costs):

@@ -133,7 +133,7 @@ def _iterate(
                 stage.restart()
         since = 1 if searched else since + 1
         moved = M - eta * G
-        # Where nothing but rounding is left the metric is zero, as it is where null directions silence every hinge.
+        # Where nothing but rounding is left the metric is zero, as it is where null directions remove every hinge.
         vanished = float(np.linalg.norm(moved)) <= 1e-14 * float(np.linalg.norm(M))
         L = np.zeros((0, rank)) if vanished else psd.factor(moved)
         M = L.T @ L

@@ -302,9 +302,9 @@ class WorkingSet:
         return 0.5 * (A + np.swapaxes(A, 1, 2))
 
     @property
-    def together(self) -> NDArray[np.bool_]:
+    def coincident(self) -> NDArray[np.bool_]:
         """Candidate pairs whose anchor and impostor lie at the very same place, (nnz,)."""
-        place = self.problem.push.places[self.used % len(self.problem.X)]
+        place = self.problem.push.duplicate_groups[self.used % len(self.problem.X)]
         pairs: NDArray[np.bool_] = (
             place[self.candidates.anchors[self.candidates.rows]] == place[self.candidates.impostors]
         )
