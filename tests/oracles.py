@@ -106,7 +106,7 @@ class Statement:
         return embedded.objective(np.eye(len(L))) + self.ridge * float(np.sum(L**2))
 
     def subgradient(self, M):
-        """Eq. 18."""
+        """The gradient below Eq. 18, which has no number."""
         G = self.cost_matrix()
         for t, w in zip(self.triplets, self.weights, strict=True):
             u = self.hinge(M, t)

@@ -1,4 +1,4 @@
-"""Compiled loops of the LogDet learners: rank-one steps of a factor, one pair or quadruple after another."""
+"""Compiled loops of the LogDet learners: rank-one steps of a factor, one pair or comparison after another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IndexArray = NDArray[np.int32]
 LOSS, MOVES, REACH, VOLUME, SIZE = 0, 1, 2, 3, 4
 # An explicit step to a larger distance uses at most this share of the step that would make it infinite.
 SHARE = 0.5
-# Bisections of a quadruple's step between the logarithms of LEAST and MOST, more than the digits of a float.
+# Bisections of a comparison's step between the logarithms of LEAST and MOST, more than the digits of a float.
 BISECTIONS = 80
 LEAST, MOST = 1e-300, 1e300
 # Entries of a step up to here are added; beyond, distances overflow soon.
@@ -173,8 +173,8 @@ def take_pairs(
 
 
 @nb.njit(cache=True)
-def quadruple_strength(near: float, far: float, cross: float, margin: float, rate: float) -> float:
-    """What a quadruple's step adds to the inverse metric along the near pair, and takes from it along the far one.
+def comparison_strength(near: float, far: float, cross: float, margin: float, rate: float) -> float:
+    """What a comparison's step adds to the inverse metric along the near pair, and takes from it along the far one.
 
     With s that number, p and q the distances, D their Gram determinant and ``N(s) = 1 + (p - q) s - D s^2``, the
     distances' difference after the step is ``N'(s) / N(s)``; s solves ``s = rate (N'(s) / N(s) + margin)``, N > 0.
@@ -209,7 +209,7 @@ def along(G: FloatArray, z: FloatArray, sigma: float, left: FloatArray, right: F
 
 
 @nb.njit(cache=True)
-def quadruple_step(
+def comparison_step(
     G: FloatArray,
     near: FloatArray,
     far: FloatArray,
@@ -219,7 +219,7 @@ def quadruple_step(
     right: FloatArray,
     totals: FloatArray,
 ) -> tuple[float, bool]:
-    """Take one quadruple, ``d(near) + margin <= d(far)``; return the excess before, and whether the metric moved.
+    """Take one comparison, ``d(near) + margin <= d(far)``; return the excess before, and whether the metric moved.
 
     `left` and `right` have two rows, one for each of the two steps of the factor, to be taken in this order.
     """
@@ -229,7 +229,7 @@ def quadruple_step(
     if excess <= 0.0 or not np.isfinite(excess):
         return excess, False
     loss = totals[LOSS] + 0.5 * excess * excess
-    sigma = quadruple_strength(p, q, float(np.dot(right[0], far)), margin, rate)
+    sigma = comparison_strength(p, q, float(np.dot(right[0], far)), margin, rate)
     if not np.isfinite(loss + sigma):
         return np.inf, False
     if sigma == 0.0:
@@ -248,18 +248,18 @@ def quadruple_step(
 
 
 @nb.njit(cache=True)
-def take_quadruples(
-    G: FloatArray, X: FloatArray, quadruples: IndexArray, margin: float, rate: float, totals: FloatArray
+def take_comparisons(
+    G: FloatArray, X: FloatArray, comparisons: IndexArray, margin: float, rate: float, totals: FloatArray
 ) -> int:
-    """Take quadruples of rows of X in turn; return how many were taken, all unless a number overflowed."""
+    """Take comparisons of rows of X in turn; return how many were taken, all unless a number overflowed."""
     left, right = np.empty((2, len(G))), np.empty((2, X.shape[1]))
-    for t in range(len(quadruples)):
-        near = X[quadruples[t, 0]] - X[quadruples[t, 1]]
-        far = X[quadruples[t, 2]] - X[quadruples[t, 3]]
-        excess, _ = quadruple_step(G, near, far, margin, rate, left, right, totals)
+    for t in range(len(comparisons)):
+        near = X[comparisons[t, 0]] - X[comparisons[t, 1]]
+        far = X[comparisons[t, 2]] - X[comparisons[t, 3]]
+        excess, _ = comparison_step(G, near, far, margin, rate, left, right, totals)
         if not np.isfinite(excess):
             return t
-    return len(quadruples)
+    return len(comparisons)
 
 
 @nb.njit(cache=True)

@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 
 def state(problem: LEGOBatchProblem) -> Stated:
-    """The comparator of Theorem 2.2 of Jain et al. (2008), mended: ``D_ld(A, A_0) + eta sum_t loss_t(A)``.
+    """The comparator of Theorem 2.2 of Jain et al. (2008), corrected: ``D_ld(A, A_0) + eta sum_t loss_t(A)``.
 
     Its optimum times ``1 / eta + reach`` is the tightest allowance, see `LEGOProblem.allowance`. For a single pair and
     ``A_0 = A_t`` this is the program that one step solves. Variable ``M``, which is the paper's A; the logarithm of the

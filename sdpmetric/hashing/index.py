@@ -35,7 +35,7 @@ WEIGHT = 8192
 class HashIndex:
     """Approximate nearest neighbors under a metric that moves by rank-one steps [JKDG2008], section 3.
 
-    The key of an example u has the bits ``sign(r_j^T G (u - center))``, Eq. 3.2 there, with Gaussian ``r_j`` and the
+    The key of an example u has the bits ``sign(r_j^T G (u - center))``, Eq. 3.1 there, with Gaussian ``r_j`` and the
     factor G of the metric. A query ranks the examples whose keys disagree least with its own, by their exact distance
     under the current metric; a bit counts by how far the query is from its hyperplane. As the metric moves, a second
     search among the entries nearest to their hyperplanes finds the bits that flip; once a given share of the examples

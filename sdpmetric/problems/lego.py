@@ -179,7 +179,7 @@ class LEGOProblem:
         return max(0.0, float(np.sum(sigma**2 - 2.0 * np.log(sigma) - 1.0)))
 
     def allowance(self, reach: float, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """What the mended Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
+        """What the corrected Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
 
         ``(1 / eta + reach) (D_ld(A, A_0) + eta sum_t loss_t(A))``, valid for every metric A; the solution of
         `LEGOBatchProblem` has the smallest. See docs/lego.md for the proof.

@@ -1,4 +1,4 @@
-"""LEGO's pairs all at once: a metric near the first one that loses little, the comparator of the mended Theorem 2.2."""
+"""LEGO's pairs all at once: a metric near the first one that loses little, the comparator of Theorem 2.2."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class LEGOBatchProblem:
 
         D_ld(A, A_0) + eta * sum_t loss_t(A)
 
-    Its optimum, times ``1 / eta + reach``, is the tightest allowance of the mended Theorem 2.2; as a learner it is an
-    offline one.
+    Its optimum, times ``1 / eta + reach``, is the tightest allowance of the corrected Theorem 2.2; as a learner it is
+    an offline one.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Online learners: objects that take one pair, quadruple or query after another, and can be asked for their metric."""
+"""Online learners: objects that take one pair, comparison or query after another, and can be asked for their metric."""

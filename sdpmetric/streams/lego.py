@@ -22,8 +22,9 @@ class LEGOStream(LogDetStream):
         argmin over A of  D_ld(A, A_t) + learning_rate * loss(z^T A z, y),
         loss(p, y) = 1/2 (p - y)^2,  or 0 where a target that is a bound holds
 
-    in closed form, Eq. 2.2 and 2.3 there. The metric stays positive definite for every learning rate. The factor G,
-    ``G^T G = A``, moves by the rank-one step of section 3.2.
+    in closed form, Eq. 2.2 and 2.3 there. A pair with a side of 1 or -1 is the paper's quadruple (u, v, y, b). The
+    metric stays positive definite for every learning rate. The factor G, ``G^T G = A``, moves by the rank-one step of
+    section 3.2.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class LEGOStream(LogDetStream):
         If a number is out of range, or the metric is not positive definite.
     """
 
-    def update_quadruple(
+    def update_comparison(
         self, u: ArrayLike, v: ArrayLike, w: ArrayLike, x: ArrayLike, margin: float = 1.0
     ) -> LogDetUpdate:
         """Take one comparison of distances, ``d(u, v) + margin <= d(w, x)``.
@@ -74,22 +75,22 @@ class LEGOStream(LogDetStream):
         gap = validation.check_number("margin", margin, 0.0)
         left, right = np.empty((2, len(self._G))), np.empty((2, len(near)))
         losses = self.cumulative_loss
-        excess, moved = logdet.quadruple_step(self._G, near, far, gap, self.learning_rate, left, right, self._totals)
+        excess, moved = logdet.comparison_step(self._G, near, far, gap, self.learning_rate, left, right, self._totals)
         if not np.isfinite(excess):
             raise ValueError(
-                "the distances or the margin of the quadruple are too large to learn from; scale the features."
+                "the distances or the margin of the comparison are too large to learn from; scale the features."
             )
         self._n_items += 1
         steps = (MetricStep(left[0], right[0]), MetricStep(left[1], right[1])) if moved else ()
         return LogDetUpdate(excess - gap, self.cumulative_loss - losses, steps)
 
-    def partial_fit_quadruples(self, X: ArrayLike, quadruples: ArrayLike, margin: float = 1.0) -> Self:
+    def partial_fit_comparisons(self, X: ArrayLike, comparisons: ArrayLike, margin: float = 1.0) -> Self:
         """Take comparisons of rows in turn, in one compiled loop.
 
         Parameters
         ----------
         X : (n, d) array
-        quadruples : (q, 4) integer array
+        comparisons : (q, 4) integer array
             Row numbers; the distance of the first two plus the margin is to be at most that of the last two.
         margin : float, default 1
 
@@ -98,17 +99,17 @@ class LEGOStream(LogDetStream):
         self
         """
         data = self._data(X)
-        rows = np.asarray(quadruples)
+        rows = np.asarray(comparisons)
         if rows.ndim != 2 or rows.shape[1] != 4:
-            raise ValueError(f"quadruples must be an integer array of shape (q, 4), got shape {rows.shape}.")
+            raise ValueError(f"comparisons must be an integer array of shape (q, 4), got shape {rows.shape}.")
         halves = [check_targets(data, rows[:, :2], 0.0, 1)[0], check_targets(data, rows[:, 2:], 0.0, -1)[0]]
         given = np.ascontiguousarray(np.concatenate(halves, axis=1))
         gap = validation.check_number("margin", margin, 0.0)
-        taken = logdet.take_quadruples(self._G, data, given, gap, self.learning_rate, self._totals)
+        taken = logdet.take_comparisons(self._G, data, given, gap, self.learning_rate, self._totals)
         self._n_items += taken
         if taken < len(given):
             raise ValueError(
-                f"the distances or the margin of quadruple {given[taken].tolist()} are too large to learn from; "
+                f"the distances or the margin of comparison {given[taken].tolist()} are too large to learn from; "
                 "scale the features."
             )
         return self

@@ -28,11 +28,11 @@ class LogDetUpdate:
     Attributes
     ----------
     prediction : float
-        Before the step: the pair's squared distance; for a quadruple the near pair's less the far pair's.
+        Before the step: the pair's squared distance; for a comparison the near pair's less the far pair's.
     loss : float
         Before the step, half the square of what the target or the margin was missed by.
     steps : tuple of MetricStep
-        How the factor moved: no step where the target held, one for a pair, two for a quadruple, in this order.
+        How the factor moved: no step where the target held, one for a pair, two for a comparison, in this order.
     """
 
     prediction: float
@@ -43,7 +43,7 @@ class LogDetUpdate:
     def step(self) -> MetricStep | None:
         """The step of a pair; None where the metric did not move."""
         if len(self.steps) > 1:
-            raise ValueError("a quadruple moves the factor in two steps; take them in turn from steps.")
+            raise ValueError("a comparison moves the factor in two steps; take them in turn from steps.")
         return self.steps[0] if self.steps else None
 
 
@@ -83,10 +83,11 @@ class LogDetStream:
         rates: ArrayLike | None = None,
         initial_metric: ArrayLike | None = None,
     ) -> Self:
-        """A fresh stream with the learning rate that loses least on a few pairs, as the paper chooses it.
+        """A fresh stream with the learning rate that loses least on a few pairs.
 
-        Each rate takes the pairs once, from the initial metric; the cumulative loss is what counts. The stream returned
-        has not seen them.
+        The paper tunes the rate on 1,000 constraints and prints neither candidates nor criterion [JKDG2008]; these are
+        ours. Each rate takes the pairs once, from the initial metric; the cumulative loss is what counts. The stream
+        returned has not seen them.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class LogDetStream:
 
     @property
     def n_items(self) -> int:
-        """Pairs (and quadruples) taken so far."""
+        """Pairs (and comparisons) taken so far."""
         return self._n_items
 
     @property

@@ -12,7 +12,7 @@ import pytest
 from lego_streams import definite, divergence, make_stream, pair_loss, run
 
 import sdpmetric as sm
-from sdpmetric._loops.logdet import quadruple_strength
+from sdpmetric._loops.logdet import comparison_strength
 
 # -- the step ---------------------------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ def test_step_is_the_minimum_of_divergence_and_loss(d, rate, side, share):
 @pytest.mark.parametrize("d", [1, 2, 4])
 @pytest.mark.parametrize("rate", [1e-3, 0.3, 30.0])
 @pytest.mark.parametrize("margin", [0.0, 3.7])
-def test_quadruple_step_is_the_minimum(d, rate, margin):
+def test_comparison_step_is_the_minimum(d, rate, margin):
     rng = np.random.default_rng([d, int(margin)])
     A0, examples = definite(rng, d), rng.normal(size=(4, d))
     examples[:2] *= 2.0
@@ -68,7 +68,7 @@ def test_quadruple_step_is_the_minimum(d, rate, margin):
         near, far, examples = far, near, examples[[2, 3, 0, 1]]
     stream = sm.LEGOStream(d, rate, A0)
     before = stream.components
-    outcome = stream.update_quadruple(*examples, margin=margin)
+    outcome = stream.update_comparison(*examples, margin=margin)
     missed = near @ A0 @ near - far @ A0 @ far + margin
     assert outcome.loss == pytest.approx(0.5 * missed**2, rel=1e-9)
     A = stream.metric
@@ -96,7 +96,7 @@ def test_targets_that_hold_change_nothing():
         stream.update([1.0, 0.0], [0.0, 0.0], 1.0),
         stream.update([1.0, 0.0], [0.0, 0.0], 1.5, 1),
         stream.update([1.0, 0.0], [0.0, 0.0], 0.5, -1),
-        stream.update_quadruple([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], 1.0),
+        stream.update_comparison([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], 1.0),
     ):
         assert outcome.loss == 0.0
         assert outcome.step is None
@@ -126,13 +126,13 @@ def test_whole_streams_and_single_pairs_agree_to_the_last_bit():
     assert single.components.dtype == np.float64
 
 
-def test_quadruples_in_one_loop():
+def test_comparisons_in_one_loop():
     rng = np.random.default_rng(2)
     X, rows = rng.normal(size=(12, 3)), np.array([rng.choice(12, 4, replace=False) for _ in range(40)])
-    whole = sm.LEGOStream(3, 0.05).partial_fit_quadruples(X, rows, 0.4)
+    whole = sm.LEGOStream(3, 0.05).partial_fit_comparisons(X, rows, 0.4)
     one = sm.LEGOStream(3, 0.05)
     for row in rows:
-        one.update_quadruple(*X[row], margin=0.4)
+        one.update_comparison(*X[row], margin=0.4)
     np.testing.assert_array_equal(one.components, whole.components)
     assert 0 < one.n_updates == whole.n_updates < 40
 
@@ -220,23 +220,23 @@ def test_a_pair_whose_loss_overflows_changes_nothing(kind, size, target, side):
 
 
 @pytest.mark.parametrize("rate", [1e-300, 1e-3, 1e300])
-def test_a_quadruple_that_overflows_changes_nothing(rate):
+def test_a_comparison_that_overflows_changes_nothing(rate):
     stream = sm.LEGOStream(2, rate, [[1.0, 0.3], [0.3, 2.0]])
     before = state(stream)
     for size in (1e78, 1e120):
         X = np.array([[size, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
         with pytest.raises(ValueError, match="too large to learn from"):
-            stream.update_quadruple(*X)
-        with pytest.raises(ValueError, match=r"quadruple \[0, 1, 2, 3\] are too large"):
-            stream.partial_fit_quadruples(X, [[0, 1, 2, 3]])
+            stream.update_comparison(*X)
+        with pytest.raises(ValueError, match=r"comparison \[0, 1, 2, 3\] are too large"):
+            stream.partial_fit_comparisons(X, [[0, 1, 2, 3]])
     with pytest.raises(ValueError, match="too large to learn from"):
-        stream.update_quadruple([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], margin=1e200)
+        stream.update_comparison([1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], margin=1e200)
     assert state(stream) == before
     assert np.isfinite(state(stream)).all()
 
 
 def exact_strength(p, q, cross, margin, rate):
-    """The root that a quadruple's step asks for, by bisection in 400 digits."""
+    """The root that a comparison's step asks for, by bisection in 400 digits."""
     with localcontext() as context:
         context.prec = 400
         p, q, cross, margin, rate = map(Decimal, (p, q, cross, margin, rate))
@@ -261,9 +261,9 @@ def exact_strength(p, q, cross, margin, rate):
         (2e90, 1e90, 1e90, 1.0),
     ],
 )
-def test_strength_of_a_quadruple_is_right_to_the_last_digits(near, far, cross, margin, rate):
+def test_strength_of_a_comparison_is_right_to_the_last_digits(near, far, cross, margin, rate):
     exact = exact_strength(near, far, cross, margin, rate)
-    assert abs(float(Decimal(quadruple_strength(near, far, cross, margin, rate)) / exact - 1)) < 1e-12
+    assert abs(float(Decimal(comparison_strength(near, far, cross, margin, rate)) / exact - 1)) < 1e-12
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------
@@ -316,10 +316,10 @@ def test_equal_examples_that_are_to_be_near_are_harmless():
         (lambda s: s.update(["a", "b"], [0.0, 1.0], 1.0), "vector of real numbers"),
         (lambda s: s.partial_fit(X3[:, :1], [[0, 1]], 1.0), "X has 1 features, but this stream began with 2"),
         (lambda s: s.partial_fit([[0.0, np.nan], [1.0, 1.0]], [[0, 1]], 1.0), "NaN"),
-        (lambda s: s.update_quadruple(*X3, margin=-1.0), "margin must be"),
-        (lambda s: s.update_quadruple(X3[0], X3[1], X3[1], X3[2]), "are equal"),
-        (lambda s: s.partial_fit_quadruples(X3, [[0, 1, 2]]), r"shape \(q, 4\)"),
-        (lambda s: s.partial_fit_quadruples(X3, [[0, 1, 3, 3]]), "an example with itself"),
+        (lambda s: s.update_comparison(*X3, margin=-1.0), "margin must be"),
+        (lambda s: s.update_comparison(X3[0], X3[1], X3[1], X3[2]), "are equal"),
+        (lambda s: s.partial_fit_comparisons(X3, [[0, 1, 2]]), r"shape \(q, 4\)"),
+        (lambda s: s.partial_fit_comparisons(X3, [[0, 1, 3, 3]]), "an example with itself"),
         (lambda s: sm.LEGOStream(0, 0.3), "n_features must be a positive integer"),
         (lambda s: sm.LEGOStream(2, 0.0), "learning_rate must be positive"),
         (lambda s: sm.LEGOStream(2, np.nan), "learning_rate must be a finite number"),

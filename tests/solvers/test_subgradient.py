@@ -48,7 +48,7 @@ def test_every_watched_bound_is_below_the_optimum(kind: str) -> None:
 
 
 def test_incremental_gradient_is_the_gradient_from_scratch() -> None:
-    """Weinberger and Saul 2009, Eq. 19 against Eq. 18."""
+    """Weinberger and Saul 2009, Eq. 19 against the gradient below Eq. 18."""
     problem = make_instance("plain", 2).problem
     rng = np.random.default_rng(0)
     active = ActiveSet(problem)

@@ -1,4 +1,4 @@
-"""LEGO's mended theorem holds on streams, its comparator is proven, and its certificates are valid."""
+"""LEGO's corrected theorem holds on streams, its comparator is proven, and its certificates are valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sdpmetric.formulations import lego
 
 
 def check_theorem(problem):
-    """The mended Theorem 2.2 with the exact comparator; the share of its allowance that was lost."""
+    """The corrected Theorem 2.2 with the exact comparator; the share of its allowance that was lost."""
     stream, eta, reach = run(problem), problem.learning_rate, run(problem).reach
     batch = sm.LEGOBatchProblem(problem)
     exact = sm.solve(batch, tol=1e-6)
@@ -80,13 +80,13 @@ def test_lower_bound_of_the_regret_is_the_least_loss_of_a_fixed_metric():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_mended_theorem_holds(seed):
+def test_corrected_theorem_holds(seed):
     assert check_theorem(make_stream(seed)) <= 1.0 + 1e-9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
-def test_mended_theorem_holds_at_length(seed):
+def test_corrected_theorem_holds_at_length(seed):
     assert check_theorem(make_stream(1000 + seed)) <= 1.0 + 1e-9
 
 

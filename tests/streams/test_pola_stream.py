@@ -62,8 +62,8 @@ def check_theorems(problem: POLAProblem, order: np.ndarray) -> float:
         assert abs(given - loss) <= rounding(loss)
         moved, step = project_margin(before, v, sign)
         after, scale = state_of(stream), max(1.0, np.abs(moved.metric).max())
-        # Lemma 3, as far as it is known: the projection onto both sets, at most one eigenvalue below 0, after similar
-        # pairs only, and a threshold that only dissimilar pairs can bring down to 1.
+        # Section 3.2: the projection onto both sets, at most one eigenvalue below 0, after similar pairs only, and a
+        # threshold that only dissimilar pairs can bring down to 1.
         full = project_cone(moved)
         assert np.abs(full.metric - after.metric).max() <= 1e-9 * scale
         assert abs(full.threshold - after.threshold) <= rounding(full.threshold)
