@@ -345,18 +345,31 @@ class LMNNProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         Z = self.embed(L)
-        survey = PushSums(self.push, 1, self.coordinates.rank, slopes=dual is None)
-        for block in self.push.near(Z):
-            for g, part, slopes in survey.add(Z, block, self.null_groups):
-                B = slope_adjoint(self.points, part, slopes, accuracy=DUAL_ACCURACY)
-                survey.matrices[g, 0] += self.push_weight * B
-        return survey.certificate(
+        return self._push_sums(Z, slopes=dual is None).certificate(
             self.cost(L, Z),
             self.pull_cost.whitened(L)[None],
             None if dual is None else self._candidate(self.push.clipped(dual, self.separated)),
             primal_residual=primal_residual,
             null_dimension=self.coordinates.null.shape[1],
         )
+
+    def _push_sums(self, Z: FloatArray, *, slopes: bool) -> PushSums:
+        """Sums over all triplets at embedded points: in closed form where every hinge is 1 or 0, else by a search."""
+        sums = PushSums(self.push, 1, self.coordinates.rank, slopes=slopes)
+        active, source = self.push.unit_groups(Z, self.null_groups), self.source
+        if active is not None:
+            groups = (active, self.null_groups, self.push.duplicate_groups)
+            (weight, size), (within, _), (coincident, _) = (source.totals_within(each) for each in groups)
+            slope = sums.add_unit_hinges((weight, size), within, coincident)
+            if slopes:
+                B = source.adjoint_within(self.points, self.null_groups, accuracy=DUAL_ACCURACY)
+                sums.matrices[0, 0] += slope * B
+            return sums
+        for block in self.push.near(Z):
+            for g, part, values in sums.add(Z, block, self.null_groups):
+                B = slope_adjoint(self.points, part, values, accuracy=DUAL_ACCURACY)
+                sums.matrices[g, 0] += self.push_weight * B
+        return sums
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.

@@ -23,6 +23,7 @@ from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
 from sdpmetric.problems.regions import Regions, check_members, divide
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs
 from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -301,7 +302,7 @@ class MultiMetricLMNNProblem:
         L, primal_residual = self.check_components(components, metrics)
         embedded = self.embed(L)
         near = self.near(embedded)
-        return self._survey(embedded, near, slopes=dual is None).certificate(
+        return self._push_sums(embedded, near, slopes=dual is None).certificate(
             self._cost(L, near),
             self.whitened(L),
             None if dual is None else self._candidate(dual),
@@ -310,25 +311,49 @@ class MultiMetricLMNNProblem:
             program="Multi-metric LMNN",
         )
 
-    def _survey(self, embedded: Sequence[FloatArray], near: FloatArray, *, slopes: bool) -> PushSums:
+    def _push_sums(self, embedded: Sequence[FloatArray], near: FloatArray, *, slopes: bool) -> PushSums:
         """One exhaustive pass; slopes of the targets, which may belong to another metric, are summed up at its end."""
         mu, n = self.push_weight, len(self.X)
-        survey = PushSums(self.push, self.n_regions, self.regional_points[0].shape[1], slopes=slopes)
-        pull = np.zeros((len(survey.matrices), *near.shape))
+        sums = PushSums(self.push, self.n_regions, self.regional_points[0].shape[1], slopes=slopes)
+        whole = np.zeros(n, dtype=np.int32)
+        for active in ([whole] * self.n_regions, self.null_groups):
+            if all(unit_hinges(Z, own, near.max(initial=0.0)) for Z, own in zip(embedded, active, strict=True)):
+                self._add_unit_hinges(sums, active)
+                return sums
+        pull = np.zeros((len(sums.matrices), *near.shape))
         for region, found in self._found(embedded, near):
             own = near[found.anchors]
-            for g, part, values in survey.add(embedded[region], found, self.null_groups[region], own):
+            for g, part, values in sums.add(embedded[region], found, self.null_groups[region], own):
                 first, second, weights = slope_pairs(part, values)
                 push = weights > 0
-                survey.matrices[g, region] += mu * adjoint(
+                sums.matrices[g, region] += mu * adjoint(
                     self.regional_points[region], first[push], second[push], weights[push], accuracy=DUAL_ACCURACY
                 )
                 for k in range(near.shape[1]):
                     pull[g, :, k] += np.bincount(part.anchors[part.rows], values[:, k], minlength=n)
         row, slot = np.nonzero(self.source.targets >= 0)
-        for B, weights in zip(survey.matrices, pull, strict=True):
+        for B, weights in zip(sums.matrices, pull, strict=True):
             B -= mu * self._by_region(row, self.source.targets[row, slot], weights[row, slot])
-        return survey
+        return sums
+
+    def _add_unit_hinges(self, sums: PushSums, active: list[IndexArray]) -> None:
+        """Sums over all triplets where those within the given groups of each metric have hinges of 1, the others 0."""
+        source, counts = self.source, self.source.target_counts
+        matrices, totals = [], np.zeros(3, dtype=np.int64)
+        pull = np.zeros(len(self.X), dtype=np.int64)
+        for region, (points, own) in enumerate(zip(self.regional_points, self.null_groups, strict=True)):
+            members, groups = self.regions == region, (active[region], own, self.push.duplicate_groups)
+            impostors = np.stack([impostor_counts(source.labels, each, members) for each in groups])
+            totals += impostors @ counts
+            pull += impostors[1]
+            anchors, others = counts.astype(np.float64), members.astype(np.float64)
+            matrices.append(impostor_scatter(points, source.labels, own, anchors, others))
+        slope = sums.add_unit_hinges((float(totals[0]), int(totals[0])), float(totals[1]), float(totals[2]))
+        if len(sums.matrices):
+            first, second = self.target_pairs
+            B = np.stack(matrices)
+            B -= self._by_region(first, second, pull[first].astype(np.float64))
+            sums.matrices[0] += slope * B
 
     def _by_region(self, first: NDArray[np.integer], second: IndexArray, weights: FloatArray) -> FloatArray:
         """``D*(w)`` of pairs in whitened coordinates, each under the metric of its second member, (c, rank, rank)."""

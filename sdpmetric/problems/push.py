@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.solution import Dual
+from sdpmetric.linalg.distances import distances
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import SearchMethod, TripletSource
+from sdpmetric.triplets.totals import unit_hinges
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -99,8 +101,26 @@ class Push:
         blocks = list(self.near(Z, groups, widen=widen, among=among))
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
+    def unit_groups(self, Z: FloatArray, groups: IndexArray) -> IndexArray | None:
+        """Groups within which every hinge is 1 and across which every hinge is 0: all examples, `groups`, or None.
+
+        Parameters
+        ----------
+        Z : (n, r) array
+            Embedded points.
+        groups : (n,) int32 array
+            Groups to try beside that of all examples.
+        """
+        near = float(distances(Z, *self.source.target_pairs()).max(initial=0.0))
+        for each in (np.zeros(len(Z), dtype=np.int32), groups):
+            if unit_hinges(Z, each, near):
+                return each
+        return None
+
     def loss(self, Z: FloatArray, among: IndexArray | None = None) -> float:
         """``sum_t w_t h(1 - <B_t, M>)`` at embedded points, over all anchors or some; the push weight is left out."""
+        if among is None and self.unit_groups(Z, np.zeros(len(Z), dtype=np.int32)) is not None:
+            return self.source.total_weight
         return sum(hinge_slopes(Z, block, 0.0, self.squared)[0].loss for block in self.near(Z, among=among))
 
     def ceilings(self, triplets: Triplets) -> FloatArray:

@@ -190,6 +190,30 @@ class PushSums:
             self._kept[g] += push.weight * float(slopes[together].sum())
             yield g, part, slopes
 
+    def add_unit_hinges(self, totals: tuple[float, int], within: float, coincident: float) -> float:
+        """Add all triplets at a point where their hinges are 1 or 0.
+
+        Parameters
+        ----------
+        totals : (float, int)
+            Weight and number of the triplets with a hinge of 1.
+        within, coincident : float
+            The weight of those that take part in dual candidates, and of those with the impostor at the place of the
+            anchor.
+
+        Returns
+        -------
+        slope : float
+            The multiplier of a triplet of weight 1 in every dual candidate; ``sum_t w_t B_t`` times this is to be added
+            to the first of `matrices`, the only one that is left.
+        """
+        slope = self._push.weight * (2.0 if self._push.squared else 1.0)
+        self.loss, self.n_active = self.loss + totals[0], self.n_active + totals[1]
+        self._widths, self.matrices = self._widths[:1], self.matrices[:1]
+        self._total, self._kept = (np.full(len(self._widths), slope * total) for total in (within, coincident))
+        self._squares = slope * self._total
+        return slope
+
     def _candidates(self) -> list[DualCandidate]:
         sums = zip(self._total.tolist(), self._squares.tolist(), self.matrices, self._kept.tolist(), strict=True)
         return [DualCandidate(self._push, *each) for each in sums]

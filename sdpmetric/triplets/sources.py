@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops.pairs import pair_distances
+from sdpmetric.linalg.distances import adjoint
 from sdpmetric.triplets.impostors import search_tiles, search_trees
+from sdpmetric.triplets.margins import slope_adjoint
+from sdpmetric.triplets.totals import impostor_counts, impostor_scatter
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -37,6 +41,20 @@ class TripletSource(Protocol):
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
         """Weight of each triplet, (t,); 0 for those that are not in the set."""
+
+    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
+        """Weight and number of all triplets whose anchor and impostor are of one group, groups (n,)."""
+
+    def adjoint_within(self, points: FloatArray, groups: IndexArray, *, accuracy: float) -> FloatArray:
+        """``sum_t w_t B_t`` over all triplets whose anchor and impostor are of one group, (d, d).
+
+        Parameters
+        ----------
+        points : (n, d) array
+        groups : (n,) int32 array
+        accuracy : float
+            See `sdpmetric.linalg.distances.adjoint`.
+        """
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
@@ -106,6 +124,26 @@ class LabeledTriplets:
         member = (self.targets[triplets.anchors] == triplets.targets[:, None]).any(axis=1)
         other = self.labels[triplets.anchors] != self.labels[triplets.impostors]
         return np.asarray(member & other, dtype=np.float64)
+
+    @cached_property
+    def target_counts(self) -> NDArray[np.int64]:
+        """Number of target neighbors of each example, (n,)."""
+        counts: NDArray[np.int64] = np.count_nonzero(self.targets >= 0, axis=1)
+        return counts
+
+    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
+        """Weight and number of all triplets within groups; see `TripletSource.totals_within`."""
+        total = int(self.target_counts @ impostor_counts(self.labels, groups))
+        return float(total), total
+
+    def adjoint_within(self, points: FloatArray, groups: IndexArray, *, accuracy: float) -> FloatArray:
+        """``sum_t B_t`` of all triplets within groups; see `TripletSource.adjoint_within`."""
+        counts = self.target_counts.astype(np.float64)
+        anchors, targets = self.target_pairs()
+        weights = impostor_counts(self.labels, groups)[anchors].astype(np.float64)
+        B = impostor_scatter(points, self.labels, groups, counts, np.ones(len(points)))
+        B -= adjoint(points, anchors, targets, weights, accuracy=accuracy)
+        return B
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
@@ -235,6 +273,20 @@ class ListedTriplets:
             at = np.minimum(np.searchsorted(own, asked), len(own) - 1)
             weights = np.where(own[at] == asked, C.weights[at], 0.0)
         return weights
+
+    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
+        """Weight and number of all listed triplets within groups; see `TripletSource.totals_within`."""
+        weights = self._weights_within(groups)
+        return float(weights.sum()), int(np.count_nonzero(weights))
+
+    def adjoint_within(self, points: FloatArray, groups: IndexArray, *, accuracy: float) -> FloatArray:
+        """``sum_t w_t B_t`` of all listed triplets within groups; see `TripletSource.adjoint_within`."""
+        return slope_adjoint(points, self.candidates, self._weights_within(groups)[:, None], accuracy=accuracy)
+
+    def _weights_within(self, groups: IndexArray) -> FloatArray:
+        C = self.candidates
+        weights = np.ones(self.size) if C.weights is None else C.weights
+        return np.where(groups[C.anchors[C.rows]] == groups[C.impostors], weights, 0.0)
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
