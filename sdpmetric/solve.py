@@ -15,18 +15,15 @@ from sdpmetric.core import run as base
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, relative_gap
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.solution import Dual, Problem, Solution, Status
+from sdpmetric.core.solution import Dual, Problem, Solution
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.solvers.lmnn import conic, factored, low_rank
+from sdpmetric.solvers.lmnn import low_rank
 from sdpmetric.solvers.registry import solvers_of
 
 Callback = base.Callback
 FloatArray = NDArray[np.float64]
-
-# Where constraint generation starts: a cheap solution to this relative gap.
-START_TOLERANCE = 1e-4
 
 
 class FittedEstimator(Protocol):
@@ -88,7 +85,7 @@ def solve(
     **options
         Options of the solver. For LMNN: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"``
         and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program),
-        ``backend_options=`` and ``sweep=`` (programs shared along a `path`) for "conic".
+        ``backend_options=`` and ``polish=`` for "conic".
         For POLA: ``beta=`` for "batch", ``gamma=`` for "online"; ``backend=`` and ``backend_options=`` for "conic".
 
     Returns
@@ -123,20 +120,6 @@ def solve(
         options["start"] = factors[0]
     tol = entry.tol if tol is None else tol
     budget = base.Budget(max_time, max_iter)
-    if (
-        isinstance(problem, LMNNProblem)
-        and name == "conic"
-        and options.get("start") is None
-        and options.get("program") is None
-    ):
-        # Only the index sets of this start are used, so that the exact layer stays an independent witness.
-        cheap = base.Budget(None if max_time is None else 0.3 * max_time)
-        began = base.run(
-            problem, factored.steps(problem, cheap, START_TOLERANCE), cheap, solver="factored", tol=START_TOLERANCE
-        )
-        if began.status is Status.INTERRUPTED:
-            return began
-        options["start"] = began.components
     watch = _with_printer(callback) if verbose else callback
     if n_components is not None:
         lmnn = _check_rank(problem, name, n_components)
@@ -194,8 +177,7 @@ def path(
     push_weight, ridge : sequence of float, optional
         Exactly one of the two: the values along the path.
     solver : str, default "auto"
-        As in `solve`. "conic" states its programs with the weights as parameters and compiles one again only where
-        triplets change roles, never where all are stated.
+        As in `solve`.
     tol : float, optional
         Relative gap to prove at every point; default that of the solver, as in `solve`.
     max_time : float, optional
@@ -214,20 +196,11 @@ def path(
     if (push_weight is None) == (ridge is None):
         raise ValueError("pass exactly one of push_weight= and ridge=, the values along the path.")
     name, values = ("push_weight", push_weight) if push_weight is not None else ("ridge", ridge)
-    compiles = (next(iter(solvers_of(problem))) if solver == "auto" else solver) == "conic"
-    sweep, solutions = conic.Sweep(), list[Solution]()
+    solutions = list[Solution]()
     for value in [] if values is None else values:
         here = problem.with_weights(**{name: float(value)})
         start = solutions[-1].components if solutions and len(solutions[-1].components) else None
-        if compiles and here.source.size > conic.SMALL:  # roles of triplets are best taken from a near solution
-            start = solve(here, "factored", tol=START_TOLERANCE, max_time=max_time, start=start).components
-        once = partial(solve, here, solver, tol=tol, max_time=max_time, verbose=verbose, start=start)
-        solution = once(sweep=sweep) if compiles else once()
-        if compiles and solution.status is Status.OPTIMAL_INACCURATE:
-            # Far from the weights that its coordinates belong to, a program may be too badly scaled for the backend.
-            sweep = conic.Sweep()
-            solution = once(sweep=sweep)
-        solutions.append(solution)
+        solutions.append(solve(here, solver, tol=tol, max_time=max_time, verbose=verbose, start=start))
     return solutions
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import cvxpy as cp
 
 from sdpmetric.formulations import itml, lego, mcml, mmc, rca
+from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.frobenius import frobenius_program
 from sdpmetric.formulations.lmnn import lmnn_program
 from sdpmetric.formulations.multi_lmnn import multi_lmnn_program
 from sdpmetric.formulations.pola import pola_program
-from sdpmetric.formulations.stated import named
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lego import LEGOProblem

@@ -6,12 +6,12 @@ import cvxpy as cp
 import numpy as np
 
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
-from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.itml import ITMLProblem
 
 
-def state(problem: ITMLProblem, balanced: bool = False) -> Stated:
+def state(problem: ITMLProblem, balanced: bool = False) -> ExactProgram:
     """ITML with slack as section 3 of Davis et al. (2007) states it.
 
     Variables ``M``, which is the paper's A, and ``ratios``, the slacks xi in units of the best slacks of a reference
@@ -49,4 +49,4 @@ def state(problem: ITMLProblem, balanced: bool = False) -> Stated:
         proven = [problem.certify(components, dual=a).lower_bound for a in tries]
         return Point(metric, tries[int(np.argmax(proven))])
 
-    return Stated(program, read)
+    return ExactProgram(program, read)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
-from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
@@ -15,7 +15,7 @@ from sdpmetric.problems.lego_batch import LEGOBatchProblem
 FloatArray = NDArray[np.float64]
 
 
-def state(problem: LEGOBatchProblem) -> Stated:
+def state(problem: LEGOBatchProblem) -> ExactProgram:
     """The comparator of Theorem 2.2 of Jain et al. (2008), corrected: ``D_ld(A, A_0) + eta sum_t loss_t(A)``.
 
     Its optimum times ``1 / eta + reach`` is the tightest allowance, see `LEGOProblem.allowance`. For a single pair and
@@ -36,13 +36,13 @@ def state(problem: LEGOBatchProblem) -> Stated:
     def read() -> Point:
         return Point(np.asarray(A.value))
 
-    return Stated(program, read)
+    return ExactProgram(program, read)
 
 
-def state_fixed(problem: LEGOProblem) -> Stated:
+def state_fixed(problem: LEGOProblem) -> ExactProgram:
     """The fixed metric with the least loss on the stream: ``sum_t loss_t(A)`` over PSD A, variable ``M``.
 
-    Stated in coordinates in which the pairs' differences have unit second moment, for the backend's accuracy.
+    ExactProgram in coordinates in which the pairs' differences have unit second moment, for the backend's accuracy.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def state_fixed(problem: LEGOProblem) -> Stated:
     def read() -> Point:
         return Point(T @ A.value @ T.T)
 
-    return Stated(program, read)
+    return ExactProgram(program, read)
 
 
 def _losses(A: cp.Variable, problem: LEGOProblem, T: FloatArray) -> cp.Expression:

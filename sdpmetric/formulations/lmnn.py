@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.core.solution import Dual
-from sdpmetric.formulations.atoms import metric_variable, triplet_margins
-from sdpmetric.formulations.stated import named
+from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.margins import margin_adjoint
+from sdpmetric.problems.push import Push
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
 
 # Beyond either size a program with one row per triplet is refused: rows, and stored entries of the margin matrix.
 MAX_ROWS = 500_000
@@ -30,48 +32,109 @@ PUSH_WEIGHT, RIDGE = "push_weight", "ridge"
 
 def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None, parametric: bool = False) -> cp.Problem:
     """The semidefinite program with slacks of Weinberger and Saul 2009, section 3.4; see `sdpmetric.to_cvxpy`."""
+    chosen = chosen_triplets(problem, triplets)
+    X = problem.centered
+    pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
+    mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
+    M, cone = metric_variable(X.shape[1])
+    loss, constraints = hinges([M], [X], problem.push, chosen)
+    # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), the ridge, and mu sum_ijl (1 - y_il) xi_ijl
+    objective = (1 - mu) * cp.trace(pull @ M) + rho * cp.trace(M) + mu * loss
+    return cp.Problem(cp.Minimize(objective), [*constraints, cone])  # (3) M is PSD
+
+
+def chosen_triplets(problem: LMNNProblem, triplets: Triplets | None, n_metrics: int = 1) -> Triplets:
+    """The triplets that a full program has rows for: the given ones, or all.
+
+    Raises
+    ------
+    ValueError
+        If there are more than a solver could hold, a triplet is repeated, or one does not belong to the problem.
+    """
     d = problem.X.shape[1]
-    rows = problem.source.size if triplets is None else len(triplets)
-    if rows > MAX_ROWS or rows * d * (d + 1) // 2 > MAX_ENTRIES:
+    rows, entries = problem.source.size if triplets is None else len(triplets), min(n_metrics, 2) * d * (d + 1) // 2
+    if rows > MAX_ROWS or rows * entries > MAX_ENTRIES:
         raise ValueError(
-            f"the program would have {rows:,} triplets with {d * (d + 1) // 2:,} entries each; it is stated up to "
+            f"the program would have {rows:,} triplets with {entries:,} entries each; it is stated up to "
             f"{MAX_ROWS:,} triplets and {MAX_ENTRIES:,} entries. Pass triplets= with fewer of them, reduce the "
             "dimension, or use solve(problem, solver='conic'), which finds the triplets that matter."
         )
-    kept = all_triplets(problem) if triplets is None else _check_members(problem, triplets)
-    X, w = problem.centered, problem.source.weights_of(kept)
-    pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
-    mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
+    return all_triplets(problem) if triplets is None else _check_members(problem, triplets)
 
-    M, cone = metric_variable(d)
-    # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), and the ridge
-    objective = (1 - mu) * cp.trace(pull @ M) + rho * cp.trace(M)
-    constraints = []
-    if len(kept):
-        xi = cp.Variable(len(kept), name="xi")
-        objective += mu * _loss(xi, w, problem.squared)  # mu sum_ijl (1 - y_il) xi_ijl
-        constraints += [
-            # (1) (x_i - x_l)' M (x_i - x_l) - (x_i - x_j)' M (x_i - x_j) >= 1 - xi_ijl
-            (triplet_margins(M, X, kept) >= 1 - xi).set_label(MARGINS),
-            (xi >= 0).set_label(SLACKS),  # (2) xi_ijl >= 0
-        ]
-    constraints.append(cone)  # (3) M is PSD
-    return cp.Problem(cp.Minimize(objective), constraints)
+
+def hinges(
+    metrics: Sequence[cp.Expression],
+    points: Sequence[FloatArray],
+    push: Push,
+    triplets: Triplets,
+    regions: IndexArray | None = None,
+) -> tuple[cp.Expression, list[cp.Constraint]]:
+    """The loss of some triplets over slacks named ``xi``, push weight left out, and the constraints on the slacks.
+
+    Parameters
+    ----------
+    metrics : sequence of cvxpy.Expression
+        One, or one for each region.
+    points : sequence of (n, d) arrays
+        The data in the coordinates of each metric.
+    push : Push
+        Weights of the triplets, and whether their slacks are squared.
+    triplets : Triplets
+    regions : (n,) int32 array, optional
+        Region of each example: a pair is measured by the metric of its second member's region.
+
+    Returns
+    -------
+    loss : cvxpy.Expression
+        ``sum_t w_t xi_t``, or of the squares.
+    constraints : list of cvxpy.Constraint
+        Labelled "margins" and "slacks"; none without triplets.
+    """
+    if not len(triplets):
+        return cp.Constant(0.0), []
+    xi, weights = cp.Variable(len(triplets), name="xi"), push.source.weights_of(triplets)
+    loss = cp.sum_squares(cp.multiply(np.sqrt(weights), xi)) if push.squared else weights @ xi
+    if regions is None:
+        margins = triplet_margins(metrics[0], points[0], triplets)
+    else:
+        far, near = (
+            _distances(metrics, points, regions, triplets.anchors, second)
+            for second in (triplets.impostors, triplets.targets)
+        )
+        margins = far - near
+    return loss, [
+        # (1) (x_i - x_l)' M (x_i - x_l) - (x_i - x_j)' M (x_i - x_j) >= 1 - xi_ijl
+        (margins >= 1 - xi).set_label(MARGINS),
+        (xi >= 0).set_label(SLACKS),  # (2) xi_ijl >= 0
+    ]
+
+
+def _distances(
+    metrics: Sequence[cp.Expression],
+    points: Sequence[FloatArray],
+    regions: IndexArray,
+    first: IndexArray,
+    second: IndexArray,
+) -> cp.Expression:
+    """Squared distance of every pair under the metric of its second member's region."""
+    parts = []
+    for region, (M, X) in enumerate(zip(metrics, points, strict=True)):
+        rows = np.flatnonzero(regions[second] == region)
+        if len(rows):
+            pairs, column = np.unique(np.stack([first[rows], second[rows]], axis=1), axis=0, return_inverse=True)
+            pick = sp.csr_array((np.ones(len(rows)), (rows, column.ravel())), shape=(len(first), len(pairs)))
+            parts.append(pick @ squared_distances(M, X, pairs))
+    return cp.sum(parts)
 
 
 def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
     return cp.Parameter(nonneg=True, name=name, value=value) if parametric else value
 
 
-def all_triplets(problem: LMNNProblem, groups: NDArray[np.int32] | None = None) -> Triplets:
-    """List all triplets of a problem that have a weight, or those of them within the given groups of examples."""
+def all_triplets(problem: LMNNProblem) -> Triplets:
+    """List all triplets of a problem that have a weight."""
     # Where all points coincide (M = 0), every triplet violates its margin: the exhaustive search lists them all.
-    n = len(problem.X)
-    everywhere = np.zeros(n, dtype=np.int32) if groups is None else groups
-    blocks = list(problem.source.near(np.zeros((n, 1)), everywhere, method="brute"))
-    if not blocks:
-        return Triplets.from_array(np.zeros((0, 3), np.int32))
-    every = list_triplets(Candidates.concatenate(blocks))
+    every = list_triplets(problem.push.candidates(np.zeros((len(problem.X), 1))))
     return every[problem.source.weights_of(every) > 0]
 
 
@@ -79,10 +142,6 @@ def list_triplets(candidates: Candidates) -> Triplets:
     """List every triplet of a candidate set, one by one."""
     present = (candidates.targets >= 0)[candidates.rows]
     return candidates.triplets(present.astype(np.float64))[0]
-
-
-def _loss(xi: cp.Variable, weights: FloatArray, squared: bool) -> cp.Expression:
-    return cp.sum_squares(cp.multiply(np.sqrt(weights), xi)) if squared else weights @ xi
 
 
 def _check_members(problem: LMNNProblem, triplets: Triplets) -> Triplets:
@@ -100,117 +159,123 @@ def _check_members(problem: LMNNProblem, triplets: Triplets) -> Triplets:
 
 @dataclass(frozen=True, eq=False)
 class ReducedProgram:
-    """LMNN with every triplet in one of three roles; its optimum is a lower bound of the full one.
+    """LMNN or a relative with rows for some of its triplets; its optimum is a lower bound of the full one.
 
-    In the whitened coordinates `LMNNProblem.points`, where the cost is the trace. A *free* triplet has its slack. A
-    *violated* one has the hinge ``[u]_+`` replaced by ``u = 1 - <B_t, M>``, a *silent* one by 0; both are never above
-    the hinge. Only free triplets need rows.
+    A *free* triplet has a slack, and its multiplier is solved for. One *at its bound* has the hinge ``[u]_+`` replaced
+    by ``u = 1 - <B_t, M>``; its multiplier is ``mu w_t``. The hinges of all others are replaced by 0, and so are their
+    multipliers. Neither replacement is ever above the hinge.
 
     Attributes
     ----------
-    free, violated : Triplets
-        All others are silent.
+    free, at_bound : Triplets
     program : cvxpy.Problem
-        In units where M is divided by `scale` and the objective by the push weight: there the multipliers lie between
+        In units where M is divided by `unit` and the objective by the push weight: there the multipliers lie between
         0 and their weights, which is what a solver's absolute tolerances are made for.
-    scale : float
-        The number of target pairs.
-    push_weight : float
-    ceilings : (t,) array
-        Push weight times weight of the violated triplets, their multipliers.
-    face : (rank, q) array
-        The metric is ``Q N Q^T`` with N in the program. The identity states the whole cone; it is no identity for the
-        same cone in the coordinates of other weights.
+    variables : list of cvxpy.Variable
+        The metrics divided by `unit`, on the faces.
+    unit : float
+    push : Push
+    faces : sequence of (rank, q) arrays
+        Each metric is ``Q N Q^T`` with N in the program.
     """
 
     free: Triplets
-    violated: Triplets
+    at_bound: Triplets
     program: cp.Problem
-    scale: float
-    push_weight: float
-    ceilings: FloatArray
-    face: FloatArray
+    variables: list[cp.Variable]
+    unit: float
+    push: Push
+    faces: Sequence[FloatArray]
 
     @classmethod
     def of(
         cls,
-        problem: LMNNProblem,
+        push: Push,
+        points: Sequence[FloatArray],
         free: Triplets,
-        violated: Triplets,
-        face: FloatArray | None = None,
-        parametric: bool = False,
+        at_bound: Triplets,
+        *,
+        regions: IndexArray | None = None,
+        costs: Sequence[FloatArray] | None = None,
+        frobenius: float = 0.0,
+        unit: float = 1.0,
+        faces: Sequence[FloatArray] | None = None,
     ) -> ReducedProgram:
-        """State the program, on the whole cone where no face is given; if parametric, for other weights as well (`at`).
+        """State the program.
+
+        Parameters
+        ----------
+        push : Push
+            The hinges; their weight must be positive.
+        points : sequence of (n, rank) arrays
+            The data in the coordinates of each metric.
+        free, at_bound : Triplets
+            Without a triplet in common.
+        regions : (n,) int32 array, optional
+            As in `hinges`.
+        costs : sequence of (rank, rank) arrays, optional
+            The matrices C of the linear costs ``<C, M>``; default: identities, as for whitened points.
+        frobenius : float, default 0
+            Weight ``lam`` of ``lam / 2 ||M||_F^2``.
+        unit : float, default 1
+            About the trace of the optimal metric.
+        faces : sequence of (rank, q) arrays, optional
+            Default: the whole cones.
 
         Raises
         ------
         ValueError
-            If there are violated triplets and the squared hinge, which has no linear piece.
+            If there are triplets at their bound and the squared hinge, whose multipliers have none.
         """
-        if problem.squared and len(violated):
-            raise ValueError("the squared hinge has no linear piece; make its violated triplets free.")
-        face = np.eye(problem.coordinates.rank) if face is None else face
-        points, mu, rank = problem.points @ face, problem.push_weight, face.shape[1]
-        scale = float(max(1, len(problem.target_pairs[0])))
-        ceilings = mu * problem.source.weights_of(violated)
-        M, cone = metric_variable(rank)
-        # trace(M) + mu sum_violated w_t (1 - <B_t, M>), over mu
-        linear, cost = np.eye(rank) / mu, 0.0
-        if parametric:  # the trace is that of C = (1 - mu) sum_ij C_ij + ridge I in these coordinates
-            T = problem.coordinates.range @ face
-            pull = adjoint(problem.centered @ T, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
-            per_pull, per_ridge = (_weight(name, value, True) for name, value in _over_push(problem).items())
-            cost = per_pull * cp.trace(scale * pull @ M) + per_ridge * cp.trace(scale * (T.T @ T) @ M)
-            linear = np.zeros((rank, rank))
-        linear = scale * (linear - margin_adjoint(points, violated, ceilings / mu))
-        objective = cost + cp.trace(linear @ M) + ceilings.sum() / mu
-        constraints = []
-        if len(free):
-            weights = problem.source.weights_of(free)
-            xi = cp.Variable(len(free), name="xi")
-            objective += _loss(xi, weights, problem.squared)
-            margins = triplet_margins(scale * M, points, free)
-            constraints += [(margins >= 1 - xi).set_label(MARGINS), (xi >= 0).set_label(SLACKS)]
-        constraints.append(cone)
-        return cls(free, violated, cp.Problem(cp.Minimize(objective), constraints), scale, mu, ceilings, face)
-
-    def at(self, problem: LMNNProblem, of: LMNNProblem) -> ReducedProgram:
-        """The same compiled program with the weights of another problem, whose cost has the same null directions.
-
-        Parameters
-        ----------
-        problem : LMNNProblem
-            On the data and triplets of the problem that was stated.
-        of : LMNNProblem
-            The problem that was stated, in whose coordinates the program is.
-        """
-        for name, value in _over_push(problem).items():
-            self.program.param_dict[name].value = value
-        rank = problem.coordinates.rank
-        face = problem.coordinates.inverse[:rank] @ of.coordinates.range
-        ceilings = problem.push.ceilings(self.violated)
-        return replace(self, push_weight=problem.push_weight, ceilings=ceilings, face=face)
+        if push.squared and len(at_bound):
+            raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
+        whole = [np.eye(P.shape[1]) for P in points]
+        costs, faces = whole if costs is None else costs, whole if faces is None else faces
+        weights = push.source.weights_of(at_bound)
+        sums = margin_adjoints(points, at_bound, weights, regions)
+        names = ["M"] if len(points) == 1 else [f"M{region}" for region in range(len(points))]
+        variables, cones = zip(
+            *(metric_variable(Q.shape[1], n) for Q, n in zip(faces, names, strict=True)), strict=True
+        )
+        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + lam / 2 ||M||_F^2 + mu sum_free w_t xi_t, over mu
+        metrics = [unit * N for N in variables]
+        loss, constraints = hinges(metrics, [P @ Q for P, Q in zip(points, faces, strict=True)], push, free, regions)
+        objective = loss + float(weights.sum())
+        for N, Q, C, B in zip(variables, faces, costs, sums, strict=True):
+            objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
+            if frobenius:
+                objective += 0.5 * frobenius * unit**2 / push.weight * cp.sum_squares(N)
+        program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
+        return cls(free, at_bound, program, list(variables), unit, push, faces)
 
     @property
     def value(self) -> float:
         """The optimum, in the units of the problem's objective."""
-        return self.push_weight * float(self.program.value)
+        return self.push.weight * float(self.program.value)
 
     @property
-    def metric(self) -> FloatArray:
-        """The solved M on whitened points, (rank, rank), as the solver left it."""
-        N = self.scale * np.asarray(named(self.program)["M"].value)
-        return self.face @ N @ self.face.T
+    def metrics(self) -> list[FloatArray]:
+        """The solved metrics, (rank, rank) each, as the solver left them."""
+        return [Q @ (self.unit * np.asarray(N.value)) @ Q.T for Q, N in zip(self.faces, self.variables, strict=True)]
 
     @property
     def dual(self) -> Dual:
-        """The multipliers of free and violated triplets, as the solver left them."""
-        triplets = Triplets.from_array(np.concatenate([self.free.to_array(), self.violated.to_array()]))
-        solved = self.push_weight * np.ravel(named(self.program)[MARGINS].dual_value) if len(self.free) else np.zeros(0)
-        return Dual(triplets, np.concatenate([solved, self.ceilings]))
+        """The multipliers of free triplets, as the solver left them, and of those at their bound."""
+        margins = [c for c in self.program.constraints if c.label == MARGINS]
+        solved = [self.push.weight * np.ravel(c.dual_value) for c in margins]
+        return Dual(
+            Triplets.join(self.free, self.at_bound), np.concatenate([*solved, self.push.ceilings(self.at_bound)])
+        )
 
 
-def _over_push(problem: LMNNProblem) -> dict[str, float]:
-    """The weights of pull and ridge, over the push weight."""
-    mu = problem.push_weight
-    return {"pull_over_push": (1 - mu) / mu, "ridge_over_push": problem.ridge / mu}
+def margin_adjoints(
+    points: Sequence[FloatArray], triplets: Triplets, values: FloatArray, regions: IndexArray | None = None
+) -> list[FloatArray]:
+    """``sum_t a_t B_t`` for each metric, (rank, rank) each; parameters as in `hinges`."""
+    first = np.concatenate([triplets.anchors, triplets.anchors])
+    second = np.concatenate([triplets.impostors, triplets.targets])
+    signed = np.concatenate([values, -values])
+    if regions is None:
+        return [adjoint(points[0], first, second, signed)]
+    own = [regions[second] == region for region in range(len(points))]
+    return [adjoint(P, first[o], second[o], signed[o]) for P, o in zip(points, own, strict=True)]

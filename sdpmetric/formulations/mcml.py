@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
-from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.mcml import MCMLProblem
 
@@ -14,7 +14,7 @@ from sdpmetric.problems.mcml import MCMLProblem
 MAX_CONES = 200_000
 
 
-def state(problem: MCMLProblem, whitened: bool = False) -> Stated:
+def state(problem: MCMLProblem, whitened: bool = False) -> ExactProgram:
     """MCML as Globerson and Roweis (2006) state it.
 
     Variables ``M`` and ``D``, the squared distances of all ordered pairs; constraints ``distances``, whose dual values
@@ -58,4 +58,4 @@ def state(problem: MCMLProblem, whitened: bool = False) -> Stated:
         q[pairs[:, 0], pairs[:, 1]] = ideal - np.ravel(distances.dual_value)
         return Point(components.T @ components, q)
 
-    return Stated(program, read)
+    return ExactProgram(program, read)

@@ -6,13 +6,13 @@ import cvxpy as cp
 import numpy as np
 
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
-from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.mmc import MMCProblem
 
 
-def state(problem: MMCProblem, whitened: bool = False) -> Stated:
+def state(problem: MMCProblem, whitened: bool = False) -> ExactProgram:
     """MMC as section 2.3.1 of Weinberger and Saul (2009) prints it.
 
     Variables ``M`` and ``D``, the squared distances of the dissimilar pairs; constraints ``distances``, whose dual
@@ -48,4 +48,4 @@ def state(problem: MMCProblem, whitened: bool = False) -> Stated:
         proven = [problem.certify(components, dual=w).lower_bound for w in tries]
         return Point(metric, tries[int(np.argmax(proven))])
 
-    return Stated(program, read)
+    return ExactProgram(program, read)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.formulations.atoms import squared_distances
-from sdpmetric.formulations.stated import Point, Stated, named
+from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction
 from sdpmetric.problems.pola import POLAProblem
@@ -65,7 +65,7 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
     return cp.Problem(cp.Minimize(t), constraints)
 
 
-def state(problem: POLAProblem) -> Stated:
+def state(problem: POLAProblem) -> ExactProgram:
     """State batch POLA for the exact layer.
 
     Parameters
@@ -74,7 +74,7 @@ def state(problem: POLAProblem) -> Stated:
 
     Returns
     -------
-    Stated
+    ExactProgram
         Its `read` gives a repaired point, the best of the backend's, the one that its multipliers stand for, and the
         zero metric; a hard margin also has its program of contradictions.
     """
@@ -100,14 +100,14 @@ def state(problem: POLAProblem) -> Stated:
         return Point(components.T @ components, dual, threshold)
 
     if problem.slack_weight is not None:
-        return Stated(program, read)
-    doubt = contradiction_program(problem)
+        return ExactProgram(program, read)
+    infeasibility = contradiction_program(problem)
 
-    def read_doubt() -> Point:
-        a = np.maximum(np.asarray(named(doubt)["a"].value), 0.0)
+    def read_contradiction() -> Point:
+        a = np.maximum(np.asarray(named(infeasibility)["a"].value), 0.0)
         obvious = contradiction.repeated(problem.differences, problem.signs)
         proof = obvious if obvious.any() else contradiction.sharpen(problem.differences, problem.signs, a)
         d = problem.X.shape[1]
         return Point(np.zeros((d, d)), a if proof is None else proof, problem.initial_threshold)
 
-    return Stated(program, read, Stated(doubt, read_doubt))
+    return ExactProgram(program, read, ExactProgram(infeasibility, read_contradiction))

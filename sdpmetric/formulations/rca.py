@@ -6,12 +6,12 @@ import cvxpy as cp
 import numpy as np
 
 from sdpmetric.formulations.atoms import metric_variable
-from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.rca import RCAProblem
 
 
-def state(problem: RCAProblem, balanced: bool = False) -> Stated:
+def state(problem: RCAProblem, balanced: bool = False) -> ExactProgram:
     """RCA as maximum likelihood (Bar-Hillel et al. 2005) [BHSW2005], variable ``M``.
 
     Parameters
@@ -28,4 +28,4 @@ def state(problem: RCAProblem, balanced: bool = False) -> Stated:
     M, _ = metric_variable(len(C))  # a cone beside that of log_det would only cost accuracy
     # <C, M> - log det(C M)
     program = cp.Problem(cp.Minimize(cp.trace(C @ M) - cp.log_det(M) - np.linalg.slogdet(C)[1]))
-    return Stated(program, lambda: Point(T @ M.value @ T.T, None))
+    return ExactProgram(program, lambda: Point(T @ M.value @ T.T, None))

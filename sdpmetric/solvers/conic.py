@@ -11,24 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.run import Budget, CertifiableProblem, Step
-from sdpmetric.formulations.stated import Point, Stated
+from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.backend import CLARABEL, SETTINGS, BackendOptions, check_backend, run_backend
+from sdpmetric.solvers.backend import Backend, BackendOptions
 
 FloatArray = NDArray[np.float64]
 ProblemT = TypeVar("ProblemT", bound=CertifiableProblem)
 
-# Cones of moderate size also bear a regularization that large ones break down under, and some need it.
-MORE_SETTINGS = {"CLARABEL": [CLARABEL | {"static_regularization_constant": 1e-10}]}
 
-
-def steps_of(state: Callable[[ProblemT], Stated]) -> Callable[..., Iterator[Step]]:
+def steps_of(state: Callable[[ProblemT], ExactProgram]) -> Callable[..., Iterator[Step]]:
     """The conic solver of the statements whose program `state` makes.
 
     Parameters
     ----------
     state : callable
-        From a problem to its `Stated` program.
+        From a problem to its `ExactProgram` program.
     """
 
     def steps(
@@ -39,21 +36,20 @@ def steps_of(state: Callable[[ProblemT], Stated]) -> Callable[..., Iterator[Step
         backend: str = "CLARABEL",
         backend_options: BackendOptions | None = None,
     ) -> Iterator[Step]:
-        name = check_backend(backend)
+        chosen = Backend.of(backend, backend_options)
         stated = state(problem)
-        asked = [stated] if stated.doubt is None else [stated, stated.doubt]
-        for settings in [*SETTINGS.get(name, [{}]), *MORE_SETTINGS.get(name, [])]:
+        programs = [stated] if stated.infeasibility is None else [stated, stated.infeasibility]
+        for settings in chosen.settings:
             budget.spend()
-            for here in asked:
-                run_backend(here.program, name, budget, settings | dict(backend_options or {}))
-                if here.program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
+            for here in programs:
+                if chosen.run(here.program, budget, settings) not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
                     continue
                 step = _judged(problem, here.read())
                 yield step
                 if step.certificate is not None and step.certificate.contradiction is not None:
                     return
                 if np.isfinite(step.objective):
-                    break  # no doubt that there is a feasible point
+                    break  # a feasible point: the program is not infeasible
 
     return steps
 

@@ -61,12 +61,12 @@ SOLVERS: dict[type, dict[str, Solver]] = {
     LMNNProblem: {
         "factored": Solver(factored.steps, 1e-3, frozenset({"start", "random_state"})),
         "subgradient": Solver(subgradient.steps, 1e-3, frozenset({"start", "step", "check_every"})),
-        "conic": Solver(conic.steps, 1e-6, frozenset({"start", "backend", "program", "backend_options", "sweep"})),
+        "conic": Solver(conic.steps, 1e-6, BACKEND | {"start", "program", "polish"}),
     },
     MultiMetricLMNNProblem: {
         "factored": Solver(multi_metric.factored_steps, 1e-3, frozenset({"start", "random_state"})),
         "subgradient": Solver(multi_metric.subgradient_steps, 1e-3, frozenset({"start"})),
-        "conic": Solver(multi_metric.conic_steps, 1e-6, BACKEND),
+        "conic": Solver(conic.several_steps, 1e-6, BACKEND | {"start"}),
     },
     FrobeniusLMNNProblem: {
         "dual": Solver(frobenius.steps, 1e-6, frozenset({"start"})),

@@ -37,6 +37,11 @@ class Triplets:
         columns = np.asarray(array).reshape(-1, 3).astype(np.int32)
         return cls(*(np.ascontiguousarray(columns[:, c]) for c in range(3)))
 
+    @classmethod
+    def join(cls, *parts: Triplets) -> Triplets:
+        """One list after the other."""
+        return cls.from_array(np.concatenate([part.to_array() for part in parts]))
+
     def to_array(self) -> IndexArray:
         """Return the (t, 3) array whose columns are anchor, target and impostor."""
         return np.stack([self.anchors, self.targets, self.impostors], axis=1)

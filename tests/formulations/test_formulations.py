@@ -10,7 +10,7 @@ from conftest import KINDS, assert_same, make_instance, rounding
 from sdpmetric.core.solution import Dual
 from sdpmetric.formulations import lmnn as formulations
 from sdpmetric.formulations import named, to_cvxpy
-from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets
+from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 
@@ -179,8 +179,12 @@ def test_repeated_triplets_are_refused(small):
 # -- reduced programs -----------------------------------------------------------------------------------------------
 
 
-def reduced_value(problem, free, violated):
-    program = ReducedProgram.of(problem, free, violated)
+def reduced(problem, free, at_bound=NONE):
+    return ReducedProgram.of(problem.push, [problem.points], free, at_bound)
+
+
+def reduced_value(problem, free, at_bound):
+    program = reduced(problem, free, at_bound)
     program.program.solve(solver="CLARABEL")
     return program.value if program.program.status == "optimal" else -np.inf
 
@@ -190,22 +194,22 @@ def reduced_value(problem, free, violated):
 def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
     problem = make_instance(kind, seed).problem
     rng = np.random.default_rng(seed)
-    every = all_triplets(problem, problem.null_groups)
+    every = list_triplets(problem.candidates(np.zeros((len(problem.X), 1))))  # all of one group of the null space
     full = reduced_value(problem, every, NONE)
     assert full == pytest.approx(solved(to_cvxpy(problem)).value, rel=1e-6, abs=1e-6)
-    roles = rng.choice(3, len(every), p=[0.6, 0.3, 0.1])
-    assert reduced_value(problem, every[roles == 0], every[roles == 2]) <= full + 1e-6 * max(1, full)
+    sets = rng.choice(3, len(every), p=[0.6, 0.3, 0.1])
+    assert reduced_value(problem, every[sets == 0], every[sets == 2]) <= full + 1e-6 * max(1, full)
 
 
-def test_right_roles_give_the_full_optimum():
-    """With every role as it is at the optimum, a few rows are as good as all."""
+def test_the_index_sets_of_the_optimum_give_its_value():
+    """With rows only for the hinges at their kink, the reduced program has the full optimum."""
     problem = make_instance("plain", 1).problem
     every = all_triplets(problem)
-    program = ReducedProgram.of(problem, every, NONE)
+    program = reduced(problem, every)
     solved(program.program)
     Z = problem.points
     far, near = Z[every.anchors] - Z[every.impostors], Z[every.anchors] - Z[every.targets]
-    M = program.metric
+    M = program.metrics[0]
     u = 1 - np.einsum("ti,ij,tj->t", far, M, far) + np.einsum("ti,ij,tj->t", near, M, near)
     kink = np.abs(u) < 1e-4
     assert 0 < kink.sum() < len(every) / 2
@@ -221,18 +225,43 @@ def assert_close_values(found, expected):
 def test_multipliers_of_a_reduced_program_are_feasible_for_the_whole(small):
     problem = small.problem
     every = all_triplets(problem)
-    program = ReducedProgram.of(problem, every[::2], NONE)
+    program = reduced(problem, every[::2])
     solved(program.program)
     certificate = problem.certify(np.zeros((0, small.d)), dual=program.dual)
     assert certificate.lower_bound == pytest.approx(program.value, rel=1e-6)
     assert certificate.dual_residual <= 1e-6
 
 
-def test_the_squared_hinge_has_no_violated_role():
+@pytest.mark.parametrize("lam", [0.0, 0.5])
+def test_faces_units_and_several_metrics_state_the_same_program(lam, rng):
+    """Whole cones turned and rescaled change nothing, and metrics that share all examples are as good as one."""
+    problem = make_instance("plain", 1).problem
+    every = all_triplets(problem)
+    plain = ReducedProgram.of(problem.push, [problem.points], every, NONE, frobenius=lam)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turned = ReducedProgram.of(problem.push, [problem.points], every, NONE, frobenius=lam, unit=7.0, faces=[turn])
+    regions = np.zeros(len(problem.X), dtype=np.int32)
+    regional = ReducedProgram.of(
+        problem.push, [problem.points] * 2, every[::2], every[1::2], regions=regions, frobenius=lam
+    )
+    single = ReducedProgram.of(problem.push, [problem.points], every[::2], every[1::2], frobenius=lam)
+    for one, other in ((plain, turned), (single, regional)):
+        for program in (one, other):
+            program.program.solve(solver="CLARABEL")
+        if one.program.status == "optimal":
+            assert_close_values(other.value, one.value)
+            assert np.abs(one.dual.values - other.dual.values).sum() <= 1e-3 * (1 + one.dual.values.sum()) or lam == 0.0
+            if lam:
+                assert np.abs(one.metrics[0] - other.metrics[0]).max() <= 1e-4 * np.abs(one.metrics[0]).max()
+        else:
+            assert other.program.status == one.program.status
+
+
+def test_multipliers_of_the_squared_hinge_have_no_bound():
     problem = make_instance("plain", 1, loss="squared_hinge").problem
     every = all_triplets(problem)
-    with pytest.raises(ValueError, match="no linear piece"):
-        ReducedProgram.of(problem, every[:5], every[5:])
+    with pytest.raises(ValueError, match="no upper bound"):
+        reduced(problem, every[:5], every[5:])
 
 
 def test_scale_of_the_data_does_not_matter(small):

@@ -258,7 +258,7 @@ def test_clusters_as_regions() -> None:
 @pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])
 @pytest.mark.parametrize("limit", [{"max_iter": 1}, {"max_time": 0.01}])
 def test_the_smallest_budget_ends_with_a_point(solver: str, limit: dict) -> None:
-    solution = sm.solve(wine(), solver=solver, tol=1e-9, **limit)
+    solution = sm.solve(wine(), solver=solver, tol=1e-15, **limit)
     assert solution.status is sm.Status.USER_LIMIT
     assert solution.metrics.shape == (3, 13, 13)
     assert sm.certify(solution.problem, metric=solution.metrics).objective < np.inf

@@ -13,7 +13,7 @@ from sdpmetric.core.solution import Status
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import MARGINS, all_triplets
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.lmnn import conic
+from sdpmetric.solvers.lmnn import conic, constraint_generation
 from sdpmetric.solvers.lmnn.edited import into_dual_cone
 from sdpmetric.triplets.triplets import Triplets
 
@@ -50,45 +50,48 @@ def test_every_kind_of_problem_is_proven(kind, ridge, loss):
 def test_few_rows_are_as_good_as_all(kind, mu, monkeypatch):
     problem = make_instance(kind, 2, mu=mu).problem
     every = solve(problem)
-    monkeypatch.setattr(conic, "SMALL", 8)
+    monkeypatch.setattr(constraint_generation, "SMALL", 8)
     few = solve(problem)
     assert few.status is Status.OPTIMAL
     assert_sandwich(every, few)
 
 
-def test_few_rows_are_few_and_grow(monkeypatch):
-    problem = make_instance("plain", 1, mu=0.3).problem
-    monkeypatch.setattr(conic, "SMALL", 8)
-    stated = []
-    original = conic.ReducedProgram.of
+def test_few_rows_are_few_and_grow(monkeypatch, rng):
+    instance = make_instance("plain", 1, mu=0.3)
+    problem = instance.problem
+    monkeypatch.setattr(constraint_generation, "SMALL", 8)
+    monkeypatch.setattr(constraint_generation, "FREE", 2)
+    monkeypatch.setattr(constraint_generation, "FREE_PER_DIMENSION", 0.0)
+    rows = []
+    original = constraint_generation.ReducedProgram.of
 
-    def spy(problem, free, violated, *rest):
-        stated.append(len(free))
-        return original(problem, free, violated, *rest)
+    def spy(push, points, free, at_bound, **rest):
+        rows.append(len(free))
+        return original(push, points, free, at_bound, **rest)
 
-    monkeypatch.setattr(conic.ReducedProgram, "of", spy)
+    monkeypatch.setattr(constraint_generation.ReducedProgram, "of", spy)
     assert solve(problem).status is Status.OPTIMAL
-    assert len(stated) > 1
-    assert stated[0] < stated[-1] < problem.source.size
+    assert len(rows) > 1
+    assert rows[0] < rows[-1] < problem.source.size
 
 
-def test_only_roles_are_taken_from_the_start(monkeypatch, rng):
+def test_only_index_sets_are_taken_from_the_start(monkeypatch, rng):
     """Whatever the start is, the answer is proven, so that the exact layer depends on no other solver."""
     instance = make_instance("plain", 1, mu=0.3)
-    monkeypatch.setattr(conic, "SMALL", 8)
+    monkeypatch.setattr(constraint_generation, "SMALL", 8)
     solutions = [solve(instance.problem, start=instance.random_factor(rng)) for _ in range(4)]
     assert all(s.status is Status.OPTIMAL for s in solutions)
     assert_sandwich(*solutions)
 
 
 def test_a_large_cone_is_proven_on_faces_too(monkeypatch):
-    monkeypatch.setattr(conic, "WHOLE_CONE", 2)
-    monkeypatch.setattr(conic, "FACE_MARGIN", 1)
+    monkeypatch.setattr(constraint_generation, "WHOLE_CONE", 2)
+    monkeypatch.setattr(constraint_generation, "FACE_MARGIN", 1)
     X = np.random.default_rng(3).normal(size=(24, 6))
     y = np.repeat([0, 1], [14, 10])
     problem = LMNNProblem.from_labels(X + 0.6 * y[:, None], y, 2, 0.3)
     face = solve(problem, tol=1e-4)
-    monkeypatch.setattr(conic, "WHOLE_CONE", 40)
+    monkeypatch.setattr(constraint_generation, "WHOLE_CONE", 40)
     assert_sandwich(face, solve(problem))
 
 

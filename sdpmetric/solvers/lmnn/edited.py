@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sdpmetric.core.run import Step
 from sdpmetric.core.solution import Dual
 from sdpmetric.formulations.atoms import CONE
+from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets
-from sdpmetric.formulations.stated import named
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 

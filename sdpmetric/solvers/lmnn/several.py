@@ -12,17 +12,12 @@ from numpy.typing import NDArray
 
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.solution import Dual
-from sdpmetric.formulations.lmnn import list_triplets
-from sdpmetric.formulations.multi_lmnn import stated
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.push_dual import best_multiple_bound
-from sdpmetric.solvers.backend import SETTINGS, BackendOptions, check_backend, run_backend
 from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.factored import State
 from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
-from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 
@@ -183,91 +178,6 @@ def _projected(M: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(M)
     L: FloatArray = np.sqrt(np.maximum(values, 0.0))[:, :, None] * np.swapaxes(vectors, 1, 2)
     return L
-
-
-def conic_steps(
-    problem: MultiMetricLMNNProblem,
-    budget: Budget,
-    tol: float,
-    *,
-    backend: str = "CLARABEL",
-    backend_options: BackendOptions | None = None,
-) -> Iterator[Step]:
-    """The exact program, by constraint generation: over the triplets near the margins, until no other is violated.
-
-    Only the index sets are taken from a cheap solution, so that the exact layer stays an independent witness.
-
-    Parameters
-    ----------
-    problem : MultiMetricLMNNProblem
-    budget : Budget
-        Spent once for every program, and for the evaluations of the cheap solution.
-    tol : float
-    backend : str, default "CLARABEL"
-    backend_options : mapping, optional
-
-    Yields
-    ------
-    Step
-        One for each program, with the problem's certificate.
-    """
-    name = check_backend(backend)
-    settings = [own | dict(backend_options or {}) for own in SETTINGS.get(name, [{}])]
-    trivial = _trivial(problem, tol)
-    if trivial is not None:
-        yield trivial
-        return
-    components = psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions)
-    yield Step(components)
-    for step in factored_steps(problem, budget, 1e-4):
-        components = step.components
-        if step.lower_bound >= (1 - 1e-4) * step.objective:
-            break
-    yield Step(components)
-    L = problem.whitened(components)
-    known = _near(problem, L, 0.3)
-    unit = float(max(1, len(problem.target_pairs[0])))
-    costs = [np.eye(P.shape[1]) / problem.push_weight for P in problem.regional_points]
-    n = len(problem.X)
-    while settings:
-        stated_ = stated(problem.regional_points, costs, problem, known, push_weight=1.0, unit=unit)
-        budget.spend()
-        run_backend(stated_.program, name, budget, settings[0])
-        if stated_.metrics[0].value is None:
-            settings = settings[1:]
-            continue
-        L = _projected(unit * np.stack([M.value for M in stated_.metrics]))
-        raw = np.zeros(0) if stated_.margins is None else np.ravel(stated_.margins.dual_value)
-        dual = Dual(known, problem.push_weight * raw)
-        components = problem.lift_regional(L)
-        certificate = problem.certify(components, dual=dual)
-        yield Step(
-            components,
-            certificate.objective,
-            certificate.lower_bound,
-            partial(_given, dual),
-            certificate,
-            n_active=certificate.n_active,
-        )
-        violated = _near(problem, L, 0.0)
-        new = ~np.isin(violated.keys(n), known.keys(n))
-        if not new.any():  # only the accuracy is left
-            settings = settings[1:]
-        known = Triplets.from_array(np.concatenate([known.to_array(), violated[new].to_array()]))
-
-
-def _near(problem: MultiMetricLMNNProblem, L: FloatArray, widen: float) -> Triplets:
-    """The triplets whose margin is violated, or nearly so."""
-    embedded = [points @ factor.T for points, factor in zip(problem.regional_points, L, strict=True)]
-    found = problem.regional_candidates(embedded, widen=widen)
-    near = problem.near(embedded)
-    kept = []
-    for Z, part in zip(embedded, found, strict=True):
-        triplets = list_triplets(part)
-        slot = np.argmax(problem.source.targets[triplets.anchors] == triplets.targets[:, None], axis=1)
-        limit = 1.0 + near[triplets.anchors, slot]
-        kept.append(triplets[distances(Z, triplets.anchors, triplets.impostors) < limit * (1 + widen)].to_array())
-    return Triplets.from_array(np.concatenate(kept))
 
 
 def _given(dual: Dual) -> Dual:

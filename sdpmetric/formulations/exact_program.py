@@ -43,7 +43,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Stated:
+class ExactProgram:
     """A problem's exact program and how to read it once it is solved.
 
     Attributes
@@ -51,10 +51,10 @@ class Stated:
     program : cvxpy.Problem
     read : callable
         ``read()`` returns the `Point` of the solved program.
-    doubt : Stated or None
+    infeasibility : ExactProgram or None
         What to solve where the program is found infeasible: its multipliers prove that to the problem.
     """
 
     program: cp.Problem
     read: Callable[[], Point]
-    doubt: Stated | None = None
+    infeasibility: ExactProgram | None = None

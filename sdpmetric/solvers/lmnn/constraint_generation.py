@@ -1,0 +1,278 @@
+"""Constraint generation, the loop of the exact layer for LMNN and its relatives: state, solve, certify, separate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.certificate import Certificate, relative_gap
+from sdpmetric.core.run import Budget, BudgetSpent, CertifiableProblem, Step
+from sdpmetric.core.solution import Dual
+from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets, margin_adjoints
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import distances
+from sdpmetric.solvers.backend import Backend
+from sdpmetric.solvers.lmnn.working_set import RegionalProblem
+from sdpmetric.triplets.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+
+# Up to so many triplets all of them are free.
+SMALL = 2000
+# Otherwise so many to begin with, and more for each dimension of the cones: the optimal multipliers strictly inside
+# their box are about as many as the dimension of the optimal face, which is less.
+FREE, FREE_PER_DIMENSION = 500, 0.5
+# Cones up to this dimension are stated whole; larger ones on a face that grows until the full dual slack is PSD.
+WHOLE_CONE = 64
+# Directions of the face beyond the rank of the metric, and the smoothing width that finds the first ones.
+FACE_MARGIN, SLOPE_WIDTH = 22, 0.01
+# Rounds without a better gap before giving up.
+PATIENCE = 4
+# Relative gap of the cheap solution from which the first index sets are taken.
+START_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """What constraint generation asks of a statement; here LMNN with one metric or several, in whitened coordinates.
+
+    Points are factors of the metrics on `RegionalProblem.regional_points`, (c, r, rank).
+
+    Attributes
+    ----------
+    problem : CertifiableProblem
+        Certifies.
+    regional : RegionalProblem
+        The hinges, the coordinates, and the exhaustive search.
+    """
+
+    problem: CertifiableProblem
+    regional: RegionalProblem
+
+    @property
+    def ranks(self) -> list[int]:
+        """Dimension of each cone."""
+        return [P.shape[1] for P in self.regional.regional_points]
+
+    def program(
+        self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
+    ) -> ReducedProgram:
+        """State a reduced program; the point L and its objective say how large the optimal metric may be."""
+        regional, several = self.regional, len(L) > 1
+        return ReducedProgram.of(
+            regional.push,
+            regional.regional_points,
+            free,
+            at_bound,
+            regions=regional.regions if several else None,
+            unit=objective or 1.0,  # the cost is the trace, and not above the optimum
+            faces=faces,
+        )
+
+    def point(self, solved: ReducedProgram) -> FloatArray:
+        """The point of a solved program."""
+        return psd.stack([psd.factor(M) for M in solved.metrics])
+
+    def polished(self, L: FloatArray, dual: Dual) -> Dual | None:
+        """Multipliers that prove more than those of the backend, where there is a way to find them."""
+        return None
+
+    def hinges(self, L: FloatArray, triplets: Triplets) -> FloatArray:
+        """``u = 1 - <B_t, M>`` of triplets, (t,)."""
+        i, parts = triplets.anchors, [np.zeros(len(triplets)), np.zeros(len(triplets))]
+        for region, (P, factor) in enumerate(zip(self.regional.regional_points, L, strict=True)):
+            Z = P @ factor.T
+            for part, second in zip(parts, (triplets.targets, triplets.impostors), strict=True):
+                own = self.regional.regions[second] == region
+                part[own] = distances(Z, i[own], second[own])
+        u: FloatArray = 1.0 + parts[0] - parts[1]
+        return u
+
+    def near(self, L: FloatArray, widen: float = 0.0) -> Triplets:
+        """Search exhaustively for the triplets whose hinge may be active at a point, or nearly so."""
+        embedded = [P @ factor.T for P, factor in zip(self.regional.regional_points, L, strict=True)]
+        found = self.regional.regional_candidates(embedded, widen=widen)
+        listed = Triplets.join(*(list_triplets(part) for part in found))
+        return listed[self.regional.push.source.weights_of(listed) > 0]
+
+    def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
+        """The triplets nearest to their kink are free; of the others, those beyond it are at their bound."""
+        push, ranks = self.regional.push, self.ranks
+        none = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
+        if push.source.size <= SMALL:
+            return self.near(np.zeros((len(L), 1, L.shape[2]))), none
+        listed = self.near(L, 0.5)
+        if len(listed) <= SMALL or push.squared:
+            return listed, none
+        u = self.hinges(L, listed)
+        order = np.argsort(np.abs(u), kind="stable")
+        n_free = FREE + int(FREE_PER_DIMENSION * sum(rank * (rank + 1) / 2 for rank in ranks))
+        rest = order[n_free:]
+        return listed[order[:n_free]], listed[rest[u[rest] > 0]]
+
+    def separate(self, L: FloatArray, free: Triplets, at_bound: Triplets) -> tuple[Triplets, Triplets]:
+        """Free the triplets whose hinge is not its replacement: at the bound but inactive, or left out but violated."""
+        n, now = len(self.problem.X), self.near(L)
+        now = now[self.hinges(L, now) > 0]
+        wrong = self.hinges(L, at_bound) < 0
+        new = now[~np.isin(now.keys(n), np.concatenate([free.keys(n), at_bound.keys(n)]))]
+        return Triplets.join(free, new, at_bound[wrong]), at_bound[~wrong]
+
+    def first_faces(self, L: FloatArray, free: Triplets, at_bound: Triplets) -> list[FloatArray] | None:
+        """Faces to begin with: the slopes of smoothed hinges stand for the multipliers."""
+        slopes = np.clip(self.hinges(L, free) / SLOPE_WIDTH, 0.0, 1.0)
+        dual = Triplets.join(free, at_bound)
+        share = np.concatenate([slopes, np.ones(len(at_bound))])
+        return self.faces(L, Dual(dual, self.regional.push.ceilings(dual) * share))
+
+    def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
+        """The subspaces that the next metrics may use, or None for all of them, where that is cheap."""
+        if max(self.ranks) <= WHOLE_CONE:
+            return None
+        regions = self.regional.regions if len(L) > 1 else None
+        sums = margin_adjoints(self.regional.regional_points, dual.triplets, dual.values, regions)
+        return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, sums, strict=True)]
+
+
+def _face(L: FloatArray, S: FloatArray) -> FloatArray:
+    """What the metric at hand uses, and beside it the directions in which the dual slack S is least.
+
+    Where S has negative eigenvalues the metric has too little.
+    """
+    _, sigma, rows = np.linalg.svd(L, full_matrices=False)
+    own = rows[sigma > 3e-3 * sigma.max(initial=0.0)].T
+    _, vectors = np.linalg.eigh(S)
+    # However little of such a direction lies outside, that part is what turns the subspace.
+    beside = vectors[:, :FACE_MARGIN] - own @ (own.T @ vectors[:, :FACE_MARGIN])
+    beside /= np.linalg.norm(beside, axis=0)
+    beside -= own @ (own.T @ beside)
+    more, sizes, _ = np.linalg.svd(beside, full_matrices=False)
+    return np.concatenate([own, more[:, sizes > 1e-3]], axis=1)
+
+
+def at_zero(reduction: Reduction, tol: float, null_dimension: int = 0) -> Step | None:
+    """The answer where nothing pushes, or where null directions of the cost separate anchors from all impostors."""
+    regional, rank = reduction.regional, max(reduction.ranks)
+    idle = regional.push.weight == 0.0 or regional.push.source.size == 0
+    if not idle and rank and not null_dimension:
+        return None
+    zero = regional.lift_regional(np.zeros((len(reduction.ranks), 0, rank)))
+    zero = zero[..., :0, :] if idle else zero
+    certificate = reduction.problem.certify(zero)
+    if not idle and rank and certificate.relative_gap > tol:
+        return None
+    return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
+
+
+def cheap_point(steps: Callable[[Budget], Iterator[Step]], budget: Budget) -> Generator[Step, None, FloatArray]:
+    """Components from a fast solver, for index sets.
+
+    They are yielded without an objective, so that they are the answer only if time ends before the first program.
+
+    Parameters
+    ----------
+    steps : callable
+        The fast solver, with a budget of its own.
+    budget : Budget
+        Less than a third of its time is taken, and none of its iterations, which are programs.
+    """
+    own = Budget(None if np.isinf(budget.max_time) else max(0.3 * budget.remaining, 1e-3))
+    best, bound = Step(np.zeros((0, 0))), -np.inf
+    try:
+        for step in steps(own):
+            best = step if step.objective <= best.objective else best
+            bound = max(bound, step.lower_bound)
+            if relative_gap(best.objective, bound) <= START_TOLERANCE:
+                break
+    except BudgetSpent:
+        pass
+    except KeyboardInterrupt:
+        yield Step(best.components)
+        raise
+    yield Step(best.components)
+    return best.components
+
+
+def generate(
+    reduction: Reduction, L: FloatArray, backend: Backend, budget: Budget, tol: float, polish: bool
+) -> Iterator[Step]:
+    """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it.
+
+    Parameters
+    ----------
+    reduction : Reduction
+    L : (c, r, rank) array
+        A point near the optimum. Only index sets, and the units of the first program, are taken from it.
+    backend : Backend
+    budget : Budget
+        Spent once for every program.
+    tol : float
+        Relative gap to prove.
+    polish : bool
+        Whether multipliers may be polished where those of the backend do not prove `tol`.
+
+    Yields
+    ------
+    Step
+        One for each program, with the problem's certificate.
+    """
+    problem, regional, settings = reduction.problem, reduction.regional, list(backend.settings)
+    objective = problem.certify(regional.lift_regional(L)).objective
+    free, at_bound = reduction.index_sets(L)
+    faces = reduction.first_faces(L, free, at_bound)
+    best_gap, patience = np.inf, PATIENCE
+    while patience > 0 and settings:
+        # State and solve.
+        reduced = reduction.program(L, objective, free, at_bound, faces)
+        budget.spend()
+        status = backend.run(reduced.program, budget, settings[0])
+        if "unbounded" in status and len(at_bound):
+            # The point is so far from the optimum that too many triplets were taken to be at their bound.
+            order = np.argsort(reduction.hinges(L, at_bound), kind="stable")
+            few, rest = np.split(order, [max(SMALL, 2 * len(free))])
+            free, at_bound = Triplets.join(free, at_bound[few]), at_bound[rest]
+            continue
+        if reduced.program.value is None or not np.isfinite(reduced.program.value):
+            settings = settings[1:]
+            continue
+        # Certify.
+        L, dual = reduction.point(reduced), reduced.dual
+        step = _certified(reduction, L, dual, tol if polish else np.inf)
+        yield step
+        gap = relative_gap(step.objective, step.lower_bound)
+        patience = PATIENCE if gap < 0.8 * best_gap else patience - 1
+        best_gap, objective = min(best_gap, gap), min(objective, step.objective)
+        # Separate.
+        solved = len(free)
+        free, at_bound = reduction.separate(L, free, at_bound)
+        whole = faces is None or all(len(Q) == Q.shape[1] for Q in faces)
+        if len(free) == solved and whole:  # the program stands for the full one: only the accuracy is left
+            settings = settings[1:]
+        faces = reduction.faces(L, dual)  # the backend's own multipliers point to what the faces lack
+
+
+def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> Step:
+    """Certify with the backend's own multipliers, and with polished ones only where those do not prove `tol`."""
+    components = reduction.regional.lift_regional(L)
+    certificate: Certificate = reduction.problem.certify(components, dual=dual)
+    if certificate.relative_gap > tol and (polished := reduction.polished(L, dual)) is not None:
+        better = reduction.problem.certify(components, dual=polished)
+        if better.lower_bound > certificate.lower_bound:
+            certificate = replace(better, program=f"{better.program}, polished multipliers")
+            dual = polished
+    return Step(
+        components,
+        certificate.objective,
+        certificate.lower_bound,
+        partial(_given, dual),
+        certificate,
+        n_active=certificate.n_active,
+    )
+
+
+def _given(dual: Dual) -> Dual:
+    return dual
