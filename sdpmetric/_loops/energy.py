@@ -57,7 +57,7 @@ def _depth(some: NDArray[np.floating], reach: FloatArray) -> float:
     return total
 
 
-@nb.njit(parallel=True, cache=True)
+@nb.njit(cache=True, nogil=True)
 def scan(
     queries: NDArray[np.floating],
     train: NDArray[np.floating],
@@ -65,13 +65,14 @@ def scan(
     ceilings: NDArray[np.floating],
     starts: IndexArray,
     chunks: IndexArray,
-    mine: NDArray[np.bool_],
-    n_parts: int,
+    c: int,
+    mine: bool,
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],
     near: FloatArray,
-) -> FloatArray:
-    """Measure distances of queries to training examples, and how deep queries lie within their margins.
+    sums: FloatArray,
+) -> None:
+    """Measure distances of queries to the training examples of one class, and how deep they lie within its margins.
 
     Parameters
     ----------
@@ -86,50 +87,41 @@ def scan(
         Class c holds the training examples from ``starts[c]`` to ``starts[c + 1]``.
     chunks : (c + 1,) array
         Class c has the chunks from ``chunks[c]`` to ``chunks[c + 1]``, of `CHUNK` examples each but the last.
-    mine : (c,) array
-        The classes whose distances are wanted; of the others nothing but `sums` is.
-    n_parts : int
-        Parts of the queries, which are worked on in parallel, and classes, too.
+    c : int
+        The class.
+    mine : bool
+        Whether its distances are wanted, or nothing but `sums`.
     D : (m, n) array
         Overwritten by the distances.
     smallest : (m, chunks[-1]) array
         Overwritten by the smallest distance of each chunk.
     near : (m, c, k) array
         Overwritten by the smallest distances of each class, ascending; infinity where there are too few.
-
-    Returns
-    -------
     sums : (m, c) array
-        ``sum_i sum_j [reach_ij - D_ti]_+`` over the examples i of each class.
+        Overwritten by ``sum_i sum_j [reach_ij - D_ti]_+`` over the examples i of each class.
     """
-    m, classes = len(queries), len(starts) - 1
-    sums = np.zeros((m, classes))
-    height = -(-m // n_parts)
-    for task in nb.prange(n_parts * classes):
-        c, low = task % classes, task // classes * height
-        some = queries[low : low + height]
-        scratch = np.empty(len(some) * TILE, dtype=D.dtype)
-        if mine[c]:
-            near[low : low + height, c] = np.inf
-        for first in range(starts[c], starts[c + 1], TILE):
-            last = min(first + TILE, starts[c + 1])
-            tile = scratch[: len(some) * (last - first)].reshape(len(some), last - first)
-            np.dot(some, train[first:last].T, tile)
-            for begin in range(first, last, CHUNK):
-                end = min(begin + CHUNK, last)
-                chunk = chunks[c] + (begin - starts[c]) // CHUNK
-                for row in range(len(some)):
-                    t = low + row
-                    distances = tile[row, begin - first : end - first]
-                    invades, least = _any_below(distances, ceilings[begin:end])
-                    if invades:
-                        sums[t, c] += _depth(distances, reach[begin:end])
-                    if mine[c]:
-                        D[t, begin:end] = distances
-                        smallest[t, chunk] = least
-                        if least < near[t, c, near.shape[2] - 1]:
-                            _insert(distances, near[t, c])
-    return sums
+    m = len(queries)
+    scratch = np.empty(m * TILE, dtype=D.dtype)
+    sums[:, c] = 0.0
+    if mine:
+        near[:, c] = np.inf
+    for first in range(starts[c], starts[c + 1], TILE):
+        last = min(first + TILE, starts[c + 1])
+        tile = scratch[: m * (last - first)].reshape(m, last - first)
+        np.dot(queries, train[first:last].T, tile)
+        for begin in range(first, last, CHUNK):
+            end = min(begin + CHUNK, last)
+            chunk = chunks[c] + (begin - starts[c]) // CHUNK
+            for t in range(m):
+                distances = tile[t, begin - first : end - first]
+                invades, least = _any_below(distances, ceilings[begin:end])
+                if invades:
+                    sums[t, c] += _depth(distances, reach[begin:end])
+                if mine:
+                    D[t, begin:end] = distances
+                    smallest[t, chunk] = least
+                    if least < near[t, c, near.shape[2] - 1]:
+                        _insert(distances, near[t, c])
 
 
 @nb.njit(cache=True)
@@ -148,14 +140,14 @@ def _place(ascending: FloatArray, value: float, after_equal: bool) -> int:
     return low
 
 
-@nb.njit(parallel=True, cache=True)
+@nb.njit(cache=True, nogil=True)
 def own_impostors(
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],
     near: FloatArray,
+    thresholds: FloatArray,
     starts: IndexArray,
     chunks: IndexArray,
-    thresholds: FloatArray,
 ) -> FloatArray:
     """What queries pay for their own impostors under every label.
 
@@ -164,10 +156,12 @@ def own_impostors(
 
     Parameters
     ----------
-    D, smallest, near, starts, chunks
+    D, smallest, near
         As `scan` made them. Target neighbors of a query are the nearest examples of the label that it is tried with.
     thresholds : (m, c * k) array
         ``1 + near`` of all classes, ascending.
+    starts, chunks
+        As in `scan`.
 
     Returns
     -------
@@ -176,7 +170,7 @@ def own_impostors(
     """
     classes, k = near.shape[1:]
     push = np.zeros((len(D), classes))
-    for t in nb.prange(len(D)):
+    for t in range(len(D)):
         used = _place(thresholds[t], np.inf, False)
         furthest = thresholds[t, used - 1]
         count, total = np.zeros(used), np.zeros(used)
@@ -206,15 +200,15 @@ def own_impostors(
     return push
 
 
-@nb.njit(parallel=True, cache=True)
+@nb.njit(cache=True, nogil=True)
 def cheapest_labels(
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],
     near: FloatArray,
-    starts: IndexArray,
-    chunks: IndexArray,
     cost: FloatArray,
     order: IndexArray,
+    starts: IndexArray,
+    chunks: IndexArray,
     mu: float,
 ) -> IndexArray:
     """The label of least energy for each query, the first of equal ones, without most labels' impostors.
@@ -224,12 +218,14 @@ def cheapest_labels(
 
     Parameters
     ----------
-    D, smallest, near, starts, chunks
+    D, smallest, near
         As in `own_impostors`.
     cost : (m, c) array
         What each label costs but for the query's own impostors.
     order : (m, c) array
         Labels by their cost.
+    starts, chunks
+        As in `scan`.
     mu : float
         Weight of impostors.
 
@@ -239,7 +235,7 @@ def cheapest_labels(
     """
     classes, k = near.shape[1:]
     labels = np.zeros(len(D), dtype=np.int64)
-    for t in nb.prange(len(D)):
+    for t in range(len(D)):
         least = np.inf
         for c in order[t]:
             if cost[t, c] > least:

@@ -1,9 +1,7 @@
 """Compiled loops over the hinges of triplets: their slopes, and the smoothed push term with its gradient.
 
 All loops walk *candidates* (see `sdpmetric.triplets.triplets.Candidates`): row ``r`` holds an anchor, up to K target
-neighbors (padded with -1), and a slice of possible impostors. Rows are split over threads so that each thread meets
-about as many impostors as the next; every thread sums in a fixed order, so that results repeat exactly for a given
-number of threads.
+neighbors (padded with -1), and a slice of possible impostors.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
     return 0.5 * u * u / gamma, u / gamma
 
 
-@nb.njit(cache=True, fastmath=FAST)
-def hinge_slopes_of_rows(
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def hinge_slopes(
     Z: NDArray[np.floating],
     anchors: IndexArray,
     near: FloatArray,
@@ -44,7 +42,12 @@ def hinge_slopes_of_rows(
     slopes: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """`hinge_slopes` for a run of rows, on the calling thread."""
+    """Slope of every triplet's loss in rows `begin` to `end` (rows of `slopes` are candidate pairs, columns targets).
+
+    `near` holds the squared distances to the target neighbors of each row, padded at the end with -1.
+
+    The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
+    """
     K = near.shape[1]
     total = slope = square = active = 0.0
     for r in range(begin, end):
@@ -74,35 +77,8 @@ def hinge_slopes_of_rows(
     sums[0], sums[1], sums[2], sums[3] = total, slope, square, active
 
 
-@nb.njit(parallel=True, cache=True, fastmath=FAST)
-def hinge_slopes(
-    Z: NDArray[np.floating],
-    anchors: IndexArray,
-    near: FloatArray,
-    indptr: NDArray[np.int64],
-    impostors: IndexArray,
-    weights: FloatArray | None,
-    bounds: NDArray[np.int64],
-    gamma: float,
-    squared: bool,
-    slopes: FloatArray,
-) -> FloatArray:
-    """Slope of every triplet's loss (rows of `slopes` are candidate pairs, columns targets); sums per thread.
-
-    `near` holds the squared distances to the target neighbors of each row, padded at the end with -1.
-
-    The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
-    """
-    sums = np.zeros((len(bounds) - 1, 4))
-    for t in nb.prange(len(bounds) - 1):
-        hinge_slopes_of_rows(
-            Z, anchors, near, indptr, impostors, weights, bounds[t], bounds[t + 1], gamma, squared, slopes, sums[t]
-        )
-    return sums
-
-
-@nb.njit(cache=True, fastmath=FAST)
-def smoothed_push_of_rows(
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def smoothed_push(
     Z: NDArray[np.floating],
     anchors: IndexArray,
     bases: IndexArray,
@@ -117,7 +93,11 @@ def smoothed_push_of_rows(
     Y: NDArray[np.floating],
     sums: FloatArray,
 ) -> None:
-    """`smoothed_push` for a run of rows: fills Y and sums."""
+    """Sums of the smoothed loss in rows `first` to `last`, and in Y its weighted graph Laplacian times Z.
+
+    The point that target ``[r, j]`` is compared with is ``bases[r, j]``: the anchor, under another metric perhaps. The
+    sums are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is ``2 * Y``.
+    """
     K, R = targets.shape[1], Z.shape[1]
     Y[:] = 0.0
     dT = np.empty(K)
@@ -163,43 +143,3 @@ def smoothed_push_of_rows(
                     Y[b, q] += g
                     Y[l, q] -= g
     sums[0], sums[1], sums[2] = smooth, total, active
-
-
-@nb.njit(parallel=True, cache=True, fastmath=FAST)
-def smoothed_push(
-    Z: NDArray[np.floating],
-    anchors: IndexArray,
-    bases: IndexArray,
-    targets: IndexArray,
-    indptr: NDArray[np.int64],
-    impostors: IndexArray,
-    weights: FloatArray | None,
-    bounds: NDArray[np.int64],
-    gamma: float,
-    squared: bool,
-    Y: NDArray[np.floating],
-) -> FloatArray:
-    """Sums of the smoothed loss, and in Y[t] the product of its weighted graph Laplacian with Z.
-
-    The point that target ``[r, j]`` is compared with is ``bases[r, j]``: the anchor, under another metric perhaps. The
-    sums are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is
-    ``2 * Y.sum(0)``.
-    """
-    sums = np.zeros((len(bounds) - 1, 3))
-    for t in nb.prange(len(bounds) - 1):
-        smoothed_push_of_rows(
-            Z,
-            anchors,
-            bases,
-            targets,
-            indptr,
-            impostors,
-            weights,
-            bounds[t],
-            bounds[t + 1],
-            gamma,
-            squared,
-            Y[t],
-            sums[t],
-        )
-    return sums

@@ -1,27 +1,25 @@
 """Rows of NCA's softmax, a block at a time: distances, log-sum-exp, the value, and the weights of the gradient.
 
-Each thread takes every so-many-th block of rows and keeps one (block, n) buffer, which fits the cache of its core as
-long as n is moderate; nothing is ever (n, n). Sums are in float64 and in a fixed order for a given number of threads.
+Each part of the work takes every so-many-th block of rows and keeps one (block, n) buffer, which fits the cache of a
+core as long as n is moderate; nothing is ever (n, n). Sums are in float64 and in a fixed order.
 The exponential is a polynomial that the compiler vectorizes, within 1e-15 of the exact one, relatively.
 """
 
 from __future__ import annotations
 
-from functools import cache
-
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from sdpmetric._loops import FAST
+from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
-# Entries of one thread's buffer: what a core's second-level cache holds, beside what is multiplied with it.
+# Entries of the buffer: what a core's second-level cache holds, beside what is multiplied with it.
 BUFFER = 80_000
 # Rows of a block at least and at most.
 FEWEST, MOST = 16, 128
@@ -29,12 +27,6 @@ FEWEST, MOST = 16, 128
 LOWEST = -708.0
 # Minima are taken of so many columns side by side; compilers vectorize that, and not one running minimum.
 LANES = 64
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Made once, when first needed: looking for the libraries takes longer than a small evaluation."""
-    return ThreadpoolController()
 
 
 @nb.njit(cache=True, fastmath=STRICT, inline="always")
@@ -187,7 +179,7 @@ def _soft_row(
     return float(-p)
 
 
-@nb.njit(parallel=True, cache=True)
+@nb.njit(cache=True, nogil=True)
 def weighted_rows(
     own: FloatArray,
     which: IndexArray,
@@ -199,6 +191,7 @@ def weighted_rows(
     targets: FloatArray,
     logarithm: bool,
     height: int,
+    part: int,
     values: FloatArray,
     products: FloatArray,
     columns: FloatArray,
@@ -206,7 +199,7 @@ def weighted_rows(
 ) -> None:
     """Values of some examples, and products of the weights ``w_ij = d value_i / d D_ij``.
 
-    Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = which[a]``; thread t adds ``sum_i w_ij`` to
+    Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = which[a]``; part t adds ``sum_i w_ij`` to
     ``columns[t, j]`` and, where `turned` is not empty, ``sum_i w_ij own_i`` to ``turned[t, j]``.
 
     Parameters
@@ -226,33 +219,33 @@ def weighted_rows(
         ``-log p_i`` instead of ``-p_i``.
     height : int
         Rows of a block.
+    part : int
+        Which part of the work: the blocks of this number and of every T-th after it.
     values : (m,) array
     products : (m, k) array, or one of length 0
     columns : (T, n) array
-        One row for each thread.
+        One row for each part.
     turned : (T, n, r) array, or one of length 0
     """
-    threads, n, m = len(columns), len(norms), len(own)
-    blocks = (m + height - 1) // height
-    for t in nb.prange(threads):
-        buffer = np.empty((height, n))
-        match = np.empty(n if len(targets) else 0)
-        for block in range(t, blocks, threads):
-            top = block * height
-            bottom = min(top + height, m)
-            D = buffer[: bottom - top]
-            np.dot(own[top:bottom], transposed, D)
-            for k in range(bottom - top):
-                i = which[top + k]
-                _squares(D[k], norms[i], norms)
-                if len(targets):
-                    values[top + k] = _soft_row(D[k], i, targets, logarithm, columns[t], match)
-                else:
-                    values[top + k] = _class_row(D[k], i, begin[i], end[i], logarithm, columns[t])
-            if len(products):
-                np.dot(D, factors, products[top:bottom])
-            if len(turned):
-                turned[t] += np.dot(D.T, own[top:bottom])
+    n, m = len(norms), len(own)
+    buffer = np.empty((height, n))
+    match = np.empty(n if len(targets) else 0)
+    for block in range(part, (m + height - 1) // height, len(columns)):
+        top = block * height
+        bottom = min(top + height, m)
+        D = buffer[: bottom - top]
+        np.dot(own[top:bottom], transposed, D)
+        for k in range(bottom - top):
+            i = which[top + k]
+            _squares(D[k], norms[i], norms)
+            if len(targets):
+                values[top + k] = _soft_row(D[k], i, targets, logarithm, columns[part], match)
+            else:
+                values[top + k] = _class_row(D[k], i, begin[i], end[i], logarithm, columns[part])
+        if len(products):
+            np.dot(D, factors, products[top:bottom])
+        if len(turned):
+            turned[part] += np.dot(D.T, own[top:bottom])
 
 
 def evaluate(
@@ -289,11 +282,9 @@ def evaluate(
     """
     n, m = len(X), len(X) if which is None else len(which)
     height = max(FEWEST, min(MOST, BUFFER // n))
-    threads = max(1, min(nb.get_num_threads(), m // height))
+    parts = threads.parts(m // height, 1, most=threads.ACCUMULATORS)
     wide = X.shape[1] <= 2 * len(L)
-    with _thread_pools().limit(
-        limits=1, user_api="blas"
-    ):  # BLAS threads that wait for work would slow the compiled loops
+    with threads.one_pool():
         Z = X @ L.T
         norms = np.einsum("ij,ij->i", Z, Z)
         everyone = which is None
@@ -301,11 +292,12 @@ def evaluate(
         own = Z if everyone else Z[which]
         factors = X if wide else Z
         values, products = np.zeros(m), np.zeros((m if differentiate else 0, factors.shape[1]))
-        columns = np.zeros((threads, n))
-        turned = np.zeros((threads if differentiate and not wide else 0, n, len(L)))
+        columns = np.zeros((parts, n))
+        turned = np.zeros((parts if differentiate and not wide else 0, n, len(L)))
         matches = (begin, end, targets, logarithm)
         embedding = (np.ascontiguousarray(Z.T), norms, factors)
-        weighted_rows(own, which, *embedding, *matches, height, values, products, columns, turned)
+        rows, sums = (own, which, *embedding, *matches, height), (values, products, columns, turned)
+        threads.run(lambda t: weighted_rows(*rows, t, *sums), parts)
         value, c = float(values.sum()), columns.sum(axis=0)
         if not differentiate:
             return value, np.zeros(L.shape)

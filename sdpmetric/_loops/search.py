@@ -25,7 +25,7 @@ def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], li
     return bool(count > 0.0)
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
 def scan_tiles(
     left: NDArray[np.floating],
     tiles: NDArray[np.floating],
@@ -38,7 +38,7 @@ def scan_tiles(
     state: NDArray[np.int64],
     pairs: IndexArray,
 ) -> None:
-    """Scan row tiles `begin` to `end` of ``D = left @ tiles`` for entries at or below their limit, on this thread.
+    """Scan row tiles `begin` to `end` of ``D = left @ tiles`` for entries at or below their limit.
 
     Row k of D belongs to columns ``own[k, 0]`` to ``own[k, 1]``, which are left out. Where ``both``, rows and columns
     are the same points: only columns from ``own[k, 1]`` on are looked at, and an entry at or below the ceiling of its
@@ -77,23 +77,6 @@ def scan_tiles(
                             pairs[used, 0], pairs[used, 1] = j, row
                             used += 1
     state[0], state[1] = task, used
-
-
-@nb.njit(parallel=True, cache=True, fastmath=FAST)
-def scan_tiles_in_parallel(
-    left: NDArray[np.floating],
-    tiles: NDArray[np.floating],
-    limits: NDArray[np.floating],
-    ceilings: NDArray[np.floating],
-    own: NDArray[np.int64],
-    both: bool,
-    bounds: NDArray[np.int64],
-    states: NDArray[np.int64],
-    pairs: IndexArray,
-) -> None:
-    """`scan_tiles` with one run of row tiles for each thread."""
-    for t in nb.prange(len(bounds) - 1):
-        scan_tiles(left, tiles, limits, ceilings, own, both, bounds[t], bounds[t + 1], states[t], pairs[t])
 
 
 @nb.njit(cache=True)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba as nb
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from sdpmetric._loops import energy as loops
 from sdpmetric.core import validation
+from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
 
 # Distances of this many queries and training examples stand in memory at once, unless one query has more.
 BLOCK = 8_000_000
-# Queries that a thread works on at once, at most: enough of them for a matrix product at full speed.
-ROWS = 128
+# Queries that a thread works on at once, at most: enough of them for a matrix product at full speed; and all that are.
+ROWS, ROWS_AT_ONCE = 128, 1024
 
 
 def energies(
@@ -72,7 +71,7 @@ def energies(
     result = np.empty((len(state.queries[0]), len(state.classes)))
     for block, cost, *own in state.blocks():
         thresholds = 1.0 + np.sort(own[-1].reshape(len(cost), -1), axis=1)
-        push = loops.own_impostors(*own, state.starts, state.chunks, thresholds)
+        push = _by_rows(loops.own_impostors, [*own, thresholds], state.starts, state.chunks)
         result[block] = cost + state.push_weight * push
     return result
 
@@ -102,7 +101,8 @@ def energy_predict(
     chosen = np.empty(len(state.queries[0]), dtype=np.int64)
     for block, cost, *own in state.blocks():
         order = np.argsort(cost, axis=1)
-        chosen[block] = loops.cheapest_labels(*own, state.starts, state.chunks, cost, order, state.push_weight)
+        ranked = [*own, cost, order]
+        chosen[block] = _by_rows(loops.cheapest_labels, ranked, state.starts, state.chunks, state.push_weight)
     labels: NDArray[np.generic] = state.classes[chosen]
     return labels
 
@@ -173,12 +173,11 @@ class _State:
         train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]]) for Z in self.train]
         _check_norms(queries, train)
         ceilings = np.nextafter(self.reach[:, 0].astype(queries[0].dtype), np.inf, dtype=queries[0].dtype)
-        threads = nb.get_num_threads()
-        rows = max(1, min(BLOCK // len(self.reach), ROWS * threads, len(queries[0])))
+        rows = max(1, min(BLOCK // len(self.reach), ROWS_AT_ONCE, len(queries[0])))
         D = np.empty((rows, len(self.reach)), dtype=queries[0].dtype)
         smallest = np.empty((rows, self.chunks[-1]), dtype=queries[0].dtype)
         near = np.empty((rows, len(self.classes), self.n_neighbors))
-        with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
+        with threads.one_pool():
             for first in range(0, len(queries[0]), rows):
                 block = slice(first, first + rows)
                 size = len(queries[0][block])
@@ -188,11 +187,44 @@ class _State:
                     mine = self.metric_of_class == c  # a distance belongs to the class of the example that it leads to
                     if not mine.any():
                         continue
-                    parts = min(threads, size)
-                    sums = loops.scan(Q[block], Z, self.reach, ceilings, self.starts, self.chunks, mine, parts, *own)
+                    sums = self._scan(Q[block], Z, ceilings, mine, *own)
                     invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
                 pull = np.where(own[-1] < np.inf, own[-1], 0.0).sum(axis=2)  # classes may have fewer examples
                 yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *own
+
+    def _scan(
+        self,
+        Q: NDArray[np.floating],
+        Z: NDArray[np.floating],
+        ceilings: NDArray[np.floating],
+        mine: NDArray[np.bool_],
+        D: NDArray[np.floating],
+        smallest: NDArray[np.floating],
+        near: FloatArray,
+    ) -> FloatArray:
+        """`loops.scan` of all classes, for a part of the queries and one class at a time; returns its sums."""
+        sums, classes = np.empty((len(Q), len(self.classes))), len(self.classes)
+        cuts = threads.cuts(len(Q), threads.parts(len(Q), ROWS))
+
+        def scan(task: int) -> None:
+            rows, c = slice(*cuts[task // classes :][:2]), task % classes
+            some = D[rows], smallest[rows], near[rows], sums[rows]
+            loops.scan(Q[rows], Z, self.reach, ceilings, self.starts, self.chunks, c, mine[c], *some)
+
+        threads.run(scan, (len(cuts) - 1) * classes)
+        return sums
+
+
+def _by_rows(loop: Callable[..., FloatArray], arrays: Sequence[NDArray[np.generic]], *rest: object) -> FloatArray:
+    """What a compiled loop returns for all queries, from arrays with a row for each and from what they share."""
+    cuts = threads.cuts(len(arrays[0]), threads.parts(len(arrays[0]), ROWS))
+    found = [np.empty(0)] * (len(cuts) - 1)
+
+    def some(t: int) -> None:
+        found[t] = loop(*(array[cuts[t] : cuts[t + 1]] for array in arrays), *rest)
+
+    threads.run(some, len(found))
+    return np.concatenate(found)
 
 
 def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.floating]:

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Kind, relative_gap
 from sdpmetric.core.solution import Multipliers, Problem, Solution, Status
 from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
 Callback = Callable[[TraceRow], bool | None]
@@ -179,7 +179,7 @@ def run(
         status = Status.STOPPED_EARLY
     proves = kind in ("duality", "relaxation")
     try:
-        with threadpool_limits(limits=1, user_api="blas"):  # one pool of threads at a time: the compiled loops'
+        with threads.one_pool():
             for step in steps:
                 if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
                     status = Status.NUMERICAL_ERROR
@@ -213,7 +213,8 @@ def run(
     if kind == "regret" and best.certificate is not None:  # of the stream, which only its learner has seen
         components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
     else:
-        components, certificate, dual = judge(problem, best, bound)
+        with threads.one_pool():
+            components, certificate, dual = judge(problem, best, bound)
     certificate = replace(certificate, kind=kind)
     if proves and certificate.relative_gap <= tol:
         status = Status.OPTIMAL

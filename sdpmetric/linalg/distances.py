@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import _loops
 from sdpmetric._loops import pairs
+from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -40,30 +39,44 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
-    @cached_property
-    def tasks(self) -> NDArray[np.int64]:
-        """Rows (first, last, block) that share the work among the threads evenly, (t, 3)."""
-        share = max(1, -(-int(self.bounds[-1]) // _loops.thread_count()))
+    def tasks(self, n_parts: int) -> list[tuple[int, int, int]]:
+        """Rows (first, last, block) in about `n_parts` parts of equal size, none of which is of two blocks."""
+        share = max(1, -(-int(self.bounds[-1]) // n_parts))
         rows: list[tuple[int, int, int]] = []
         for block, (first, last) in enumerate(pairwise(self.bounds.tolist())):
-            parts = -(-(last - first) // share)
-            cuts = [first + part * (last - first) // parts for part in range(parts)] + [last] if parts else []
-            rows += [(*cut, block) for cut in pairwise(cuts)]
-        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+            cuts = threads.cuts(last - first, max(1, -(-(last - first) // share))).tolist()
+            rows += [(first + a, first + b, block) for a, b in pairwise(cuts)]
+        return rows
 
-    def times(self, X: NDArray[np.floating], Lt: NDArray[np.floating]) -> NDArray[np.floating]:
-        """``X[rows] @ Lt[b]`` for the rows of each block b; X (n, d), Lt (c, d, r)."""
-        if X.size * Lt.shape[2] <= _loops.SMALL_WORK:
-            return np.concatenate([X[a:b] @ Lt[c] for c, (a, b) in enumerate(pairwise(self.bounds))])
-        out = np.empty((len(X), Lt.shape[2]), dtype=X.dtype)
-        pairs.rows_times(X, np.ascontiguousarray(Lt, dtype=X.dtype), self.tasks, out)
+    def times(self, X: NDArray[np.floating], W: NDArray[np.floating]) -> NDArray[np.floating]:
+        """``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
+        n_parts = threads.parts(X.size * W.shape[2], threads.PRODUCT_WORK)
+        tasks, W, out = self.tasks(n_parts), W.astype(X.dtype, copy=False), np.empty((len(X), W.shape[2]), X.dtype)
+
+        def product(t: int) -> None:
+            first, last, block = tasks[t]
+            np.matmul(X[first:last], W[block], out=out[first:last])
+
+        with threads.one_pool():
+            threads.run(product, len(tasks), n_parts)
         return out
 
     def gram(self, Y: NDArray[np.floating], X: NDArray[np.floating]) -> NDArray[np.floating]:
         """``Y[rows].T @ X[rows]`` for each block, (c, r, d); Y (parts, n, r) is summed over its parts first."""
-        if Y.shape[0] == 1 and X.size * Y.shape[2] <= _loops.SMALL_WORK:
-            return np.stack([Y[0, a:b].T @ X[a:b] for a, b in pairwise(self.bounds)])
-        grams: NDArray[np.floating] = pairs.transposed_times(Y, X, self.tasks, len(self))
+        n_parts = threads.parts(X.size * Y.shape[2], threads.PRODUCT_WORK)
+        tasks = self.tasks(n_parts)
+        products = np.empty((len(tasks), Y.shape[2], X.shape[1]), X.dtype)
+
+        def product(t: int) -> None:
+            first, last, _ = tasks[t]
+            rows = Y[0, first:last] if len(Y) == 1 else Y[:, first:last].sum(axis=0)
+            np.matmul(rows.T, X[first:last], out=products[t])
+
+        with threads.one_pool():
+            threads.run(product, len(tasks), n_parts)
+        grams = np.zeros((len(self), *products.shape[1:]), X.dtype)
+        for (_, _, block), part in zip(tasks, products, strict=True):
+            grams[block] += part
         return grams
 
 
@@ -81,8 +94,10 @@ def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArr
     D : (p,) array
         ``D(M)_p`` for ``M = L.T @ L``.
     """
-    out = np.empty(len(first))
-    pairs.pair_distances(np.ascontiguousarray(Z), first.astype(np.int32), second.astype(np.int32), out)
+    Z = np.ascontiguousarray(Z, dtype=np.float64)
+    out, a, b = np.empty(len(first)), first.astype(np.int32, copy=False), second.astype(np.int32, copy=False)
+    cuts = threads.cuts(len(out), threads.parts(len(out) * Z.shape[1]))
+    threads.run(lambda t: pairs.pair_distances(Z, a, b, cuts[t], cuts[t + 1], out), len(cuts) - 1)
     return out
 
 
@@ -136,12 +151,9 @@ def _rounding(X: FloatArray, first: IndexArray, second: IndexArray, weights: Flo
 
 def pair_forms(P: FloatArray, N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray) -> FloatArray:
     """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
-    out, threads = np.empty(len(first)), _loops.thread_count()
-    W = blocks.times(P, N)
-    if len(first) * P.shape[1] <= _loops.SMALL_WORK:
-        pairs.pair_forms_of(P, W, first, second, 0, len(first), out)
-    else:
-        pairs.pair_forms(P, W, first, second, out, threads)
+    out, W = np.empty(len(first)), blocks.times(P, N)
+    cuts = threads.cuts(len(out), threads.parts(len(out) * P.shape[1]))
+    threads.run(lambda t: pairs.pair_forms(P, W, first, second, cuts[t], cuts[t + 1], out), len(cuts) - 1)
     return out
 
 
@@ -150,13 +162,10 @@ def laplacian_form(
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block unless told otherwise."""
     blocks = Blocks.one(len(X)) if blocks is None else blocks
-    if len(first) * X.shape[1] <= _loops.SMALL_WORK:
-        parts = np.empty((1, *X.shape))
-        pairs.laplacian_times_of(X, first, second, weights, 0, len(first), parts[0])
-    else:
-        parts = np.empty((_loops.thread_count(), *X.shape))
-        pairs.laplacian_times(X, first, second, weights, parts)
-    return blocks.gram(parts, X).astype(np.float64, copy=False)
+    cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], most=threads.ACCUMULATORS))
+    sums = np.empty((len(cuts) - 1, *X.shape))
+    threads.run(lambda t: pairs.laplacian_times(X, first, second, weights, cuts[t], cuts[t + 1], sums[t]), len(sums))
+    return blocks.gram(sums, X).astype(np.float64, copy=False)
 
 
 def differences(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer]) -> Iterator[FloatArray]:

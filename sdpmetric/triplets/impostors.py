@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import BallTree
-from threadpoolctl import ThreadpoolController
 
-from sdpmetric import _loops
-from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles, scan_tiles_in_parallel
+from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles
+from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 
-# Pairs that a thread lists before they are handed on.
-PAIRS_AT_ONCE = 1 << 22
+# Pairs that are listed before they are handed on, shared by the parts of the search.
+PAIRS_AT_ONCE = 1 << 23
 # Anchors that ball trees are asked for at once.
 ANCHORS_AT_ONCE = 1 << 12
 
@@ -84,21 +82,22 @@ def search_tiles(
 
     height = TILE_ROWS
     n_tiles = -(-len(rows) // height)
-    threads = _loops.thread_count() if len(rows) * len(order) > _loops.SMALL_WORK else 1
+    n_parts = min(threads.parts(len(rows) * len(order)), n_tiles)
     work = len(order) - own[::height, 1] if both else np.full(n_tiles, len(order))
     shares = np.concatenate([[0.0], np.cumsum(work)])
-    bounds = np.searchsorted(shares, np.linspace(0.0, shares[-1], threads + 1)[1:-1])
+    bounds = np.searchsorted(shares, np.linspace(0.0, shares[-1], n_parts + 1)[1:-1])
     bounds = np.concatenate([[0], bounds, [n_tiles]]).astype(np.int64)
-    states = np.zeros((threads, 2), dtype=np.int64)
+    states = np.zeros((n_parts, 2), dtype=np.int64)
     tasks = np.diff(bounds) * len(tiles)
     room = 2 * height * width
-    pairs = np.empty((threads, min(room * int(tasks.max()), room + PAIRS_AT_ONCE), 2), dtype=np.int32)
+    pairs = np.empty((n_parts, min(room * int(tasks.max()), room + PAIRS_AT_ONCE // n_parts), 2), dtype=np.int32)
+
+    def scan(t: int) -> None:
+        scan_tiles(left, tiles, ceiling, ceilings, own, both, bounds[t], bounds[t + 1], states[t], pairs[t])
+
     while (states[:, 0] < tasks).any():
-        with _pools().limit(limits=1, user_api="blas"):
-            if threads == 1:
-                scan_tiles(left, tiles, ceiling, ceilings, own, both, 0, n_tiles, states[0], pairs[0])
-            else:
-                scan_tiles_in_parallel(left, tiles, ceiling, ceilings, own, both, bounds, states, pairs)
+        with threads.one_pool():
+            threads.run(scan, n_parts)
         found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
         yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], groups)
 
@@ -137,8 +136,3 @@ def search_trees(
         nothing = np.zeros(0, dtype=np.int32)
         owner = np.concatenate([nothing, *owners]).astype(np.int32)
         yield _grouped(asked, owner, np.concatenate([nothing, *found]).astype(np.int32), groups)
-
-
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()

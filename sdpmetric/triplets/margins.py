@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import _loops
 from sdpmetric._loops import hinges
+from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -93,18 +93,15 @@ def hinge_slopes(
     slopes : (nnz, K) array
         Weights included; 0 where the hinge is not active.
     """
-    C, Z = candidates, np.ascontiguousarray(Z)
+    C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
     near = target_distances(Z, C.anchors, C.targets) if near is None else near
     slopes = np.empty((len(C.impostors), C.targets.shape[1]))
-    if len(C.impostors) * Z.shape[1] <= _loops.SMALL_WORK:
-        sums = np.zeros((1, 4))
-        hinges.hinge_slopes_of_rows(
-            Z, C.anchors, near, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared, slopes,
-            sums[0],
-        )  # fmt: skip
-    else:
-        bounds = C.bounds(_loops.thread_count())
-        sums = hinges.hinge_slopes(Z, C.anchors, near, C.indptr, C.impostors, C.weights, bounds, gamma, squared, slopes)
+    cuts = C.bounds(threads.parts(len(C.impostors) * Z.shape[1]))
+    sums = np.empty((len(cuts) - 1, 4))
+    rows = C.anchors, near, C.indptr, C.impostors, C.weights
+    threads.run(
+        lambda t: hinges.hinge_slopes(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, slopes, sums[t]), len(sums)
+    )
     loss, slope, square, active = sums.sum(axis=0)
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric._loops.pairs import pair_distances
+from sdpmetric.linalg.distances import distances
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -66,10 +66,7 @@ def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
 
 
 def _row_distances(P: FloatArray, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> FloatArray:
-    first = np.repeat(rows, columns.shape[1]).astype(np.int32)
-    out = np.empty(first.size)
-    pair_distances(P, first, columns.ravel().astype(np.int32), out)
-    return out.reshape(columns.shape)
+    return distances(P, np.repeat(rows, columns.shape[1]), columns.ravel()).reshape(columns.shape)
 
 
 def _pick(index: NDArray[np.integer], distance: FloatArray, k: int) -> NDArray[np.int64]:

@@ -10,8 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops.pairs import pair_distances
-from sdpmetric.linalg.distances import adjoint
+from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.triplets.impostors import search_tiles, search_trees
 from sdpmetric.triplets.margins import slope_adjoint
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter
@@ -315,19 +314,16 @@ class ListedTriplets:
             return
         limits = (1.0 + furthest_target(Z, C.anchors, C.targets)) * (1.0 + widen)
         rows = C.rows
-        distances = np.empty(len(C.impostors))
-        pair_distances(Z, C.anchors[rows], C.impostors, distances)
-        keep = (distances <= limits[rows]) & (groups[C.anchors[rows]] == groups[C.impostors])
+        anchors = C.anchors[rows]
+        keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
         if among is not None:
-            keep &= np.isin(C.anchors[rows], among)
+            keep &= np.isin(anchors, among)
         yield C.select(keep)
 
 
 def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
     """Largest squared distance from each anchor to its target neighbors, (m,) float64."""
     furthest = np.zeros(len(anchors))
-    out = np.empty(len(anchors))
     for column in targets.T:
-        pair_distances(Z, anchors, np.where(column >= 0, column, anchors), out)
-        np.maximum(furthest, out, out=furthest)
+        np.maximum(furthest, distances(Z, anchors, np.where(column >= 0, column, anchors)), out=furthest)
     return furthest

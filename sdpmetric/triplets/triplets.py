@@ -83,10 +83,10 @@ class Candidates:
         """Row of each candidate pair, (nnz,)."""
         return np.repeat(np.arange(len(self.anchors)), np.diff(self.indptr))
 
-    def bounds(self, n_threads: int) -> NDArray[np.int64]:
-        """Split the rows into `n_threads` runs of about equal work."""
+    def bounds(self, n_parts: int) -> NDArray[np.int64]:
+        """Split the rows into `n_parts` runs of about equal work."""
         work = self.indptr + np.arange(len(self.indptr)) * self.targets.shape[1]
-        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_threads + 1)[1:-1])
+        cuts = np.searchsorted(work, np.linspace(0, work[-1], n_parts + 1)[1:-1])
         return np.concatenate([[0], cuts, [len(self.anchors)]]).astype(np.int64)
 
     def select(self, keep: NDArray[np.bool_]) -> Candidates:

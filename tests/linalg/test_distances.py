@@ -7,8 +7,9 @@ from conftest import assert_close, assert_same, make_instance, rounding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpmetric import _loops
+from sdpmetric.engine import threads
 from sdpmetric.linalg import distances as dist
+from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint, margins, slope_adjoint
 from sdpmetric.triplets.triplets import Triplets
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -81,10 +82,10 @@ def test_margins_and_their_adjoint(rng):
     triplets, L = Triplets.from_array(rows), rng.normal(size=(2, 3))
     statement = oracles.Statement(X, [], [tuple(r) for r in rows], [1.0] * 4, 0.3)
     expected = np.array([np.sum(statement.margin_matrix(t) * (L.T @ L)) for t in rows])
-    assert_close(dist.margins(X @ L.T, triplets), expected)
+    assert_close(margins(X @ L.T, triplets), expected)
     a = rng.random(4)
     total = sum(at * statement.margin_matrix(t) for at, t in zip(a, rows, strict=True))
-    assert_close(dist.margin_adjoint(X, triplets, a), total)
+    assert_close(margin_adjoint(X, triplets, a), total)
 
 
 def smoothed(u, width, squared):
@@ -96,17 +97,17 @@ def smoothed(u, width, squared):
     return 1.0 if u >= width else u / width
 
 
-@pytest.mark.parametrize("threads_wanted", [False, True])
+@pytest.mark.parametrize("in_parts", [False, True])
 @pytest.mark.parametrize("kind", ["plain", "graph", "listed", "line"])
 @pytest.mark.parametrize(("width", "squared"), [(0.0, False), (0.5, False), (0.0, True)])
-def test_hinge_slopes_match_a_loop(kind, width, squared, threads_wanted, rng, monkeypatch):
-    if threads_wanted:
-        monkeypatch.setattr(_loops, "SMALL_WORK", -1)
+def test_hinge_slopes_match_a_loop(kind, width, squared, in_parts, rng, monkeypatch):
+    if in_parts:
+        monkeypatch.setattr(threads, "LOOP_WORK", 1)
     case = make_instance(kind, 3)
     L = case.random_factor(rng)
     M, X = L.T @ L, case.statement.X
     C = case.problem.candidates(case.problem.embed(L))
-    sums, slopes = dist.hinge_slopes(X @ L.T, C, width, squared)
+    sums, slopes = hinge_slopes(X @ L.T, C, width, squared)
     total = {}
     for t, w in zip(case.statement.triplets, case.statement.weights, strict=True):
         total[t] = total.get(t, 0.0) + w
@@ -123,8 +124,8 @@ def test_hinge_slopes_match_a_loop(kind, width, squared, threads_wanted, rng, mo
     assert sums.n_active == sum(hinges[t] > 0 for t, w in total.items() if w > 0)
     B = sum((a * case.statement.margin_matrix(t) for t, a in expected.items()), np.zeros((case.d, case.d)))
     scale = max(1e-300, sum(expected.values())) * np.abs(X).max() ** 2
-    assert_close(dist.slope_adjoint(X, C, slopes), B, scale)
-    assert_close(dist.slope_adjoint(X, C, slopes, accuracy=0.0), B, scale)
+    assert_close(slope_adjoint(X, C, slopes), B, scale)
+    assert_close(slope_adjoint(X, C, slopes, accuracy=0.0), B, scale)
     # The twin: one slope off by a hair, and the adjoint no longer agrees.
     if len(values):
         slopes[np.nonzero(slopes)[0][0], np.nonzero(slopes)[1][0]] *= 1 + 1e-5
@@ -135,6 +136,6 @@ def test_slopes_repeat_exactly(rng):
     case = make_instance("plain", 5)
     L = case.random_factor(rng)
     Z = case.problem.embed(L)
-    first, second = (dist.hinge_slopes(Z, case.problem.candidates(Z), 0.1, False) for _ in range(2))
+    first, second = (hinge_slopes(Z, case.problem.candidates(Z), 0.1, False) for _ in range(2))
     assert first[0] == second[0]
     assert np.array_equal(first[1], second[1])

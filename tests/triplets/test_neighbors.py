@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdpmetric import _loops
+from sdpmetric.engine import threads
 from sdpmetric.triplets import impostors as search
 from sdpmetric.triplets import sources as triplet_sources
 from sdpmetric.triplets.neighbors import target_neighbors
@@ -155,16 +155,15 @@ def test_both_precisions_are_taken_and_agree(monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_search_in_parts_gives_the_same_candidates(method, threads, monkeypatch):
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_search_in_parts_gives_the_same_candidates(method, n_threads, monkeypatch):
     Z, y, targets = embedded(4, n=200)
     whole = check_search(Z, y, targets, method, 0.2)
     monkeypatch.setattr(search, "ANCHORS_AT_ONCE", 17)
     monkeypatch.setattr(search, "PAIRS_AT_ONCE", 0)
-    monkeypatch.setattr(_loops, "SMALL_WORK", 0)
-    monkeypatch.setattr(_loops, "thread_count", lambda: threads)
-    blocks = list(LabeledTriplets(targets, y).near(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method))
-    assert len(blocks) > 1 or threads > 1
+    monkeypatch.setattr(threads, "LOOP_WORK", 1)
+    with threads.limited(n_threads):
+        blocks = list(LabeledTriplets(targets, y).near(Z, np.zeros(len(Z), np.int32), widen=0.2, method=method))
     assert listed(blocks) == whole
     joined = Candidates.concatenate(blocks)
     assert {(int(joined.anchors[row]), int(m)) for row, m in zip(joined.rows, joined.impostors, strict=True)} == whole
@@ -172,11 +171,11 @@ def test_search_in_parts_gives_the_same_candidates(method, threads, monkeypatch)
     assert joined.targets.tolist() == targets[joined.anchors].tolist()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("work", [1, 10**12])
 @pytest.mark.parametrize("n", [1500, 2100])
-def test_many_tiles_match_a_tree(n, threads, monkeypatch):
+def test_many_tiles_match_a_tree(n, work, monkeypatch):
     """Several tiles in both directions, unequal classes, one class within a single tile; all anchors and some."""
-    monkeypatch.setattr(_loops, "thread_count", lambda: threads)
+    monkeypatch.setattr(threads, "LOOP_WORK", work)
     rng = np.random.default_rng(n)
     y = np.repeat([2, 0, 1], [n - 1110, 1100, 10]).astype(np.int32)[rng.permutation(n)]
     Z = rng.normal(size=(n, 3)) * 4
@@ -269,9 +268,9 @@ def test_bounds_cover_all_rows_and_share_the_work():
     counts = np.array([0, 50, 3, 0, 0, 20, 1, 40, 0])
     indptr = np.concatenate([[0], np.cumsum(counts)])
     c = Candidates(np.arange(9, dtype=np.int32), np.zeros((9, 2), np.int32), indptr, np.zeros(114, np.int32))
-    for threads in (1, 2, 3, 40):
-        bounds = c.bounds(threads)
-        assert len(bounds) == threads + 1
+    for n_parts in (1, 2, 3, 40):
+        bounds = c.bounds(n_parts)
+        assert len(bounds) == n_parts + 1
         assert bounds[0] == 0
         assert bounds[-1] == 9
         assert (np.diff(bounds) >= 0).all()

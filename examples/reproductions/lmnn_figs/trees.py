@@ -13,7 +13,7 @@ from sklearn.neighbors import BallTree, NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from lmnn_figs.digits import Digits, K
-from sdpmetric import _loops
+from sdpmetric.engine import threads
 
 RUNS, QUERIES = 5, 1000
 
@@ -70,14 +70,12 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
     """Write lmnn_figure12.md and .png; return the Markdown."""
     problem = digits.problem
     source, together = problem.source, np.zeros(len(digits.y), dtype=np.int32)
-    before = _loops.thread_count
 
     def search(L: np.ndarray, method: str) -> Callable[[], int]:
         Z = problem.embed(L)
         return lambda: sum(len(block.impostors) for block in source.near(Z, together, method=method))
 
-    _loops.thread_count = lambda: 1  # trees have one thread, so that tiles have one, too
-    try:
+    with threads.limited(1):  # trees have one thread, so that tiles have one, too
         whole = seconds(search(digits.full.components, "brute"))
         rows, gains = [], {"ball trees": [], "brute force": []}
         for rank in ranks:
@@ -88,8 +86,6 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
             gains["brute force"].append(whole / brute)
             saved = f"{whole / brute:.2g} | {whole / tree:.2g}"
             rows.append(f"| {rank} | not at hand | {pairs:,} | {brute:.3f} | {tree:.3f} | {saved} |")
-    finally:
-        _loops.thread_count = before
     lines = [
         f"One exhaustive search for impostors at the optimum, {len(digits.y):,} training rows: a ball tree for each "
         f"class (`sdpmetric.triplets.impostors.search_trees`, trees built anew in each search, as training must) "

@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric import _loops
 from sdpmetric._loops import hinges
 from sdpmetric.core.solution import Dual
+from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
@@ -213,7 +213,6 @@ class WorkingSet:
             place[impostors],
             np.concatenate(weights) if weights else None,
         )
-        self._bounds = self.candidates.bounds(_loops.thread_count())
         cuts = pairwise(self.blocks.bounds.tolist())
         self.X = np.concatenate(
             [
@@ -254,28 +253,14 @@ class WorkingSet:
 
     def value(self, L: FloatArray, gamma: float) -> Value:
         """Evaluate the smoothed objective and its gradient at a factor."""
-        C, bases, Z, squared = self.candidates, self.bases, self.embed(L), self.problem.push.squared
-        if (len(C.impostors) + self.X.size) * L.shape[1] <= _loops.SMALL_WORK:  # too short to wake a second thread for
-            parts, sums = np.empty((1, *Z.shape), dtype=self.dtype), np.zeros((1, 3))
-            hinges.smoothed_push_of_rows(
-                Z, C.anchors, bases, C.targets, C.indptr, C.impostors, C.weights, 0, len(C.anchors), gamma, squared,
-                parts[0], sums[0],
-            )  # fmt: skip
-        else:
-            parts = np.empty((len(self._bounds) - 1, *Z.shape), dtype=self.dtype)
-            sums = hinges.smoothed_push(
-                Z,
-                C.anchors,
-                self.bases,
-                C.targets,
-                C.indptr,
-                C.impostors,
-                C.weights,
-                self._bounds,
-                gamma,
-                squared,
-                parts,
-            )
+        C, Z, squared = self.candidates, self.embed(L), self.problem.push.squared
+        work = (len(C.impostors) + len(self.X)) * L.shape[1]
+        cuts = C.bounds(threads.parts(work, most=threads.ACCUMULATORS))
+        parts, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
+        rows = C.anchors, self.bases, C.targets, C.indptr, C.impostors, C.weights
+        threads.run(
+            lambda t: hinges.smoothed_push(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, parts[t], sums[t]), len(sums)
+        )
         push = self.blocks.gram(parts, self.X)
         smooth, loss, active = sums.sum(axis=0)
         trace = float(np.sum(L**2))

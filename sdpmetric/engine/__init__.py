@@ -1,0 +1,1 @@
+"""Where compiled loops and matrix products run."""

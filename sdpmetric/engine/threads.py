@@ -1,0 +1,137 @@
+"""Compiled loops and matrix products on the threads of this process: one pool, and sums in a fixed order.
+
+Work is cut into parts whose number depends on the work alone. Threads take the next part when they are done with one,
+so that a thread that has to wait for a busy core holds nobody up for longer than one part. What the parts give is added
+up in their order: results are the same bits whatever the number of threads. Compiled loops release the GIL, as NumPy's
+products do. BLAS is held to one thread, since its own pool and this one would get into each other's way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from threading import Lock
+
+import numpy as np
+from numba import config
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+# Work of one part at least: half a millisecond of coordinate differences, or of multiplications in a product. Waking
+# another thread takes about 50 microseconds on an idle machine.
+LOOP_WORK, PRODUCT_WORK = 500_000, 10_000_000
+# Parts of one piece of work at most: more of them even out what the threads do, and cost calls.
+MOST_PARTS = 32
+# Parts at most, where each adds up in an array of its own, which takes memory and has to be added to the others.
+ACCUMULATORS = 4
+
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)
+
+
+def count() -> int:
+    """Threads that work is shared among: ``NUMBA_NUM_THREADS`` (default: one for each core), or what `limited` says."""
+    limit = _limit.get()
+    return int(config.NUMBA_NUM_THREADS) if limit is None else limit
+
+
+@contextmanager
+def limited(n_threads: int) -> Iterator[None]:
+    """Hold the calling thread's work to a number of threads, itself included."""
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads!r}.")
+    token = _limit.set(n_threads)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def parts(work: float, least: float | None = None, most: int = MOST_PARTS) -> int:
+    """The number of parts for an amount of work, of which a part has at least `least`, by default `LOOP_WORK`."""
+    return int(min(max(work // (LOOP_WORK if least is None else least), 1), most))
+
+
+def cuts(n: int, n_parts: int) -> NDArray[np.int64]:
+    """Where parts of n equal items begin and end, (n_parts + 1,)."""
+    return np.arange(n_parts + 1, dtype=np.int64) * n // n_parts
+
+
+def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None) -> None:
+    """Call a task with every number below `n_tasks`, each on one of the threads, of which the caller's is one.
+
+    `n_parts`, by default as many, is what the work is worth, see `parts`: no more threads than this are used.
+    """
+    n_threads = min(count(), n_tasks if n_parts is None else n_parts)
+    if n_threads <= 1:
+        for part in range(n_tasks):
+            task(part)
+        return
+    left = deque(range(n_tasks))
+
+    def work() -> None:
+        while left:
+            try:
+                part = left.popleft()
+            except IndexError:  # another thread was faster
+                return
+            task(part)
+
+    helpers = [_pool(os.getpid()).submit(work) for _ in range(n_threads - 1)]
+    try:
+        work()
+    finally:  # a helper that has not begun is not waited for
+        left.clear()
+        late = [helper for helper in helpers if not helper.cancel()]
+        errors = [helper.exception() for helper in late]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The pool of this process; a forked child has none of its parent's threads. Threads start when first needed."""
+    return ThreadPoolExecutor(max(int(config.NUMBA_NUM_THREADS), 1), thread_name_prefix="sdpmetric")
+
+
+class _Blas:
+    """BLAS held to one thread while anybody needs it, in whatever order they begin and end."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+
+    def begin(self) -> None:
+        with self.lock:
+            if self.users == 0:
+                self.held = _libraries().limit(limits=1, user_api="blas")
+            self.users += 1
+
+    def end(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                self.held.restore_original_limits()
+
+
+_blas = _Blas()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Made once, when first needed: looking for the libraries takes longer than a small evaluation."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_pool() -> Iterator[None]:
+    """Hold BLAS to one thread, so that no other pool of threads works beside this one."""
+    _blas.begin()
+    try:
+        yield
+    finally:
+        _blas.end()

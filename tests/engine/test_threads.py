@@ -1,0 +1,174 @@
+"""The pool of threads: every part once, errors, forks, BLAS held to one thread; and the same bits with any number."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import sdpmetric as sm
+from sdpmetric.classification import energies
+from sdpmetric.engine import threads
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("n_tasks", [0, 1, 7, 100])
+def test_every_task_is_run_once(n_threads, n_tasks):
+    calls = []
+    with threads.limited(n_threads):
+        threads.run(calls.append, n_tasks)
+    assert sorted(calls) == list(range(n_tasks))
+
+
+def test_several_threads_take_part_and_no_more_than_allowed():
+    def sleep(task, used):
+        used.add(threading.get_ident())
+        time.sleep(0.02)
+
+    for limit, worth, most in [(2, None, 2), (2, 1, 1), (1, None, 1)]:
+        used: set[int] = set()
+        with threads.limited(limit):
+            threads.run(lambda task, used=used: sleep(task, used), 10, worth)
+        assert 1 <= len(used) <= most
+        assert threading.get_ident() in used
+    with pytest.raises(ValueError, match="n_threads"), threads.limited(0):
+        pass
+
+
+def test_a_thread_that_is_late_is_not_waited_for():
+    """All of the pool's threads are busy with something else: the caller does everything by itself."""
+    end = threading.Event()
+    size = threads._pool(os.getpid())._max_workers
+    busy = [threads._pool(os.getpid()).submit(end.wait, 20) for _ in range(size)]
+    calls = []
+    try:
+        with threads.limited(4):
+            threads.run(calls.append, 10)
+    finally:
+        end.set()
+    assert calls == list(range(10))
+    assert all(future.result() for future in busy)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_errors_arrive_from_whichever_thread(n_threads):
+    def fail(task):
+        time.sleep(0.002)
+        if task == 5:
+            raise ArithmeticError("task 5")
+
+    with threads.limited(n_threads), pytest.raises(ArithmeticError, match="task 5"):
+        threads.run(fail, 30)
+    calls = []
+    threads.run(calls.append, 3)
+    assert sorted(calls) == [0, 1, 2]
+
+
+def test_tasks_may_have_tasks():
+    calls = []
+    with threads.limited(3):
+        threads.run(lambda i: threads.run(lambda j: calls.append((i, j)), 4), 5)
+    assert sorted(calls) == [(i, j) for i in range(5) for j in range(4)]
+
+
+def _squares(pipe):
+    found = []
+    with threads.limited(2):
+        threads.run(lambda task: found.append(task**2), 6)
+    pipe.send(sorted(found))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own():
+    with threads.limited(2):
+        threads.run(lambda task: time.sleep(0.001), 4)
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe()
+    child = fork.Process(target=_squares, args=(there,))
+    child.start()
+    assert here.poll(20), "the child waits for its parent's threads"
+    assert here.recv() == [0, 1, 4, 9, 16, 25]
+    child.join()
+
+
+def test_the_number_of_parts_depends_on_the_work_alone():
+    for work in (0, 1, threads.LOOP_WORK, 5 * threads.LOOP_WORK, 1e12):
+        few, many = [], []
+        for n_threads, found in ((1, few), (8, many)):
+            with threads.limited(n_threads):
+                found.append(threads.parts(work))
+        assert few == many
+    assert threads.parts(0) == 1
+    assert threads.parts(3.5 * threads.LOOP_WORK) == 3
+    assert threads.parts(1e15) == threads.MOST_PARTS
+    assert threads.parts(1e15, most=4) == 4
+    cuts = threads.cuts(10, 3)
+    assert cuts.tolist() == [0, 3, 6, 10]
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_blas_is_held_to_one_thread_as_long_as_anybody_needs_it():
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = blas_threads()
+        first, second = threads.one_pool(), threads.one_pool()
+        first.__enter__()
+        second.__enter__()
+        assert blas_threads() == {1}
+        first.__exit__(None, None, None)  # in another order than they began
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+def data(n=900, d=12):
+    X, y = make_blobs(n, d, centers=5, cluster_std=4.0, random_state=0)
+    return X, y
+
+
+STATEMENTS = {
+    "one metric": lambda X, y: sm.LMNNProblem.from_labels(X, y, 3, 0.5),
+    "single precision": lambda X, y: sm.LMNNProblem.from_labels(X.astype(np.float32), y, 3, 0.5),
+    "squared": lambda X, y: sm.LMNNProblem.from_labels(X, y, 3, 0.5, loss="squared_hinge"),
+    "several": lambda X, y: sm.MultiMetricLMNNProblem.from_labels(X, y, 3, 0.5),
+    "frobenius": lambda X, y: sm.FrobeniusLMNNProblem.from_labels(X, y, 3, 0.5),
+    "nca": lambda X, y: sm.NCAProblem.from_labels(X, y),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_results_are_the_same_bits_with_any_number_of_threads(name, monkeypatch):
+    """Threads of the pool and of BLAS, on data that are cut into parts: otherwise there would be nothing to see."""
+    monkeypatch.setattr(threads, "LOOP_WORK", 2_000)
+    monkeypatch.setattr(threads, "PRODUCT_WORK", 20_000)
+    X, y = data()
+    found = []
+    for n_threads, blas in ((1, 1), (2, 2), (3, 1)):
+        with threads.limited(n_threads), threadpool_limits(limits=blas, user_api="blas"):
+            solution = sm.solve(STATEMENTS[name](X, y), tol=1e-2, max_iter=150)
+        certificate = solution.certificate
+        found.append((solution.components.tobytes(), certificate.objective, certificate.lower_bound, solution.n_iter))
+    assert found[0] == found[1] == found[2]
+
+
+def test_the_subgradient_solver_and_energies_are_the_same_bits_too(monkeypatch):
+    monkeypatch.setattr(threads, "LOOP_WORK", 2_000)
+    monkeypatch.setattr(threads, "PRODUCT_WORK", 20_000)
+    X, y = data(400)
+    found = []
+    for n_threads in (1, 3):
+        with threads.limited(n_threads):
+            problem = sm.LMNNProblem.from_labels(X, y, 3, 0.5)
+            solution = sm.solve(problem, "subgradient", tol=1e-2, max_iter=60)
+            energy = energies(solution.components, X, y, X + 0.1, target_neighbors=problem.source.targets)
+        found.append((solution.objective, solution.lower_bound, solution.components.tobytes(), energy.tobytes()))
+    assert found[0] == found[1]
