@@ -1,8 +1,20 @@
 """Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer."""
 
-from sdpmetric.core.certificate import Certificate
+from sdpmetric import solvers
+from sdpmetric.core.certificate import (
+    Certificate,
+    DualityCertificate,
+    InfeasibilityCertificate,
+    RegretCertificate,
+    RelaxationCertificate,
+    StationarityCertificate,
+)
 from sdpmetric.core.comparison import Comparison, compare
-from sdpmetric.core.solution import Dual, Solution, Status
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.problem import Problem, SmoothProblem
+from sdpmetric.core.registry import formulation, solver, solvers_of
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.explain import Explanation, explain
 from sdpmetric.formulations import to_cvxpy
@@ -43,6 +55,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Dual",
+    "DualityCertificate",
     "Explanation",
     "FRMLProblem",
     "FRMLStream",
@@ -51,6 +64,7 @@ __all__ = [
     "HashIndex",
     "ITMLProblem",
     "ITMLStream",
+    "InfeasibilityCertificate",
     "KernelLEGOStream",
     "KernelLMNNProblem",
     "KernelPOLAStream",
@@ -68,11 +82,16 @@ __all__ = [
     "OASISStream",
     "POLAProblem",
     "POLAStream",
+    "Problem",
     "RCAProblem",
     "RankingScores",
+    "RegretCertificate",
+    "RelaxationCertificate",
     "Relevance",
     "Screening",
+    "SmoothProblem",
     "Solution",
+    "StationarityCertificate",
     "Status",
     "Trace",
     "TraceRow",
@@ -80,10 +99,14 @@ __all__ = [
     "certify",
     "compare",
     "explain",
+    "formulation",
     "metric_variable",
     "path",
     "regret",
     "solve",
+    "solver",
+    "solvers",
+    "solvers_of",
     "squared_distances",
     "to_cvxpy",
     "triplet_margins",

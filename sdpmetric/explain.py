@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.solution import Dual, Solution
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.margins import hinge_slopes, margins

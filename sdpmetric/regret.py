@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from sdpmetric.core.certificate import Certificate, relative_gap
-from sdpmetric.core.solution import Problem, Solution, Status
+from sdpmetric.core.certificate import RegretCertificate, relative_gap
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
@@ -35,7 +37,7 @@ RATES = (1.0, 1e2, 1e4, 1e6)
 VISITS = 20
 
 
-def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> Certificate:
+def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> RegretCertificate:
     """Set a stream's cumulative loss beside what its theorem allows, the comparator from the exact optimum.
 
     Parameters
@@ -51,7 +53,7 @@ def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options
 
     Returns
     -------
-    Certificate
+    RegretCertificate
         The solution's, with `regret_bound`, which holds for any stream of these pairs, and a `lower_bound` of the loss
         of every fixed metric on it, as tight as the program was solved. POLA without `gamma` has a bound only where
         some metric keeps all margins and the solver finds one; `regret_bound` is None otherwise.
@@ -69,7 +71,7 @@ def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options
 
 
 @singledispatch
-def _regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> Certificate:
+def _regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> RegretCertificate:
     raise TypeError(
         f"there is no theorem on the regret of {type(problem).__name__}; pass the problem of a stream, solved by "
         'solver="online".'
@@ -79,12 +81,12 @@ def _regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **option
 @_regret.register
 def _(
     problem: POLAProblem, solution: Solution, *, tol: float = 1e-6, gamma: float | None = None, **options: object
-) -> Certificate:
+) -> RegretCertificate:
     if options:
         raise TypeError(f"regret of POLA does not take {', '.join(sorted(options))}; its option is gamma.")
-    again = solve(problem, solver="online", gamma=gamma)
+    again, own = solve(problem, solver="online", gamma=gamma), solution.certificate
     if (
-        solution.certificate.kind != "regret"
+        not isinstance(own, RegretCertificate)
         or solution.n_iter != len(problem.pairs)
         or abs(again.objective - solution.objective) > REPEATS * max(1.0, again.objective)
     ):
@@ -92,7 +94,7 @@ def _(
             f"the solution lost {solution.objective:.8g} where online POLA with gamma={gamma!r} loses "
             f"{again.objective:.8g} on these pairs; pass the solution of a whole stream, and the gamma it was given."
         )
-    certificate = replace(solution.certificate, lower_bound=max(again.lower_bound, least_loss(problem)))
+    certificate = replace(own, lower_bound=max(again.lower_bound, least_loss(problem)))
     if gamma is not None:
         objective, _ = comparator(problem, gamma, tol)
         return replace(certificate, regret_bound=2.0 * (problem.radius + gamma) * objective)
@@ -196,13 +198,14 @@ def least_loss(problem: POLAProblem) -> float:
 
 
 @_regret.register
-def _(problem: LEGOProblem, solution: Solution, *, tol: float = 1e-6, **options: object) -> Certificate:
+def _(problem: LEGOProblem, solution: Solution, *, tol: float = 1e-6, **options: object) -> RegretCertificate:
     if options:
         raise TypeError(f"regret of LEGO takes no options, got {', '.join(sorted(options))}.")
     stream = LEGOStream(problem.X.shape[1], problem.learning_rate, problem.initial_metric)
     stream.partial_fit(problem.X, problem.pairs, problem.targets, problem.sides)
+    own = solution.certificate
     if (
-        solution.certificate.kind != "regret"
+        not isinstance(own, RegretCertificate)
         or solution.n_iter != len(problem.pairs)
         or abs(stream.cumulative_loss - solution.objective) > REPEATS * max(1.0, stream.cumulative_loss)
     ):
@@ -210,10 +213,10 @@ def _(problem: LEGOProblem, solution: Solution, *, tol: float = 1e-6, **options:
             f"the solution lost {solution.objective:.8g} where LEGO loses {stream.cumulative_loss:.8g} on these pairs; "
             "pass the solution of this problem's whole stream."
         )
-    rates = [problem.with_rate(problem.learning_rate * more) for more in RATES]
+    rates = [problem.with_weights(learning_rate=problem.learning_rate * more) for more in RATES]
     found = [np.asarray(solve(LEGOBatchProblem(at), tol=tol).components, dtype=np.float64) for at in rates]
     return replace(
-        solution.certificate,
+        own,
         lower_bound=max([solution.lower_bound, *(problem.certify(L).lower_bound for L in found)]),
         regret_bound=min(problem.allowance(stream.reach, L) for L in (found[0], stream.components)),
     )

@@ -1,4 +1,4 @@
-"""Solve, certify, verify: the verbs of the package."""
+"""Solve, certify, verify, and solve along a path: the verbs of the package, for every statement."""
 
 from __future__ import annotations
 
@@ -9,21 +9,15 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
-from sdpmetric.core import run as base
-from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, relative_gap
+from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
+from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.solution import Dual, Problem, Solution
+from sdpmetric.core.problem import Extras, Problem, refuse
+from sdpmetric.core.registry import Solver, find_solver, rank_bound_of
+from sdpmetric.core.run import Budget, Callback, Score, check_patience, check_tolerance, run
+from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.solvers.lmnn import low_rank
-from sdpmetric.solvers.registry import solvers_of
-
-Callback = base.Callback
-FloatArray = NDArray[np.float64]
 
 
 class FittedEstimator(Protocol):
@@ -33,7 +27,7 @@ class FittedEstimator(Protocol):
 
 
 def solve(
-    problem: base.CertifiableProblem,
+    problem: Problem,
     solver: str = "auto",
     *,
     tol: float | None = None,
@@ -44,7 +38,7 @@ def solve(
     random_state: int | None = None,
     n_components: int | None = None,
     full: Solution | None = None,
-    score: base.Score | None = None,
+    score: Score | None = None,
     patience: int | None = None,
     **options: object,
 ) -> Solution:
@@ -52,15 +46,14 @@ def solve(
 
     Parameters
     ----------
-    problem : LMNNProblem or another statement of this package
+    problem : Problem
+        Any statement of this package, or one of your own.
     solver : str, default "auto"
-        By name; `sdpmetric.solvers.registry.SOLVERS` lists those of every statement, "auto" is the first. For LMNN:
-        "factored", L-BFGS on a smoothed hinge in the factor, with a proof; "subgradient", Algorithm 1 of Weinberger and
-        Saul (2009) with Polyak steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by
-        constraint generation. For POLA: "dual", "conic", "batch", the paper's repeated online updates (hard margin),
-        and "online", one pass of them.
+        By name; `sdpmetric.solvers_of` lists those of a problem, "auto" is the first. For LMNN: "factored", a
+        continuation method in the factor; "subgradient", Algorithm 1 of Weinberger and Saul (2009) [WS2009] with Polyak
+        steps and an ergodic dual; "conic", the exact semidefinite program in CVXPY, by constraint generation.
     tol : float, optional
-        Relative gap to prove; default 1e-6 for "conic", and 1e-3 for most of the others.
+        Relative gap to prove; default that of the solver, 1e-6 for "conic" and 1e-3 for most of the others.
     max_iter : int, optional
         Evaluations of objective and gradient at most; default no limit.
     max_time : float, optional
@@ -70,9 +63,9 @@ def solve(
     verbose : bool, default False
         Print progress.
     random_state : int, optional
-        Seed of the factored solver's order of anchors; default 0. The other solvers use no randomness.
+        Seed of the solvers that draw at random; default 0. The others use no randomness.
     n_components : int, optional
-        Bound on the rank of the metric (LMNN-R of Weinberger and Saul 2009, section 5.4); "factored" only. The full
+        Bound on the rank of the metric (LMNN-R of [WS2009], section 5.4), for the default solver of LMNN. The full
         problem is solved first, and its lower bound makes the certificate's relaxation gap.
     full : Solution, optional
         With `n_components`: the solution without the bound, to go on from; only the bounded solve is timed and traced.
@@ -83,10 +76,8 @@ def solve(
         Early stopping: return the step with the best `score`, the latest of equals, with its own certificate, and stop
         after so many steps without a better one. With `n_components` it is the solve of bounded rank that is stopped.
     **options
-        Options of the solver. For LMNN: ``start=`` (components to start from) for all; ``step="polyak"`` or ``"paper"``
-        and ``check_every=`` for "subgradient"; ``backend="CLARABEL"``, ``program=`` (an edited `to_cvxpy` program),
-        ``backend_options=`` and ``polish=`` for "conic".
-        For POLA: ``beta=`` for "batch", ``gamma=`` for "online"; ``backend=`` and ``backend_options=`` for "conic".
+        Options of the solver, for example ``start=`` (components to start from), ``step="paper"`` of "subgradient", or
+        ``backend="SCS"`` of "conic"; see the docstring of the solver.
 
     Returns
     -------
@@ -98,110 +89,72 @@ def solve(
     ValueError
         If the solver is unknown, or an argument is out of range.
     TypeError
-        If the solver does not take an option.
+        If nothing solves problems of this kind, or the solver does not take an option.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sklearn.datasets import load_iris
+    >>> problem = sm.LMNNProblem.from_labels(*load_iris(return_X_y=True))
+    >>> sm.solve(problem, tol=1e-3).status.word
+    'optimal'
     """
-    entries = solvers_of(problem)
-    name = next(iter(entries)) if solver == "auto" else solver
-    if name not in entries:
-        raise ValueError(f"unknown solver {solver!r}; choose one of 'auto', {', '.join(map(repr, entries))}.")
-    entry = entries[name]
-    if random_state is not None and "random_state" in entry.options:
-        options["random_state"] = random_state
-    foreign = set(options) - entry.options
-    if foreign:
-        raise TypeError(
-            f"solver {name!r} does not take {', '.join(sorted(foreign))}; "
-            f"its options are {', '.join(sorted(entry.options))}."
-        )
-    if options.get("start") is not None and not isinstance(problem, MultiMetricLMNNProblem):
-        factors = validation.check_factors(np.asarray(options["start"]), problem.X.shape[1], name="start")
-        if len(factors) > 1:
-            raise ValueError(f"start holds {len(factors)} factors; pass one of shape (r, {problem.X.shape[1]}).")
-        options["start"] = factors[0]
+    entry = find_solver(problem, solver)
     tol = entry.tol if tol is None else tol
-    budget = base.Budget(max_time, max_iter)
-    watch = _with_printer(callback) if verbose else callback
+    check_tolerance(tol)
+    check_patience(patience, score)
+    budget = Budget(max_time, max_iter)
+    options = _check_options(problem, entry, options, random_state)
     if n_components is not None:
-        lmnn = _check_rank(problem, name, n_components)
-    run = partial(base.run, problem, budget=budget, solver=name, tol=tol, callback=watch, score=score)
+        _check_rank(problem, entry, n_components)
     if full is not None:
         _check_full(problem, full, n_components, options)
-    else:
+    watch = _with_printer(callback) if verbose else callback
+    drive = partial(run, problem, budget=budget, solver=entry.name, tol=tol, callback=watch, score=score)
+    if full is None:
         steps = entry.steps(problem, budget, tol, **options)
-        full = run(steps, kind=entry.kind, patience=patience if n_components is None else None)
+        full = drive(steps, stream=entry.stream, patience=patience if n_components is None else None)
     if n_components is None or len(full.components) <= n_components:
         return full
-    return run(low_rank.steps(lmnn, budget, full, n_components), kind="relaxation", patience=patience)
+    bounded = rank_bound_of(type(problem))
+    assert bounded is not None
+    return drive(bounded(problem, budget, full, n_components), relaxed=True, patience=patience)
 
 
-def _check_rank(problem: Problem, solver: str, n_components: int) -> LMNNProblem:
-    if not isinstance(problem, LMNNProblem) or solver != "factored":
+def _check_options(
+    problem: Problem, entry: Solver, options: dict[str, object], random_state: int | None
+) -> dict[str, object]:
+    """The options that a solver is given."""
+    if foreign := sorted(set(options) - set(entry.options)):
+        raise TypeError(
+            f"solver {entry.name!r} does not take {', '.join(foreign)}; "
+            f"its options are {', '.join(sorted(entry.options)) or 'none'}."
+        )
+    checked = {name: value for name, value in options.items() if value is not None}
+    if random_state is not None and "random_state" in entry.options:
+        checked["random_state"] = random_state
+    if "start" in checked:
+        checked["start"] = problem.check_point(np.asarray(checked["start"]), None)[0]
+    return checked
+
+
+def _check_rank(problem: Problem, entry: Solver, n_components: int) -> None:
+    d = problem.X.shape[1]
+    if rank_bound_of(type(problem)) is None or not entry.default:
         raise ValueError(
-            f"n_components is for LMNN with solver='factored' only, got {type(problem).__name__} with {solver!r}."
+            f"n_components is for LMNN and its default solver only, got {type(problem).__name__} with {entry.name!r}."
         )
     whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not whole or not 1 <= n_components <= problem.X.shape[1]:
-        raise ValueError(f"n_components must be an integer between 1 and {problem.X.shape[1]}, got {n_components!r}.")
-    if problem.coordinates.null.shape[1]:
-        raise ValueError(
-            f"{problem.coordinates.null.shape[1]} directions have no pull cost, and the metric needs them all: "
-            "reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
-        )
-    return problem
+    if not whole or not 1 <= n_components <= d:
+        raise ValueError(f"n_components must be an integer between 1 and {d}, got {n_components!r}.")
 
 
 def _check_full(problem: Problem, full: Solution, n_components: int | None, options: dict[str, object]) -> None:
-    if n_components is None or options.get("start") is not None:
+    if n_components is None or "start" in options:
         raise ValueError("full= is for a solve with n_components=, which starts from it: leave it or start= out.")
     same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
     if not same or full.certificate.kind != "duality":
         raise ValueError("full= must solve this very problem, the same data and parameters, with no bound on the rank.")
-
-
-def path(
-    problem: LMNNProblem,
-    *,
-    push_weight: Sequence[float] | None = None,
-    ridge: Sequence[float] | None = None,
-    solver: str = "auto",
-    tol: float | None = None,
-    max_time: float | None = None,
-    verbose: bool = False,
-) -> list[Solution]:
-    """Solve along a path of weights, each problem started from the solution before it.
-
-    Parameters
-    ----------
-    problem : LMNNProblem
-        Gives data, triplets and the weight that does not vary.
-    push_weight, ridge : sequence of float, optional
-        Exactly one of the two: the values along the path.
-    solver : str, default "auto"
-        As in `solve`.
-    tol : float, optional
-        Relative gap to prove at every point; default that of the solver, as in `solve`.
-    max_time : float, optional
-        Seconds for each point.
-    verbose : bool, default False
-
-    Returns
-    -------
-    list of Solution
-        One for each value; `Solution.problem` is the problem that it solves.
-    """
-    if not isinstance(problem, LMNNProblem):
-        raise TypeError(
-            f"path is for LMNN with one metric, got {type(problem).__name__}; solve each problem by itself."
-        )
-    if (push_weight is None) == (ridge is None):
-        raise ValueError("pass exactly one of push_weight= and ridge=, the values along the path.")
-    name, values = ("push_weight", push_weight) if push_weight is not None else ("ridge", ridge)
-    solutions = list[Solution]()
-    for value in [] if values is None else values:
-        here = problem.with_weights(**{name: float(value)})
-        start = solutions[-1].components if solutions and len(solutions[-1].components) else None
-        solutions.append(solve(here, solver, tol=tol, max_time=max_time, verbose=verbose, start=start))
-    return solutions
 
 
 def _with_printer(callback: Callback | None) -> Callback:
@@ -214,36 +167,107 @@ def _with_printer(callback: Callback | None) -> Callback:
     return both
 
 
-def certify(
-    problem: LMNNProblem | MultiMetricLMNNProblem,
-    components: ArrayLike | None = None,
+def path(
+    problem: Problem,
     *,
-    metric: ArrayLike | None = None,
-    dual: Dual | None = None,
-) -> Certificate:
-    """Judge any point of a problem, from any package, in one pass over the data; see `LMNNProblem.certify`.
-
-    The lower bound is what the point's own hinge slopes prove: cheap and always valid, but loose unless the point is
-    nearly optimal. `verify` spends more for a tight one.
+    solver: str = "auto",
+    tol: float | None = None,
+    max_time: float | None = None,
+    verbose: bool = False,
+    **weights: Sequence[float],
+) -> list[Solution]:
+    """Solve along a path of weights, each problem started from the solution before it where the solver takes a start.
 
     Parameters
     ----------
-    problem : LMNNProblem or MultiMetricLMNNProblem
-        Other statements have a `certify` of their own.
+    problem : Problem
+        Gives the data and the weights that do not vary.
+    solver : str, default "auto"
+        As in `solve`.
+    tol : float, optional
+        Relative gap to prove at every point; default that of the solver, as in `solve`.
+    max_time : float, optional
+        Seconds for each point.
+    verbose : bool, default False
+    **weights : sequence of float
+        Exactly one of the statement's weights (`Problem.weights`) with its values along the path, for example
+        ``push_weight=[0.1, 0.5, 0.9]`` or ``ridge=[1.0, 0.1]``.
+
+    Returns
+    -------
+    list of Solution
+        One for each value; `Solution.problem` is the problem that it solves.
+
+    Raises
+    ------
+    TypeError
+        If the statement has no weights.
+    ValueError
+        If not exactly one of its weights is given.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sklearn.datasets import load_iris
+    >>> problem = sm.LMNNProblem.from_labels(*load_iris(return_X_y=True))
+    >>> [solution.status.word for solution in sm.path(problem, push_weight=[0.3, 0.5])]
+    ['optimal', 'optimal']
+    """
+    if not problem.weights or "path" in problem.refusals:
+        raise refuse(problem, "path", "it has no weights that could vary; solve each problem by itself.")
+    if len(weights) != 1 or not set(weights) <= set(problem.weights):
+        raise ValueError(
+            f"pass exactly one of {', '.join(f'{name}=' for name in problem.weights)}, the values along the path; "
+            f"got {', '.join(f'{name}=' for name in weights) or 'none'}."
+        )
+    ((name, values),) = weights.items()
+    here = [problem.with_weights(**{name: float(value)}) for value in values]
+    takes_start = "start" in find_solver(problem, solver).options
+    solutions: list[Solution] = []
+    for at in here:
+        start = solutions[-1].components if takes_start and solutions and solutions[-1].components.size else None
+        once = partial(solve, at, solver, tol=tol, max_time=max_time, verbose=verbose)
+        solutions.append(once() if start is None else once(start=start))
+    return solutions
+
+
+def certify(
+    problem: Problem,
+    components: ArrayLike | None = None,
+    *,
+    metric: ArrayLike | None = None,
+    dual: Multipliers | None = None,
+    extras: Extras | None = None,
+) -> Certificate:
+    """Judge any point of a problem, from any package, in one pass over the data.
+
+    The lower bound is what the point's own slopes prove: cheap and always valid, but loose unless the point is nearly
+    optimal. `verify` spends more for a tight one.
+
+    Parameters
+    ----------
+    problem : Problem
     components : (r, d) array, or (c, r, d) for c metrics, optional
         Factor L of the metric ``M = L.T @ L``.
     metric : (d, d) array, or (c, d, d) for c metrics, optional
         The metric itself; exactly one of the two.
-    dual : Dual, optional
-        Multipliers to prove the lower bound with.
+    dual : Dual or (p,) array, optional
+        Multipliers to prove the lower bound with, of triplets or of the problem's constraints.
+    extras : Extras, optional
+        What belongs to a point besides its metric, as `Solution.extras` has it: POLA's ``threshold``.
+
+    Raises
+    ------
+    TypeError
+        If the statement takes multipliers of another kind.
+    ValueError
+        If the point has the wrong shape, is not finite, or is not PSD.
     """
-    if isinstance(problem, MultiMetricLMNNProblem):
-        return problem.certify(components, metrics=metric, dual=dual)
-    return problem.certify(components, metric=metric, dual=dual)
+    return problem.certify_with(Extras() if extras is None else extras, components, metric=metric, dual=dual)
 
 
 def verify(
-    problem: LMNNProblem,
+    problem: Problem,
     components: ArrayLike | None = None,
     *,
     metric: ArrayLike | None = None,
@@ -257,10 +281,11 @@ def verify(
 
     Parameters
     ----------
-    problem : LMNNProblem
-    components : (r, d) array, optional
+    problem : Problem
+        A convex statement.
+    components : (r, d) array, or (c, r, d) for c metrics, optional
         Factor L of the metric.
-    metric : (d, d) array, optional
+    metric : (d, d) array, or (c, d, d) for c metrics, optional
         The metric itself.
     estimator : object, optional
         A fitted estimator with ``components_``. Exactly one of the three.
@@ -277,48 +302,38 @@ def verify(
     -------
     Certificate
         Of the given metric: its objective, the proven lower bound, and the gap between them.
+
+    Raises
+    ------
+    TypeError
+        If nothing proves a lower bound for statements of this kind.
+    ValueError
+        If not exactly one point is given, or it has the wrong shape, is not finite, or is not PSD.
     """
-    if not isinstance(problem, LMNNProblem):
-        raise TypeError(
-            f"verify is for LMNN with one metric, got {type(problem).__name__}; its own certify judges a point, and "
-            "solve proves a lower bound."
-        )
+    if "verify" in problem.refusals:
+        raise refuse(problem, "verify", "")
+    check_tolerance(tol)
+    budget = Budget(max_time)
     if estimator is not None:
         if components is not None or metric is not None:
             raise ValueError("pass exactly one of components=, metric= and estimator=.")
         components = estimator.components_
-    L, _ = validation.check_point(components, metric, problem.X.shape[1])
-    program = "LMNN"
+    L, primal_residual = problem.check_point(components, metric)
+    scale = problem.best_scale(L) if rescale else 1.0
+    certificate = problem.certify(scale * L)
+    certificate = replace(certificate, primal_residual=max(primal_residual, certificate.primal_residual))
     if rescale:
-        factor = best_multiple(problem, L)
-        L, program = factor * L, f"LMNN, metric multiplied by {factor**2:.4g}"
-    certificate = replace(problem.certify(L), program=program)
-    if certificate.relative_gap <= tol:
+        certificate = replace(certificate, program=f"{certificate.program}, metric multiplied by {scale**2:.4g}")
+    if certificate.settles(tol):
         return certificate
 
     def enough(row: TraceRow) -> bool:
         return relative_gap(certificate.objective, row.lower_bound) <= tol
 
-    solution = solve(problem, tol=tol, max_time=max_time, verbose=verbose, callback=enough)
-    return replace(
-        certificate,
-        lower_bound=max(certificate.lower_bound, solution.lower_bound),
-        dual_residual=solution.certificate.dual_residual,
-    )
-
-
-def best_multiple(problem: LMNNProblem, components: FloatArray) -> float:
-    """The number s > 0 for which ``s * components`` has about the smallest objective, never a worse one than s = 1.
-
-    The objective is convex along ``s ** 2``, so that a bounded line search on its logarithm finds the minimum; where
-    there are many examples the search runs on 1000 anchors, evenly spread, with every example as a possible impostor.
-    """
-    Z = problem.embed(components)
-    among = np.unique(np.linspace(0, len(Z) - 1, min(1000, len(Z))).astype(np.int32))
-
-    def objective(log_scale: float) -> float:
-        return problem.partial_objective(np.exp(log_scale) * Z, np.exp(log_scale) * components, among)
-
-    found = minimize_scalar(objective, bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-6})
-    factor = float(np.exp(found.x))
-    return factor if problem.objective(factor * components) < problem.objective(components) else 1.0
+    left = None if max_time is None else max(budget.remaining, 1e-3)
+    proven = solve(problem, tol=tol, max_time=left, verbose=verbose, callback=enough).certificate
+    if isinstance(certificate, DualityCertificate) and isinstance(proven, DualityCertificate):
+        if proven.lower_bound > certificate.lower_bound:
+            certificate = replace(certificate, lower_bound=proven.lower_bound, dual_residual=proven.dual_residual)
+        return certificate
+    return proven  # the constraints contradict each other

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 

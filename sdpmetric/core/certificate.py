@@ -1,13 +1,14 @@
-"""The proof that comes with an answer: objective, lower bound, and how nearly the optimality conditions hold."""
+"""What is proven about one point of one problem, a class for each kind of proof; made by problems, never by solvers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import ClassVar, Self, cast
 
-Kind = Literal["duality", "relaxation", "regret", "stationarity"]
-
+from sdpmetric.core.status import Status
 
 # A lower bound may pass an objective by this much, relatively, through rounding; beyond it they contradict each other.
 CONTRADICTION = 1e-6
@@ -30,59 +31,34 @@ def relative_gap(objective: float, lower_bound: float) -> float:
     return gap / max(abs(objective), abs(lower_bound)) if 0.0 < gap < math.inf else gap
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """What is proven about one point of one problem. Made by the problem, never by a solver.
+@dataclass(frozen=True, kw_only=True)
+class Certificate(ABC):
+    """What every kind of certificate says.
 
     Attributes
     ----------
     objective : float
-        The objective at the point, over all triplets, in float64.
+        The objective at the point, in float64. Of a stream, the cumulative loss.
     lower_bound : float
-        No point of the problem has a smaller objective. ``-inf`` without evidence.
-    kind : {"duality", "relaxation", "regret", "stationarity"}
-        What the lower bound bounds: the problem itself, or a convex relaxation of it. "regret": the objective is the
-        cumulative loss of a stream, the lower bound is below the loss of every fixed metric on that stream, and the gap
-        is the regret; nothing is proven about the last metric. "stationarity": a non-convex problem, of which only
-        `stationarity` is known.
-    primal_residual : float
-        How far the point was from the PSD cone before it was repaired, relative to its largest eigenvalue.
-    dual_residual : float
-        How far the dual candidate was from its box and its cone before it was repaired: the larger of the two
-        violations, the box relative to the push weight, the cone relative to the pull cost.
-    complementarity : float
-        ``<S, M> / max(1, objective)`` for the repaired dual slack S, 0 at an optimum.
-    n_active : int
-        Triplets with a positive hinge at the point.
-    null_dimension : int
-        Directions in which the data vary at no pull cost, treated as null.
+        No point has a smaller objective. ``-inf`` without evidence.
     program : str
         The program that was certified.
-    unconstrained_lower_bound : float or None
-        For a program with further constraints: the lower bound of the problem without them, which is always valid.
-    contradiction : tuple of int or None
-        Constraints of a problem that are proven to contradict each other, in the problem's order (POLA: pairs);
-        objective and lower bound are then infinite.
-    regret_bound : float or None
-        Of a stream: what the algorithm's theorem allows its cumulative loss to be.
-    stationarity : float
-        Norm of the objective's gradient at the point, on the scale that the problem names; 0 at a stationary point.
-        Infinity where nobody measured it.
+    primal_residual : float
+        How far the point was from the feasible set before it was repaired, relatively.
+    n_active : int
+        Constraints with a positive hinge, or active ones.
+    constraints : str
+        What is counted by `n_active`, for example "triplets" or "pairs".
     """
 
     objective: float
     lower_bound: float
-    kind: Kind = "duality"
+    program: str
     primal_residual: float = math.inf
-    dual_residual: float = math.inf
-    complementarity: float = math.inf
     n_active: int = 0
-    null_dimension: int = 0
-    program: str = "LMNN"
-    unconstrained_lower_bound: float | None = None
-    contradiction: tuple[int, ...] | None = None
-    regret_bound: float | None = None
-    stationarity: float = math.inf
+    constraints: str = "triplets"
+
+    kind: ClassVar[str]
 
     @property
     def gap(self) -> float:
@@ -102,30 +78,244 @@ class Certificate:
         tol : float
             Relative gap, for example 1e-3.
         """
-        return self.kind in ("duality", "relaxation") and self.relative_gap <= tol
+        return False
+
+    def settles(self, tol: float) -> bool:
+        """Whether `status` holds however the solve ended.
+
+        Parameters
+        ----------
+        tol : float
+        """
+        return self.proves_optimal(tol)
+
+    @abstractmethod
+    def status(self, tol: float) -> Status:
+        """How a solve ended that stopped by itself with this certificate.
+
+        Parameters
+        ----------
+        tol : float
+            What was asked for.
+        """
+
+    @abstractmethod
+    def finding(self) -> str:
+        """What is proven, as the end of a sentence that begins with the program."""
+
+    def with_origin(self, judged: Certificate) -> Self:
+        """The same certificate, with what a certificate of the same point before rounding knows of its program.
+
+        Parameters
+        ----------
+        judged : Certificate
+        """
+        return replace(self, program=judged.program, primal_residual=max(self.primal_residual, judged.primal_residual))
 
     def __str__(self) -> str:
-        if self.contradiction is not None:
-            first = ", ".join(map(str, self.contradiction[:10])) + (", .." if len(self.contradiction) > 10 else "")
-            return f"{self.program}: infeasible, constraints {first} contradict each other"
-        if self.kind == "regret":
-            allowed = "" if self.regret_bound is None else f", theorem's bound {self.regret_bound:.8g}"
-            return (
-                f"{self.program}: cumulative loss {self.objective:.8g}, that of every fixed metric is at least "
-                f"{self.lower_bound:.8g} (regret){allowed}"
+        return f"{self.program}: {self.finding()}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Kind and fields by name, for JSON; `from_dict` reads it again."""
+        return {"kind": self.kind} | asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, object]) -> Certificate:
+        """The certificate that `to_dict` wrote.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind, or its fields are not those given.
+        """
+        given = dict(values)
+        kind = KINDS.get(str(given.pop("kind", None)))
+        if kind is None or not {f.name for f in fields(kind)} >= set(given):
+            raise ValueError(
+                f"{values.get('kind')!r} with {', '.join(given) or 'no fields'} is not a certificate; expected a kind "
+                f"among {', '.join(KINDS)} and its fields."
             )
-        if self.kind == "stationarity":
-            return (
-                f"{self.program}: objective {self.objective:.8g}, norm of the gradient {self.stationarity:.2e} "
-                "(stationarity)"
-            )
+        rows = given.get("contradiction")
+        if isinstance(rows, list):
+            given["contradiction"] = tuple(rows)
+        return cast(Callable[..., Certificate], kind)(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualityCertificate(Certificate):
+    """A lower bound from weak duality, of the problem itself.
+
+    Attributes
+    ----------
+    dual_residual : float
+        How far the dual candidate was from dual feasibility before it was repaired: the larger of the violations of its
+        box and of its cone, each relative.
+    complementarity : float
+        ``<S, M> / max(1, objective)`` for the repaired dual slack S, 0 at an optimum.
+    null_dimension : int
+        Directions in which the data vary at no pull cost, treated as null.
+    unconstrained_lower_bound : float or None
+        For a program with further constraints: the lower bound of the problem without them, which is always valid.
+    backend_lower_bound : float or None
+        Of the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
+    polished : bool
+        Whether the multipliers behind `lower_bound` were refined by the fast solver's code.
+    """
+
+    dual_residual: float = math.inf
+    complementarity: float = math.inf
+    null_dimension: int = 0
+    unconstrained_lower_bound: float | None = None
+    backend_lower_bound: float | None = None
+    polished: bool = False
+
+    kind: ClassVar[str] = "duality"
+
+    def with_origin(self, judged: Certificate) -> Self:
+        """As for every kind, and whose bounds they are."""
+        own = super().with_origin(judged)
+        if not isinstance(judged, DualityCertificate):
+            return own
+        return replace(
+            own,
+            unconstrained_lower_bound=judged.unconstrained_lower_bound,
+            backend_lower_bound=judged.backend_lower_bound,
+            polished=judged.polished,
+        )
+
+    def proves_optimal(self, tol: float) -> bool:
+        """Whether the relative gap is at most `tol`."""
+        return self.relative_gap <= tol
+
+    def status(self, tol: float) -> Status:
+        """``optimal`` if the gap is proven."""
+        return Status.OPTIMAL if self.proves_optimal(tol) else Status.OPTIMAL_INACCURATE
+
+    def finding(self) -> str:
+        """Objective, lower bound and gap."""
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
+        polished = ", multipliers polished" if self.polished else ""
         beside = (
             f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"
             if self.unconstrained_lower_bound is not None
             else ""
         )
         return (
-            f"{self.program}: objective {self.objective:.8g}, proven lower bound {self.lower_bound:.8g} "
-            f"({self.kind}), relative gap {self.relative_gap:.2e}, {self.n_active} active triplets{null}{beside}"
+            f"objective {self.objective:.8g}, proven lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
+            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{beside}"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelaxationCertificate(DualityCertificate):
+    """A lower bound from weak duality of a convex relaxation, for a metric of bounded rank."""
+
+    kind: ClassVar[str] = "relaxation"
+
+    @classmethod
+    def of(cls, certificate: DualityCertificate) -> Self:
+        """The same proof about a point of a problem whose relaxation was certified."""
+        return cls(**asdict(certificate))
+
+    def status(self, tol: float) -> Status:
+        """``optimal`` if the gap is proven; a solver that ends by itself is at a stationary point."""
+        return Status.OPTIMAL if self.proves_optimal(tol) else Status.STATIONARY
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfeasibilityCertificate(Certificate):
+    """No point satisfies all constraints; objective and lower bound are infinite.
+
+    Attributes
+    ----------
+    contradiction : tuple of int
+        Constraints that are proven to contradict each other, in the problem's order (POLA: pairs).
+    """
+
+    objective: float = math.inf
+    lower_bound: float = math.inf
+    contradiction: tuple[int, ...]
+
+    kind: ClassVar[str] = "infeasibility"
+
+    def settles(self, tol: float) -> bool:
+        """True: a contradiction is proven."""
+        return True
+
+    def status(self, tol: float) -> Status:
+        """``infeasible``."""
+        return Status.INFEASIBLE
+
+    def finding(self) -> str:
+        """The constraints that contradict each other."""
+        first = ", ".join(map(str, self.contradiction[:10])) + (", .." if len(self.contradiction) > 10 else "")
+        return f"infeasible, {self.constraints} {first} contradict each other"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretCertificate(Certificate):
+    """The cumulative loss of a stream; the lower bound is below the loss of every fixed metric, the gap is the regret.
+
+    Nothing is proven about the last metric.
+
+    Attributes
+    ----------
+    regret_bound : float or None
+        What the algorithm's theorem allows the cumulative loss to be; None where there is none.
+    """
+
+    regret_bound: float | None = None
+    constraints: str = "pairs"
+
+    kind: ClassVar[str] = "regret"
+
+    def status(self, tol: float) -> Status:
+        """``stream_ended``."""
+        return Status.STREAM_ENDED
+
+    def finding(self) -> str:
+        """Cumulative loss, the best fixed metric's, and what the theorem allows."""
+        allowed = "" if self.regret_bound is None else f", theorem's bound {self.regret_bound:.8g}"
+        return (
+            f"cumulative loss {self.objective:.8g}, that of every fixed metric is at least {self.lower_bound:.8g} "
+            f"({self.kind}){allowed}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StationarityCertificate(Certificate):
+    """A point of a non-convex problem: how nearly it is stationary; the lower bound is a trivial one.
+
+    Attributes
+    ----------
+    stationarity : float
+        Norm of the objective's gradient at the point, on the scale that the problem names; 0 at a stationary point.
+    """
+
+    stationarity: float
+
+    kind: ClassVar[str] = "stationarity"
+
+    def settles(self, tol: float) -> bool:
+        """Whether the gradient is at most `tol`."""
+        return self.stationarity <= tol
+
+    def status(self, tol: float) -> Status:
+        """``stationary`` if the gradient is at most `tol`."""
+        return Status.STATIONARY if self.stationarity <= tol else Status.OPTIMAL_INACCURATE
+
+    def finding(self) -> str:
+        """Objective and norm of the gradient."""
+        return f"objective {self.objective:.8g}, norm of the gradient {self.stationarity:.2e} ({self.kind})"
+
+
+KINDS: dict[str, type[Certificate]] = {
+    kind.kind: kind
+    for kind in (
+        DualityCertificate,
+        RelaxationCertificate,
+        InfeasibilityCertificate,
+        RegretCertificate,
+        StationarityCertificate,
+    )
+}

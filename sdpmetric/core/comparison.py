@@ -96,11 +96,17 @@ def compare(*solutions: Solution) -> Comparison:
     Raises
     ------
     ValueError
-        If there is none, or they belong to different problems.
+        If there is none, or they belong to different problems, objectives, or kinds of certificates.
     """
     if not solutions:
         raise ValueError("compare needs at least one solution.")
     prints = {s.problem.fingerprint() for s in solutions if s.problem is not None}
     if len(prints) > 1:
         raise ValueError("these solutions belong to different problems; compare solutions of one problem.")
+    kinds = sorted({f"{s.certificate.program} ({s.certificate.kind})" for s in solutions})
+    if len(kinds) > 1:
+        raise ValueError(
+            "these solutions are of different objectives or carry different kinds of certificates, so that their "
+            f"numbers do not compare: {', '.join(kinds)}."
+        )
     return Comparison(solutions)

@@ -3,22 +3,68 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+# Metadata of a dataclass field that says how to compute, and not what is stated.
+NOT_STATED = {"stated": False}
 
-def digest(about: object, *arrays: NDArray[np.generic]) -> str:
-    """SHA-256 of what is to be said and of the bytes of arrays, as hexadecimal digits.
+
+class Hash(Protocol):
+    """What `hashlib` makes."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take some bytes."""
+
+
+def digest(*values: object) -> str:
+    """SHA-256 of values and of everything in them, as hexadecimal digits.
 
     Parameters
     ----------
-    about : object
-        What the arrays do not say: a text, or a tuple of parameters and shapes; its `str` is taken.
-    *arrays : arrays
-        In any layout.
+    *values : None, str, number, array, sparse array, sequence, mapping, or dataclass
+        Of a dataclass, its name and its fields; those with the metadata `NOT_STATED` are left out.
+
+    Raises
+    ------
+    TypeError
+        If a value is none of these.
     """
-    state = hashlib.sha256(str(about).encode())
-    for array in arrays:
-        state.update(np.ascontiguousarray(array).tobytes())
+    state = hashlib.sha256()
+    for value in values:
+        _add(state, value)
     return state.hexdigest()
+
+
+def _add(state: Hash, value: object) -> None:
+    if value is None or isinstance(value, str | bool | int | float | np.generic):
+        state.update(repr(value.item() if isinstance(value, np.generic) else value).encode() + b"\0")
+    elif isinstance(value, np.ndarray):
+        _add_array(state, value)
+    elif sp.issparse(value):
+        matrix = sp.csr_array(value)
+        for part in (matrix.indptr, matrix.indices, matrix.data):
+            _add_array(state, part)
+    elif isinstance(value, Mapping):
+        _add(state, sorted(value.items()))
+    elif isinstance(value, tuple | list):
+        state.update(f"{len(value)} values\0".encode())
+        for part in value:
+            _add(state, part)
+    elif is_dataclass(value):
+        state.update(f"{type(value).__name__}\0".encode())
+        for f in fields(value):
+            if f.metadata.get("stated", True):
+                _add(state, (f.name, getattr(value, f.name)))
+    else:
+        raise TypeError(f"a {type(value).__name__} cannot be hashed; expected arrays, numbers, texts or dataclasses.")
+
+
+def _add_array(state: Hash, array: NDArray[np.generic]) -> None:
+    state.update(f"{array.dtype.str} {array.shape}\0".encode())
+    state.update(repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes())

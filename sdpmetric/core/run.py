@@ -5,33 +5,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, Kind, relative_gap
-from sdpmetric.core.solution import Multipliers, Problem, Solution, Status
+from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate, relative_gap
+from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
 Callback = Callable[[TraceRow], bool | None]
 Score = Callable[[FloatArray], float]
-
-
-class CertifiableProblem(Problem, Protocol):
-    """A problem that judges points and multipliers; one with a threshold takes ``threshold=`` besides."""
-
-    @property
-    def X(self) -> NDArray[np.floating]:
-        """The data, (n, d)."""
-
-    @property
-    def certify(self) -> Callable[..., Certificate]:
-        """``certify(components=, *, metric=, dual=)`` judges a point."""
 
 
 class BudgetSpent(Exception):
@@ -101,12 +92,8 @@ class Step:
         Step size or smoothing width.
     n_active : int
         Active triplets or pairs.
-    threshold : float or None
-        The part of the point that is not a metric, POLA's b.
-    screened : float
-        Share of all triplets whose multipliers are proven to be at their bounds.
-    mistakes : int
-        Of a stream, items predicted wrongly so far.
+    extras : Extras
+        What only some statements or solvers know.
     score : float
         Score on examples held back.
     status : Status or None
@@ -120,30 +107,61 @@ class Step:
     certificate: Certificate | None = None
     step: float = math.nan
     n_active: int = 0
-    threshold: float | None = None
-    screened: float = math.nan
-    mistakes: int = 0
+    extras: Extras = field(default_factory=Extras)
     score: float = math.nan
     status: Status | None = None
 
+    @classmethod
+    def certified(
+        cls,
+        problem: Problem,
+        components: FloatArray,
+        dual: Multipliers | None = None,
+        extras: Extras | None = None,
+        step: float = math.nan,
+    ) -> Self:
+        """A step with the problem's judgement of its point and multipliers.
+
+        Parameters
+        ----------
+        problem : Problem
+        components : (r, d) array, or (c, r, d) for c metrics
+        dual : Dual or (p,) array, optional
+        extras, step
+            As in the attributes.
+        """
+        rest = Extras() if extras is None else extras
+        certificate = problem.certify_with(rest, components, dual=dual)
+        return cls(
+            components,
+            certificate.objective,
+            certificate.lower_bound,
+            None if dual is None else lambda: dual,
+            certificate,
+            step,
+            certificate.n_active,
+            rest,
+        )
+
 
 def run(
-    problem: CertifiableProblem,
+    problem: Problem,
     steps: Iterator[Step],
     budget: Budget,
     *,
     solver: str,
     tol: float,
     callback: Callback | None = None,
-    kind: Kind = "duality",
+    stream: bool = False,
     score: Score | None = None,
     patience: int | None = None,
+    relaxed: bool = False,
 ) -> Solution:
     """Drive a solver until the asked gap is watched, the budget is spent, or it is done; then let the problem judge.
 
     Parameters
     ----------
-    problem : CertifiableProblem
+    problem : Problem
     steps : iterator of Step
         The solver; it ends when it can do no more. Its first step must come before anything expensive.
     budget : Budget
@@ -154,30 +172,23 @@ def run(
         Relative gap to prove.
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
-    kind : {"duality", "relaxation", "regret", "stationarity"}, default "duality"
-        What the certificate proves. "duality" and "relaxation": a lower bound, of the problem itself or of a relaxation
-        of it; the solve ends once the gap is at most `tol`, and a solver of a non-convex problem that ends by itself is
-        at a stationary point. "regret": the steps follow a stream, whose last step is the answer with the certificate
-        that it carries. "stationarity": the solver itself stops at `tol`; the answer is the best step.
+    stream : bool, default False
+        Whether the steps follow a stream: the last one is the answer, with the certificate that it carries.
     score : callable, optional
         Of components, larger is better; written into the trace for each step.
     patience : int, optional
         Early stopping: the answer is the step with the best score, the latest of equals, and the solve ends after so
         many steps without a better one.
+    relaxed : bool, default False
+        Whether the steps obey a bound on the rank, of which the problem is the relaxation.
     """
-    if not validation.positive(tol):
-        raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
-    whole = isinstance(patience, int | np.integer) and not isinstance(patience, bool)
-    if patience is not None and not (score is not None and whole and patience >= 1):
-        raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
+    check_tolerance(tol)
+    check_patience(patience, score)
     trace = Trace()
     best: Step | None = None
     bound: Step | None = None
     favourite, idle = None, 0  # the step with the best score, and how many did not better it
-    status = {"relaxation": Status.STATIONARY, "regret": Status.STREAM_ENDED}.get(kind, Status.OPTIMAL_INACCURATE)
-    if patience is not None:
-        status = Status.STOPPED_EARLY
-    proves = kind in ("duality", "relaxation")
+    status = None if patience is None else Status.STOPPED_EARLY
     try:
         with threads.one_pool():
             for step in steps:
@@ -188,14 +199,15 @@ def run(
                     step = replace(step, score=float(score(step.components)))
                     idle = idle + 1 if favourite is not None and not step.score > favourite.score else 0
                     favourite = step if favourite is None or not step.score < favourite.score else favourite
-                if best is None or kind == "regret" or step.objective <= best.objective:  # the latest of equals
+                if best is None or stream or step.objective <= best.objective:  # the latest of equals
                     best = step
                 bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
-                seen = (step.objective, step.lower_bound, step.step, step.n_active, step.screened)
-                row = TraceRow(budget.spent, budget.elapsed, *seen, step.mistakes, step.score)
+                seen = (step.objective, step.lower_bound, step.step, step.n_active)
+                rest = (step.extras.get("screened", math.nan), step.extras.get("mistakes", 0), step.score)
+                row = TraceRow(budget.spent, budget.elapsed, *seen, *rest)
                 trace.rows.append(row)
                 status = step.status or status
-                if proves and relative_gap(best.objective, bound.lower_bound) <= tol:
+                if not stream and relative_gap(best.objective, bound.lower_bound) <= tol:
                     break
                 if callback is not None and callback(row):
                     status = Status.USER_LIMIT
@@ -210,18 +222,15 @@ def run(
         best = favourite
     if best is None or bound is None:
         best = bound = Step(np.zeros((0, problem.X.shape[1])))
-    if kind == "regret" and best.certificate is not None:  # of the stream, which only its learner has seen
+    if stream and best.certificate is not None:  # of the stream, which only its learner has seen
         components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
     else:
         with threads.one_pool():
-            components, certificate, dual = judge(problem, best, bound)
-    certificate = replace(certificate, kind=kind)
-    if proves and certificate.relative_gap <= tol:
-        status = Status.OPTIMAL
-    if kind == "stationarity" and certificate.stationarity <= tol:
-        status = Status.STATIONARY
-    if certificate.contradiction is not None:
-        status = Status.INFEASIBLE
+            components, certificate, dual = _judge(problem, best, bound)
+    if relaxed and isinstance(certificate, DualityCertificate):
+        certificate = RelaxationCertificate.of(certificate)
+    if status is None or certificate.settles(tol):
+        status = certificate.status(tol)
     return Solution(
         components=components,
         certificate=certificate,
@@ -232,30 +241,48 @@ def run(
         n_iter=budget.spent,
         seconds=budget.elapsed,
         problem=problem,
-        threshold=best.threshold,
+        extras=best.extras,
     )
 
 
-def judge(
-    problem: CertifiableProblem, best: Step, bound: Step
-) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
-    """The problem's certificate for the best point and the best bound, the point in the data's dtype."""
+def check_tolerance(tol: float) -> None:
+    """Refuse a tolerance that nothing could prove.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive.
+    """
+    if not validation.positive(tol):
+        raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
+
+
+def check_patience(patience: int | None, score: Score | None) -> None:
+    """Refuse a patience that is no number of steps, or without a score.
+
+    Raises
+    ------
+    ValueError
+        If it is so.
+    """
+    whole = isinstance(patience, int | np.integer) and not isinstance(patience, bool)
+    if patience is not None and not (score is not None and whole and patience >= 1):
+        raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
+
+
+def _judge(problem: Problem, best: Step, bound: Step) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
+    """The certificate for the best point and the best bound, the point in the data's dtype."""
     components = _in_dtype(best.components, problem.X.dtype)
     dual = None if bound.dual is None else bound.dual()
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
-        return components, best.certificate, dual
-    rest = {} if best.threshold is None else {"threshold": best.threshold}
-    certificate = problem.certify(components, dual=dual, **rest)
+        certificate = best.certificate
+    else:
+        certificate = problem.certify_with(best.extras, components, dual=dual)
     for step in (best, bound):  # a bound that the problem proved at another point holds for this one too
         if step.certificate is not None and step.certificate.lower_bound > certificate.lower_bound:
             certificate = replace(certificate, lower_bound=step.certificate.lower_bound)
-    if best.certificate is not None:  # whose lower bound that is
-        certificate = replace(
-            certificate,
-            primal_residual=max(certificate.primal_residual, best.certificate.primal_residual),
-            program=best.certificate.program,
-            unconstrained_lower_bound=best.certificate.unconstrained_lower_bound,
-        )
+    if best.certificate is not None:  # what the solver's program was, and whose lower bound that is
+        certificate = certificate.with_origin(best.certificate)
     return components, certificate, dual
 
 

@@ -3,106 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
-from enum import Enum
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Protocol
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.multipliers import Dual, Multipliers
+from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.linalg import psd
 from sdpmetric.triplets.triplets import Triplets
 
-FloatArray = NDArray[np.float64]
-
-
-class Status(Enum):
-    """How a solve ended; every member carries advice.
-
-    The words are CVXPY's where it has one.
-    """
-
-    OPTIMAL = ("optimal", "The asked relative gap is proven.")
-    OPTIMAL_INACCURATE = (
-        "optimal_inaccurate",
-        "The solver stopped by its own measure, but the asked tolerance is not proven: "
-        "tighten the solver's own tolerances, or try another solver or another start.",
-    )
-    USER_LIMIT = (
-        "user_limit",
-        "The limit on time or iterations came first; this is the best certified point so far: "
-        "raise max_time or max_iter, or ask for a larger tol.",
-    )
-    INFEASIBLE = (
-        "infeasible",
-        "No point keeps all constraints: certificate.contradiction names some that contradict each other; "
-        "correct or drop them, or use a soft margin.",
-    )
-    INTERRUPTED = ("interrupted", "The solve was interrupted; this is the best certified point so far.")
-    STATIONARY = ("stationary", "A stationary point of a non-convex problem; nothing proves that it is a minimum.")
-    STREAM_ENDED = (
-        "stream_ended",
-        "Every item of the stream was taken; such an answer is judged by its regret, not by optimality: "
-        "see certificate.kind.",
-    )
-    STOPPED_EARLY = (
-        "stopped_early",
-        "The score on the examples held back stopped rising; this is the point with the best score.",
-    )
-    NUMERICAL_ERROR = (
-        "numerical_error",
-        "The iterates stopped being finite numbers; this is the last certified point: "
-        "check the data for extreme values, or standardise the features.",
-    )
-    SOLVER_ERROR = ("solver_error", "The convex solver gave no answer: try another one, or loosen its tolerances.")
-
-    def __init__(self, word: str, advice: str) -> None:
-        self.word = word
-        self.advice = advice
-
-    def __str__(self) -> str:
-        return self.word
-
-    @property
-    def ok(self) -> bool:
-        """Whether the asked tolerance was proven."""
-        return self is Status.OPTIMAL
-
-
-@dataclass(frozen=True)
-class Dual:
-    """Multipliers of triplets: all triplets that are not listed have multiplier 0.
-
-    Attributes
-    ----------
-    triplets : Triplets
-    values : (t,) array
-        The multiplier ``a_t`` of each listed triplet, between 0 and the push weight times its weight.
-    """
-
-    triplets: Triplets
-    values: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-# Multipliers of triplets, or one for each constraint of a problem that lists its constraints itself.
-Multipliers = Dual | FloatArray
-
-
-class Problem(Protocol):
-    """What every statement offers: it describes itself and judges any point."""
-
-    def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
-
-    def fingerprint(self) -> str:
-        """Return a hash of data and parameters, so that a saved solution finds its problem."""
+# Of the files that `Solution.save` writes.
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -127,8 +44,9 @@ class Solution:
         Wall-clock seconds of the solve.
     problem : Problem or None
         The problem; None for a solution that was loaded without it.
-    threshold : float or None
-        POLA's threshold b.
+    extras : Extras
+        What only some statements or solvers know, by name: POLA's ``threshold``, the share ``screened``, a stream's
+        ``mistakes``.
     """
 
     components: NDArray[np.floating]
@@ -140,7 +58,7 @@ class Solution:
     n_iter: int = 0
     seconds: float = 0.0
     problem: Problem | None = None
-    threshold: float | None = None
+    extras: Extras = field(default_factory=Extras)
 
     @property
     def metric(self) -> NDArray[np.floating]:
@@ -213,13 +131,13 @@ class Solution:
             The file to write, as given.
         """
         about = {
-            "format": 1,
-            "certificate": asdict(self.certificate),
+            "format": FORMAT,
+            "certificate": self.certificate.to_dict(),
             "status": self.status.word,
             "solver": self.solver,
             "n_iter": self.n_iter,
             "seconds": self.seconds,
-            "threshold": self.threshold,
+            "extras": self.extras,
             "fingerprint": None if self.problem is None else self.problem.fingerprint(),
         }
         arrays = {"components": self.components, "about": np.array(json.dumps(about))}
@@ -261,9 +179,12 @@ class Solution:
                     f"{path} is not a saved solution: it lacks {', '.join(missing)}; expected what Solution.save wrote."
                 )
             about = json.loads(str(file["about"]))
+            if about.get("format") != FORMAT:
+                raise ValueError(
+                    f"{path} has format {about.get('format')}, and this version of sdpmetric reads format {FORMAT}; "
+                    "solve again, or read it with the version that wrote it."
+                )
             saved = about["fingerprint"]
-            if about["certificate"].get("contradiction") is not None:
-                about["certificate"]["contradiction"] = tuple(about["certificate"]["contradiction"])
             if problem is not None and saved is not None and problem.fingerprint() != saved:
                 raise ValueError(
                     f"{path} is the solution of another problem: data or parameters differ; "
@@ -283,7 +204,7 @@ class Solution:
             ]
             return cls(
                 components=file["components"],
-                certificate=Certificate(**about["certificate"]),
+                certificate=Certificate.from_dict(about["certificate"]),
                 status=next(s for s in Status if s.word == about["status"]),
                 solver=about["solver"],
                 dual=dual,
@@ -291,5 +212,5 @@ class Solution:
                 n_iter=about["n_iter"],
                 seconds=about["seconds"],
                 problem=problem,
-                threshold=about["threshold"],
+                extras=about["extras"],
             )

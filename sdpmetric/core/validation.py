@@ -182,14 +182,6 @@ def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
     return np.ascontiguousarray(given.astype(np.int32))
 
 
-def check_dual(dual: ArrayLike, n: int, what: str) -> FloatArray:
-    """One finite number for each of n constraints, (n,); `what` says what they are."""
-    values = np.asarray(dual, dtype=np.float64)
-    if values.shape != (n,) or not np.isfinite(values).all():
-        raise ValueError(f"dual must be {n} finite {what}, got shape {values.shape}.")
-    return values
-
-
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
     """A finite number in [low, high]."""
     try:

@@ -29,8 +29,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpmetric.core import validation
-from sdpmetric.core.run import CertifiableProblem, Score
-from sdpmetric.core.solution import Solution, Status
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import Score
+from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.linalg.distances import distances
 from sdpmetric.solve import solve
@@ -39,8 +41,6 @@ FloatArray = NDArray[np.float64]
 Data = NDArray[np.floating]
 Labels = NDArray[np.generic]
 
-# Ends that are what was asked for: proven, or of a kind that proves no optimality.
-EXPECTED = (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
 # Pairs of each kind that are drawn from labels, unless told otherwise.
 N_PAIRS = 10_000
 # Arguments of an estimator that are arguments of solve.
@@ -54,7 +54,7 @@ class Watcher:
     Attributes
     ----------
     estimator : MetricEstimator
-    problem : CertifiableProblem
+    problem : Problem
         What is solved.
     context : CallbackContext
         Of the task whose subtasks the steps are.
@@ -65,7 +65,7 @@ class Watcher:
     """
 
     estimator: MetricEstimator
-    problem: CertifiableProblem
+    problem: Problem
     context: CallbackContext
     X: Data
     y: Labels | None = None
@@ -119,7 +119,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         checked: Data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         return checked
 
-    def _learn(self, problem: CertifiableProblem, X: Data, y: Labels | None = None) -> Self:
+    def _learn(self, problem: Problem, X: Data, y: Labels | None = None) -> Self:
         """Solve one problem, between scikit-learn's calls of its callbacks, and keep the answer."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -147,11 +147,11 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             return int(given or 0)
         return int(check_random_state(given).randint(np.iinfo(np.int32).max))
 
-    def _fitted(self, problem: CertifiableProblem, components: Data) -> dict[str, object]:
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         """What `transform` and its like need, by the names of the attributes."""
         return {"components_": self._rows(components)}
 
-    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+    def _keep(self, problem: Problem, solution: Solution) -> None:
         """Set the attributes of a fit."""
         for name, value in self._fitted(problem, solution.components).items():
             setattr(self, name, value)
@@ -161,8 +161,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _warn_unless_proven(self, solution: Solution) -> None:
         """Warn with the status' advice, whatever ``verbose`` says."""
-        if solution.status not in EXPECTED:
-            proven = solution.certificate.kind in ("duality", "relaxation")
+        if not solution.status.expected:
+            proven = isinstance(solution.certificate, DualityCertificate)
             gap = f" at a relative gap of {solution.relative_gap:.2e}" if proven else ""
             warnings.warn(
                 f"{type(self).__name__} ended with status {solution.status}{gap}. {solution.status.advice}",
@@ -252,7 +252,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 class LabelledEstimator(MetricEstimator):
     """An estimator that learns from labels."""
 
-    def _problem(self, X: Data, y: Labels) -> CertifiableProblem:
+    def _problem(self, X: Data, y: Labels) -> Problem:
         """State the problem of checked data."""
         raise NotImplementedError
 
@@ -301,7 +301,7 @@ class LabelledEstimator(MetricEstimator):
 class PairsEstimator(LabelledEstimator):
     """An estimator that learns from similar and dissimilar pairs, or from labels, which imply them."""
 
-    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> CertifiableProblem:
+    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Problem:
         """State the problem of checked data."""
         raise NotImplementedError
 

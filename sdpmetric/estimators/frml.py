@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
-from sdpmetric.core.solution import Solution, Status
-from sdpmetric.estimators.base import EXPECTED, Data, FloatArray, LabelledEstimator, Labels, Watcher
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
+from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.truncation import RankLoss
@@ -154,7 +155,7 @@ class FRML(LabelledEstimator):
         return super()._solve(watcher, n_components=None, **chosen, **options)
 
     def _warn_unless_proven(self, solution: Solution) -> None:
-        if solution.status not in EXPECTED:
+        if not solution.status.expected:
             advice = solution.status.advice
             if solution.status is Status.USER_LIMIT:
                 advice = (

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.callback import with_callbacks
 from sklearn.utils import Tags
 
-from sdpmetric.core.run import CertifiableProblem
+from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
@@ -148,7 +148,7 @@ class KernelLMNN(LargeMarginEstimator):
         parameters = {name: float(value) for name, value in given.items() if value is not None}
         return FeatureSpace.of(X, self.kernel, parameters)[1]
 
-    def _fitted(self, problem: CertifiableProblem, components: Data) -> dict[str, object]:
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         assert isinstance(problem, KernelLMNNProblem)
         return super()._fitted(problem, components) | {"space_": problem.space}
 

@@ -12,7 +12,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
-from sdpmetric.core.run import CertifiableProblem
+from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.large_margin import LargeMarginEstimator, LargeMarginProblem
 from sdpmetric.problems.lmnn import Loss
@@ -165,7 +165,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
             random_state=self._seed(),
         )
 
-    def _fitted(self, problem: CertifiableProblem, components: Data) -> dict[str, object]:
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         assert isinstance(problem, MultiMetricLMNNProblem)
         classes = problem.tied.classes
         assert classes is not None

@@ -14,9 +14,10 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_array, check_random_state
 
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.run import CertifiableProblem
-from sdpmetric.core.solution import Solution, Status
-from sdpmetric.estimators.base import EXPECTED, Data, LabelledEstimator, Labels, Watcher
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
+from sdpmetric.estimators.base import Data, LabelledEstimator, Labels, Watcher
 from sdpmetric.problems.nca import NCAProblem, Objective
 from sdpmetric.solvers.nca_start import Init, initial
 
@@ -165,13 +166,13 @@ class NCA(LabelledEstimator):
         options |= {"iterations": self.max_iter, "accuracy": self.tol, "on_iteration": on_iteration}
         return super()._solve(watcher, n_components=None, max_iter=None, verbose=False, **options)
 
-    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+    def _keep(self, problem: Problem, solution: Solution) -> None:
         super()._keep(problem, solution)
         if self.solver != "stochastic":
             self.n_iter_ = self._iteration + 1
 
     def _warn_unless_proven(self, solution: Solution) -> None:
-        if solution.status in EXPECTED:
+        if solution.status.expected:
             return
         limited = solution.status is Status.USER_LIMIT
         warnings.warn(

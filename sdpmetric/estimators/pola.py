@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
-from sdpmetric.core.run import CertifiableProblem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import N_PAIRS, Data, Labels
 from sdpmetric.estimators.streaming import StreamingPairsEstimator
@@ -110,10 +110,9 @@ class POLA(StreamingPairsEstimator):
         check_is_fitted(self)
         return np.asarray(self.pair_distance(X, pairs) ** 2 < self.threshold_)
 
-    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+    def _keep(self, problem: Problem, solution: Solution) -> None:
         super()._keep(problem, solution)
-        assert solution.threshold is not None
-        self.threshold_ = solution.threshold
+        self.threshold_ = solution.extras["threshold"]
 
     # -- online -------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
-from sdpmetric.core.run import CertifiableProblem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, PairsEstimator
 
@@ -97,6 +97,6 @@ class StreamingPairsEstimator(PairsEstimator):
         for name in ("solution_", "dual_gap_"):
             self.__dict__.pop(name, None)
 
-    def _keep(self, problem: CertifiableProblem, solution: Solution) -> None:
+    def _keep(self, problem: Problem, solution: Solution) -> None:
         super()._keep(problem, solution)
         self.__dict__.pop("stream_", None)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
+
+from sdpmetric.core.problem import Extras, Problem, refuse
+from sdpmetric.core.registry import formulation_of
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 
@@ -33,13 +39,13 @@ class Point:
         Symmetric, PSD up to the backend's accuracy.
     dual : (p,) array or None
         Multipliers in the order of the problem's constraints.
-    threshold : float or None
-        POLA's threshold b.
+    extras : Extras
+        What belongs to the point besides the metric, POLA's threshold.
     """
 
     metric: FloatArray
     dual: FloatArray | None = None
-    threshold: float | None = None
+    extras: Extras = field(default_factory=Extras)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,3 +64,68 @@ class ExactProgram:
     program: cp.Problem
     read: Callable[[], Point]
     infeasibility: ExactProgram | None = None
+
+
+def formulate(problem: Problem, **options: object) -> ExactProgram:
+    """The exact program of a problem, and how to read its solution.
+
+    Parameters
+    ----------
+    problem : Problem
+    **options
+        Those that the statement's formulation takes.
+
+    Raises
+    ------
+    TypeError
+        If the statement has no exact program, or takes no such option.
+    """
+    state = formulation_of(type(problem))
+    if state is None:
+        raise refuse(problem, "to_cvxpy", "no exact program is registered for it; register one with formulation().")
+    taken = [p.name for p in inspect.signature(state).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    if foreign := sorted(name for name, value in options.items() if name not in taken and value):
+        raise TypeError(
+            f"the program of {type(problem).__name__} does not take {', '.join(foreign)}; "
+            f"its options are {', '.join(taken) or 'none'}."
+        )
+    return cast(ExactProgram, state(problem, **{name: value for name, value in options.items() if name in taken}))
+
+
+def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: bool = False) -> cp.Problem:
+    """State a problem as the CVXPY program that its paper prints, with named variables, unsolved.
+
+    In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
+    the constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with
+    `sdpmetric.formulations.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
+    slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their cones
+    ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the constraints ``margins``,
+    ``slacks``, ``cone`` and ``floor``. The modules of `sdpmetric.formulations` say how the others are named.
+
+    Parameters
+    ----------
+    problem : Problem
+        A statement with an exact program. Of a stream it is that of its comparator, and of FRML that of its relaxation.
+    triplets : Triplets, optional
+        Only these triplets of LMNN; default: all. The optimum of fewer triplets is a lower bound of the full one.
+    parametric : bool, default False
+        Make the weights of LMNN parameters named ``push_weight`` and ``ridge``, set to the problem's: set another
+        value (``program.param_dict["push_weight"].value = 0.3``, which `Problem.with_weights` says as a problem)
+        and solve again, without compiling again. The program follows the rules of disciplined parametrized programming.
+
+    Returns
+    -------
+    program : cvxpy.Problem
+        Add constraints of your own by ``cvxpy.Problem(program.objective, program.constraints + [...])`` and pass the
+        result as ``solve(problem, solver="conic", program=...)``.
+
+    Raises
+    ------
+    TypeError
+        If the statement has no exact program, or one without that option.
+    ValueError
+        If there are more triplets than a solver could hold, a triplet is given twice, or one does not belong to the
+        problem.
+    """
+    program: cp.Problem = formulate(problem, triplets=triplets, parametric=parametric).program
+    return program

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import cvxpy as cp
+import numpy as np
 
-from sdpmetric.formulations.exact_program import named
+from sdpmetric.core.registry import formulation
+from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.formulations.lmnn import lmnn_program
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.triplets.triplets import Triplets
@@ -17,3 +19,10 @@ def frobenius_program(problem: FrobeniusLMNNProblem, triplets: Triplets | None =
     return cp.Problem(
         cp.Minimize(plain.objective.expr + 0.5 * problem.frobenius * cp.sum_squares(M)), plain.constraints
     )
+
+
+@formulation(FrobeniusLMNNProblem)
+def state(problem: FrobeniusLMNNProblem, *, triplets: Triplets | None = None) -> ExactProgram:
+    """The same program, for `sdpmetric.to_cvxpy`."""
+    program = frobenius_program(problem, triplets)
+    return ExactProgram(program, lambda: Point(np.asarray(named(program)["M"].value)))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.itml import ITMLProblem
 
 
-def state(problem: ITMLProblem, balanced: bool = False) -> ExactProgram:
+@formulation(ITMLProblem)
+def state(problem: ITMLProblem, *, scaled: bool = False) -> ExactProgram:
     """ITML with slack as section 3 of Davis et al. (2007) states it.
 
     Variables ``M``, which is the paper's A, and ``ratios``, the slacks xi in units of the best slacks of a reference
@@ -21,12 +23,12 @@ def state(problem: ITMLProblem, balanced: bool = False) -> ExactProgram:
     Parameters
     ----------
     problem : ITMLProblem
-    balanced : bool, default False
+    scaled : bool, default False
         State it in coordinates in which M is near the identity, for the backend's accuracy; the LogDet divergence is
         the same in all. By default in the data's own.
     """
     X, xi0, gamma = np.asarray(problem.X, dtype=np.float64), problem.bounds, problem.gamma
-    T = problem.root @ problem.balance if balanced else np.eye(X.shape[1])
+    T = problem.root @ problem.balance if scaled else np.eye(X.shape[1])
     X = (X - X.mean(axis=0)) @ T
     inverse = T.T @ np.linalg.inv(problem.prior) @ T  # of A0
     A, _ = metric_variable(len(T))  # a cone beside that of log_det would only cost accuracy

@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
@@ -15,7 +16,8 @@ from sdpmetric.problems.lego_batch import LEGOBatchProblem
 FloatArray = NDArray[np.float64]
 
 
-def state(problem: LEGOBatchProblem) -> ExactProgram:
+@formulation(LEGOBatchProblem)
+def state(problem: LEGOBatchProblem, *, scaled: bool = False) -> ExactProgram:
     """The comparator of Theorem 2.2 of Jain et al. (2008), corrected: ``D_ld(A, A_0) + eta sum_t loss_t(A)``.
 
     Its optimum times ``1 / eta + reach`` is the tightest allowance, see `LEGOProblem.allowance`. For a single pair and
@@ -25,6 +27,8 @@ def state(problem: LEGOBatchProblem) -> ExactProgram:
     Parameters
     ----------
     problem : LEGOBatchProblem
+    scaled : bool, default False
+        Without effect: the program is stated in one way.
     """
     stream, d = problem.stream, problem.X.shape[1]
     inverse = np.linalg.inv(stream.initial_metric)
@@ -37,6 +41,12 @@ def state(problem: LEGOBatchProblem) -> ExactProgram:
         return Point(np.asarray(A.value))
 
     return ExactProgram(program, read)
+
+
+@formulation(LEGOProblem, exact=False)
+def state_comparator(problem: LEGOProblem) -> ExactProgram:
+    """The program of the comparator of a stream, `LEGOBatchProblem`."""
+    return state(LEGOBatchProblem(problem))
 
 
 def state_fixed(problem: LEGOProblem) -> ExactProgram:

@@ -10,9 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
+from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.linalg.distances import adjoint
+from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
 from sdpmetric.triplets.triplets import Candidates, Triplets
@@ -41,6 +44,13 @@ def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None, paramet
     # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), the ridge, and mu sum_ijl (1 - y_il) xi_ijl
     objective = (1 - mu) * cp.trace(pull @ M) + rho * cp.trace(M) + mu * loss
     return cp.Problem(cp.Minimize(objective), [*constraints, cone])  # (3) M is PSD
+
+
+@formulation(LMNNProblem)
+def state(problem: LMNNProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
+    """The same program, for `sdpmetric.to_cvxpy`."""
+    program = lmnn_program(problem, triplets, parametric)
+    return ExactProgram(program, lambda: Point(np.asarray(named(program)["M"].value)))
 
 
 def chosen_triplets(problem: LMNNProblem, triplets: Triplets | None, n_metrics: int = 1) -> Triplets:
@@ -279,3 +289,9 @@ def margin_adjoints(
         return [adjoint(points[0], first, second, signed)]
     own = [regions[second] == region for region in range(len(points))]
     return [adjoint(P, first[o], second[o], signed[o]) for P, o in zip(points, own, strict=True)]
+
+
+@formulation(FRMLProblem, exact=False)
+def state_relaxation(problem: FRMLProblem) -> ExactProgram:
+    """The program of FRML's relaxation, for the AUC loss."""
+    return state(problem.relaxation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
@@ -14,7 +15,8 @@ from sdpmetric.problems.mcml import MCMLProblem
 MAX_CONES = 200_000
 
 
-def state(problem: MCMLProblem, whitened: bool = False) -> ExactProgram:
+@formulation(MCMLProblem)
+def state(problem: MCMLProblem, *, scaled: bool = False) -> ExactProgram:
     """MCML as Globerson and Roweis (2006) state it.
 
     Variables ``M`` and ``D``, the squared distances of all ordered pairs; constraints ``distances``, whose dual values
@@ -23,7 +25,7 @@ def state(problem: MCMLProblem, whitened: bool = False) -> ExactProgram:
     Parameters
     ----------
     problem : MCMLProblem
-    whitened : bool, default False
+    scaled : bool, default False
         State it on `MCMLProblem.points`, for the backend's accuracy, pairs that cost nothing to push apart left out; by
         default in the data's own coordinates, with all pairs.
 
@@ -32,7 +34,7 @@ def state(problem: MCMLProblem, whitened: bool = False) -> ExactProgram:
     ValueError
         If there are more ordered pairs than a solver could hold.
     """
-    X, p0 = (problem.points if whitened else problem.centered), problem.ideal
+    X, p0 = (problem.points if scaled else problem.centered), problem.ideal
     n, d = X.shape
     if n * (n - 1) > MAX_CONES:
         raise ValueError(
@@ -45,7 +47,7 @@ def state(problem: MCMLProblem, whitened: bool = False) -> ExactProgram:
     D = cp.Variable(len(pairs), name="D")
     distances = (squared_distances(M, X, pairs) == D).set_label("distances")
     objective = ideal @ D - problem.ideal_entropy  # sum_ij p0(j | i) d_ij + sum_i log Z_i, less the entropy of p0
-    strata = problem.strata if whitened else np.zeros(n, dtype=np.int32)
+    strata = problem.strata if scaled else np.zeros(n, dtype=np.int32)
     for stratum in np.unique(strata):
         inside = np.flatnonzero((strata[pairs] == stratum).all(axis=1))
         size = int(np.count_nonzero(strata == stratum))
@@ -53,7 +55,7 @@ def state(problem: MCMLProblem, whitened: bool = False) -> ExactProgram:
     program = cp.Problem(cp.Minimize(objective), [distances, cone])
 
     def read() -> Point:
-        components = problem.lift(psd.factor(M.value)) if whitened else psd.factor(M.value)
+        components = problem.lift(psd.factor(M.value)) if scaled else psd.factor(M.value)
         q = np.zeros((n, n))
         q[pairs[:, 0], pairs[:, 1]] = ideal - np.ravel(distances.dual_value)
         return Point(components.T @ components, q)

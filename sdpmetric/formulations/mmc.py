@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
@@ -12,7 +13,8 @@ from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.mmc import MMCProblem
 
 
-def state(problem: MMCProblem, whitened: bool = False) -> ExactProgram:
+@formulation(MMCProblem)
+def state(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
     """MMC as section 2.3.1 of Weinberger and Saul (2009) prints it.
 
     Variables ``M`` and ``D``, the squared distances of the dissimilar pairs; constraints ``distances``, whose dual
@@ -21,11 +23,11 @@ def state(problem: MMCProblem, whitened: bool = False) -> ExactProgram:
     Parameters
     ----------
     problem : MMCProblem
-    whitened : bool, default False
+    scaled : bool, default False
         State it on `MMCProblem.points`, where the budget is the trace, for the backend's accuracy; by default in the
         data's own coordinates.
     """
-    T = problem.coordinates.range if whitened else np.eye(problem.X.shape[1])
+    T = problem.coordinates.range if scaled else np.eye(problem.X.shape[1])
     X = problem.centered @ T
     M, cone = metric_variable(X.shape[1])
     first, second = problem.dissimilar_pairs

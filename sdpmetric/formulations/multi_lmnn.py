@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import cvxpy as cp
+import numpy as np
 
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable
+from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.formulations.lmnn import chosen_triplets, hinges
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.triplets.triplets import Triplets
@@ -21,3 +24,10 @@ def multi_lmnn_program(problem: MultiMetricLMNNProblem, triplets: Triplets | Non
     # (1 - mu) sum_ij (x_i - x_j)' M^(r_j) (x_i - x_j), and the ridge
     pulls = [cp.trace(cost.matrix @ M) for cost, M in zip(problem.pull_costs, metrics, strict=True)]
     return cp.Problem(cp.Minimize(cp.sum(pulls) + problem.push_weight * loss), [*constraints, *cones])
+
+
+@formulation(MultiMetricLMNNProblem)
+def state(problem: MultiMetricLMNNProblem, *, triplets: Triplets | None = None) -> ExactProgram:
+    """The same program, for `sdpmetric.to_cvxpy`."""
+    program = multi_lmnn_program(problem, triplets)
+    return ExactProgram(program, lambda: Point(np.asarray([v.value for v in program.variables() if v.name() != "xi"])))

@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.linalg import psd
@@ -65,12 +66,15 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
     return cp.Problem(cp.Minimize(t), constraints)
 
 
-def state(problem: POLAProblem) -> ExactProgram:
-    """State batch POLA for the exact layer.
+@formulation(POLAProblem)
+def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
+    """State batch POLA.
 
     Parameters
     ----------
     problem : POLAProblem
+    scaled : bool, default False
+        Bring the objective to about 1, as backends stop at absolute gaps and residuals.
 
     Returns
     -------
@@ -79,11 +83,10 @@ def state(problem: POLAProblem) -> ExactProgram:
         zero metric; a hard margin also has its program of contradictions.
     """
     zero = np.zeros((0, problem.X.shape[1]))
-    # Backends stop at absolute gaps and residuals: the objective is brought to about 1.
     likely = problem.certify(zero).lower_bound
-    units = 1.0 / likely if 1.0 / LARGEST < likely < LARGEST else 1.0
+    units = 1.0 / likely if scaled and 1.0 / LARGEST < likely < LARGEST else 1.0
     plain = pola_program(problem)
-    program = cp.Problem(cp.Minimize(units * plain.objective.expr), plain.constraints)
+    program = plain if units == 1.0 else cp.Problem(cp.Minimize(units * plain.objective.expr), plain.constraints)
 
     def read() -> Point:
         found = named(program)
@@ -97,7 +100,7 @@ def state(problem: POLAProblem) -> ExactProgram:
         repaired = [problem.repair(*point) for point in tries]
         objectives = [problem.objective(components, threshold=b) for components, b in repaired]
         components, threshold = repaired[int(np.argmin(objectives))]
-        return Point(components.T @ components, dual, threshold)
+        return Point(components.T @ components, dual, {"threshold": threshold})
 
     if problem.slack_weight is not None:
         return ExactProgram(program, read)
@@ -108,6 +111,6 @@ def state(problem: POLAProblem) -> ExactProgram:
         obvious = contradiction.repeated(problem.differences, problem.signs)
         proof = obvious if obvious.any() else contradiction.sharpen(problem.differences, problem.signs, a)
         d = problem.X.shape[1]
-        return Point(np.zeros((d, d)), a if proof is None else proof, problem.initial_threshold)
+        return Point(np.zeros((d, d)), a if proof is None else proof, {"threshold": problem.initial_threshold})
 
     return ExactProgram(program, read, ExactProgram(infeasibility, read_contradiction))

@@ -5,24 +5,26 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.rca import RCAProblem
 
 
-def state(problem: RCAProblem, balanced: bool = False) -> ExactProgram:
+@formulation(RCAProblem)
+def state(problem: RCAProblem, *, scaled: bool = False) -> ExactProgram:
     """RCA as maximum likelihood (Bar-Hillel et al. 2005) [BHSW2005], variable ``M``.
 
     Parameters
     ----------
     problem : RCAProblem
-    balanced : bool, default False
+    scaled : bool, default False
         State it in coordinates in which the data have unit covariance, for the backend's accuracy, and without the
         directions in which they do not vary. By default in the data's own, which must vary in all directions then.
     """
     X = np.asarray(problem.X, dtype=np.float64)
-    T = psd.data_basis(X - X.mean(axis=0))[0] if balanced else np.eye(X.shape[1])
+    T = psd.data_basis(X - X.mean(axis=0))[0] if scaled else np.eye(X.shape[1])
     root = problem.root @ T
     C = root.T @ root
     M, _ = metric_variable(len(C))  # a cone beside that of log_det would only cost accuracy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.core.certificate import Kind, relative_gap
+from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace
 from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
@@ -55,7 +55,7 @@ class ConvergenceDisplay:
         lower_bound: FloatArray,
         *,
         against: Against = "seconds",
-        kind: Kind = "duality",
+        kind: str = "duality",
     ) -> None:
         self.at = at
         self.objective = objective
@@ -115,7 +115,7 @@ class ConvergenceDisplay:
         cls,
         trace: Trace,
         *,
-        kind: Kind = "duality",
+        kind: str = "duality",
         against: Against = "seconds",
         ax: Sequence[Axes] | None = None,
         name: str | None = None,
@@ -134,7 +134,7 @@ class ConvergenceDisplay:
         return cls._from_trace(trace, against, kind).plot(ax, name=name, colour=colour)
 
     @classmethod
-    def _from_trace(cls, trace: Trace, against: Against, kind: Kind) -> Self:
+    def _from_trace(cls, trace: Trace, against: Against, kind: str) -> Self:
         at, objective, bound = column(trace, against), trace["objective"], trace["lower_bound"]
         if kind != "regret":
             objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)

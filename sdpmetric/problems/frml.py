@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import ranking as loops
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.certificate import Certificate, RelaxationCertificate, StationarityCertificate
+from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.ranking.relevance import Relevance
@@ -27,8 +29,8 @@ FloatArray = NDArray[np.float64]
 LISTED = 20_000_000
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class FRMLProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class FRMLProblem(Problem):
     """Rankings by a metric of bounded rank (FRML; Lim and Lanckriet 2014) [LL2014].
 
     For a query q with relevant items ``X+`` and irrelevant ones ``X-``, let v be the number of violators, the ``x-``
@@ -71,6 +73,17 @@ class FRMLProblem:
         If numbers are not finite or out of range, the rank is above d, counts do not fit, or a query has no relevant or
         no irrelevant item (unless the relevance says to exclude such queries).
     """
+
+    statement: ClassVar[str] = "frml"
+    weights: ClassVar[tuple[str, ...]] = ("regularization", "gamma")
+    refusals: ClassVar[Mapping[str, str]] = {
+        "verify": (
+            "it is not convex and nothing proves a lower bound; certify judges a point by how nearly it is stationary."
+        ),
+        "explain": (
+            "it has no multipliers; those of its convex relaxation are explained by explain(solve(problem.relaxation))."
+        ),
+    }
 
     X: NDArray[np.floating]
     relevance: Relevance
@@ -125,6 +138,32 @@ class FRMLProblem:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: int | None = None,
+        loss: RankLoss = "warp",
+        gamma: float = 1.0,
+        regularization: float = 0.01,
+    ) -> FRMLProblem:
+        """State FRML for labelled data: items of a query's own class are relevant.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes, each with at least two members.
+        n_components : int, optional
+            Default: the number of features.
+        loss, gamma, regularization
+            As in `FRMLProblem`.
+        """
+        data = validation.check_examples(X)
+        rank = data.shape[1] if n_components is None else n_components
+        return cls(data, Relevance.from_labels(y), rank, loss, gamma, regularization)
+
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
@@ -135,15 +174,6 @@ class FRMLProblem:
             f"{self.X.shape[0]:,} items, {self.X.shape[1]} features, rank at most {self.n_components}; "
             f"regularization {self.regularization:g}{gamma}"
         )
-
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data, relevance and parameters."""
-        about = (self.X.shape, str(self.X.dtype), self.n_components, self.loss, self.gamma, self.regularization)
-        arrays = (self.X,) if self.queries is None else (self.X, self.queries)
-        return digest(("FRML", *about, self.relevance.fingerprint()), *arrays)
 
     @cached_property
     def scale(self) -> float:
@@ -189,7 +219,7 @@ class FRMLProblem:
         components: ArrayLike | None = None,
         *,
         metric: ArrayLike | None = None,
-        dual: Dual | None = None,
+        dual: Multipliers | None = None,
     ) -> Certificate:
         """Judge any point, whoever made it.
 
@@ -223,10 +253,9 @@ class FRMLProblem:
             if self.loss != "auc":
                 raise ValueError("only the AUC loss has a convex relaxation; pass no multipliers with loss='warp'.")
             bound = self.relaxation.certify(L, dual=dual)
-            return Certificate(
-                bound.objective,
-                bound.lower_bound,
-                kind="relaxation",
+            return RelaxationCertificate(
+                objective=bound.objective,
+                lower_bound=bound.lower_bound,
                 primal_residual=residual,
                 dual_residual=bound.dual_residual,
                 n_active=bound.n_active,
@@ -234,10 +263,9 @@ class FRMLProblem:
             )
         value, gradient, active = self._evaluate(L, with_gradient=True)
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
-        return Certificate(
-            value,
-            0.0,
-            kind="stationarity",
+        return StationarityCertificate(
+            objective=value,
+            lower_bound=0.0,
             primal_residual=residual,
             n_active=active,
             program=f"FRML-{self.loss.upper()}",

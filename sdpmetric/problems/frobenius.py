@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.problems import screening
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -42,8 +43,8 @@ class DualPoint:
     value: float
 
 
-@dataclass(frozen=True, eq=False)
-class FrobeniusLMNNProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class FrobeniusLMNNProblem(Problem):
     """LMNN with a Frobenius term, a strongly convex program: its optimal metric is unique.
 
     Minimize over PSD matrices M, with ``mu`` the push weight and ``lam`` the weight of the new term::
@@ -67,6 +68,9 @@ class FrobeniusLMNNProblem:
     ValueError
         If `frobenius` is not positive, or the loss of `base` is not the hinge.
     """
+
+    statement: ClassVar[str] = "frobenius-lmnn"
+    weights: ClassVar[tuple[str, ...]] = ("push_weight", "frobenius")
 
     base: LMNNProblem
     frobenius: float
@@ -148,18 +152,19 @@ class FrobeniusLMNNProblem:
         base = LMNNProblem.from_triplets(X, triplets, weights, 0.5, ridge=ridge)
         return cls(replace(base, push_weight=mu), float(frobenius))
 
-    def with_weights(self, *, push_weight: float | None = None, frobenius: float | None = None) -> FrobeniusLMNNProblem:
-        """State the same problem with other weights; data and triplets are shared.
+    def with_weights(self, **values: float) -> Self:
+        """State the same problem with another `push_weight` or `frobenius`; data and triplets are shared.
 
         Parameters
         ----------
-        push_weight, frobenius : float, optional
+        **values : float
             What is not given stays.
         """
-        mu = self.base.push_weight if push_weight is None else push_weight
-        mu = validation.check_number("push_weight", mu, 0.0, 1.0)
-        lam = self.frobenius if frobenius is None else frobenius
-        return FrobeniusLMNNProblem(replace(self.base, push_weight=mu), float(lam))
+        if "push_weight" not in values:
+            return super().with_weights(**values)
+        mu = validation.check_number("push_weight", values["push_weight"], 0.0, 1.0)
+        rest = {name: value for name, value in values.items() if name != "push_weight"}
+        return replace(super().with_weights(**rest), base=replace(self.base, push_weight=mu))
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -171,13 +176,6 @@ class FrobeniusLMNNProblem:
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
         return f"{self.base.describe()}, Frobenius term {self.frobenius:g}"
-
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data, triplets and parameters."""
-        return digest(f"Frobenius {self.frobenius!r} {self.base.fingerprint()}")
 
     @property
     def linear_cost(self) -> FloatArray:
@@ -204,8 +202,8 @@ class FrobeniusLMNNProblem:
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Dual | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it.
 
         Any multipliers in their boxes are dual feasible, and ``sum a - ||[sum a_t B_t - C]_+||_F^2 / (2 lam)`` is then
@@ -243,14 +241,14 @@ class FrobeniusLMNNProblem:
         violation = 0.0
         tries = [(float(total), matrix, 1.0) for total, matrix in zip(totals, B, strict=True)]
         if dual is not None:
-            triplets, a, ceilings, violation = self._repaired(dual)
+            triplets, a, ceilings, violation = self._repaired(check_triplet_multipliers(dual))
             headroom = max(1.0, float((ceilings / a).min(initial=np.inf)))
             tries = [(float(a.sum()), margin_adjoint(base.centered, triplets, a), headroom)]
         multiples = [self._best_multiple(*each) for each in tries]
         values = [self._value(m * total, m * B) for m, (total, B, _) in zip(multiples, tries, strict=True)]
         best = int(np.argmax(values))
         aligned = cost + 2.0 * self.penalty(L) - multiples[best] * float(np.sum((L @ tries[best][1]) * L))
-        return Certificate(
+        return DualityCertificate(
             objective=objective,
             lower_bound=values[best],
             primal_residual=primal_residual,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances
 
@@ -27,8 +29,8 @@ ZERO = 1e-15
 SMALLEST = 1e-100
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class ITMLProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class ITMLProblem(SmoothProblem):
     """ITML with slack as a convex program (Davis, Kulis, Jain, Sra and Dhillon 2007) [DKJSD2007].
 
     Minimize over positive definite matrices A and positive slacks xi, with ``D`` the squared distance under A::
@@ -70,6 +72,9 @@ class ITMLProblem:
         two examples of a dissimilar pair coincide, which no metric can part; bounds are not in order; gamma is not
         positive; or the prior is not positive definite.
     """
+
+    statement: ClassVar[str] = "itml"
+    weights: ClassVar[tuple[str, ...]] = ("gamma",)
 
     X: NDArray[np.floating]
     pairs: NDArray[np.int32]
@@ -169,14 +174,6 @@ class ITMLProblem:
             f"upper {self.upper:g}, lower {self.lower:g}, gamma {self.gamma:g}"
         )
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data, pairs and parameters."""
-        about = ("ITML", self.X.shape, str(self.X.dtype), self.upper, self.lower, self.gamma)
-        return digest(about, self.X, self.pairs, self.similar, self.prior)
-
     @cached_property
     def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """First and second rows of the pairs."""
@@ -268,8 +265,8 @@ class ITMLProblem:
         return np.abs(self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it.
 
         The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + gamma sum_p
@@ -287,7 +284,7 @@ class ITMLProblem:
 
         Returns
         -------
-        Certificate
+        DualityCertificate
             The objective of a singular metric is infinite.
 
         Raises
@@ -301,13 +298,14 @@ class ITMLProblem:
         ratios = self.slack_ratios(factor)
         objective = self._value(factor, ratios)
         tried = self.multipliers(L) if dual is None else dual
-        given = validation.check_dual(tried, len(self.pairs), "multipliers, one per pair")
+        given = check_multipliers(tried, len(self.pairs), "multipliers, one per pair")
         a = np.maximum(given, 0.0)
         bound, scaling = self._bound(a)
         D = distances(self.points @ factor.T, *self.ends)
         slack = float(np.sum(scaling * a * np.abs(D - self.bounds * ratios)))
-        return Certificate(
+        return DualityCertificate(
             objective=objective,
+            constraints="pairs",
             lower_bound=bound,
             primal_residual=primal_residual,
             dual_residual=max(float((a - given).max(initial=0.0)), 1.0 - scaling if scaling < 1.0 else 0.0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.linalg
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sdpmetric.core import validation
-from sdpmetric.core.digest import digest
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.triplets.sources import SearchMethod
@@ -125,6 +124,8 @@ class KernelLMNNProblem(LMNNProblem):
         Maps other examples there.
     """
 
+    statement: ClassVar[str] = "kernel-lmnn"
+
     space: FeatureSpace = field(kw_only=True)
 
     @classmethod
@@ -234,14 +235,6 @@ class KernelLMNNProblem(LMNNProblem):
         """Say in one sentence what is minimised, over how much data."""
         parameters = "".join(f", {name} {value:g}" for name, value in self.space.parameters.items())
         return f"{super().describe()}; in the feature space of kernel {self.space.kernel!r}{parameters}"
-
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data, kernel, triplets and parameters."""
-        about = (self.space.kernel, sorted(self.space.parameters.items()), super().fingerprint())
-        return digest(about)
 
     # -- from coordinates to kernels ------------------------------------------------------------------------------
 

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
-from sdpmetric.core.pairs import check_targets
+from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.pairs import check_targets, pairs_of_labels
+from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import distances
 
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class LEGOProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class LEGOProblem(Problem):
     """A stream of pairs for LEGO (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
     With ``z_t`` the difference of pair t and ``y_t`` its target, a metric A loses on it::
@@ -59,6 +63,16 @@ class LEGOProblem:
         If there are no pairs; the data are not finite; a pair is out of range, of a row with itself, or of two equal
         examples that are to be parted; a target is negative; or a number is out of range.
     """
+
+    statement: ClassVar[str] = "lego"
+    weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
+    refusals: ClassVar[Mapping[str, str]] = {
+        "verify": (
+            "a stream is judged by its regret; use regret, or verify with LEGOBatchProblem(problem), its comparator."
+        ),
+        "path": "a stream has no path; solve with each learning_rate by itself.",
+        "explain": "a stream has no multipliers; explain a solution of LEGOBatchProblem(problem), its comparator.",
+    }
 
     X: NDArray[np.floating]
     pairs: NDArray[np.int32]
@@ -109,13 +123,38 @@ class LEGOProblem:
             f"learning rate {self.learning_rate:g}"
         )
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_pairs: int | None = 1000,
+        *,
+        learning_rate: float = 1.0,
+        random_state: int | None = None,
+    ) -> LEGOProblem:
+        """State a stream for labelled data: similar pairs at most so far, dissimilar ones at least.
 
-    def fingerprint(self) -> str:
-        """Return a hash of data, pairs and parameters."""
-        about = ("LEGO", self.X.shape, str(self.X.dtype), self.learning_rate)
-        return digest(about, self.X, self.pairs, self.targets, self.sides, self.initial_metric)
+        The targets are the 5th and the 95th percentile of the pairs' squared distances.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_pairs : int or None, default 1000
+            Pairs of each kind at most, drawn at random; None: all pairs ``a < b``.
+        learning_rate : float, default 1
+        random_state : int, optional
+            Seed of the draw and of the order; default 0.
+        """
+        data = validation.check_examples(X)
+        _, index = validation.check_labels(y, len(data))
+        pairs, similar = pairs_of_labels(index, n_pairs, random_state)
+        order = np.random.default_rng(0 if random_state is None else random_state).permutation(len(pairs))
+        pairs, similar = pairs[order], similar[order]
+        near, far = np.percentile(distances(np.asarray(data, dtype=np.float64), pairs[:, 0], pairs[:, 1]), [5, 95])
+        return cls(data, pairs, np.where(similar, near, far), np.where(similar, 1, -1), learning_rate)
 
     def head(self, n_pairs: int) -> LEGOProblem:
         """The stream up to its first pairs.
@@ -129,15 +168,6 @@ class LEGOProblem:
             return self
         first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
         return LEGOProblem(self.X, *first, self.learning_rate, self.initial_metric)
-
-    def with_rate(self, learning_rate: float) -> LEGOProblem:
-        """The same stream with another learning rate.
-
-        Parameters
-        ----------
-        learning_rate : float
-        """
-        return LEGOProblem(self.X, self.pairs, self.targets, self.sides, learning_rate, self.initial_metric)
 
     @cached_property
     def differences(self) -> FloatArray:
@@ -198,8 +228,8 @@ class LEGOProblem:
     # -- certificates -------------------------------------------------------------------------------------------
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge a fixed metric by what it loses on the whole stream, against what no metric can do without.
 
         Multipliers a prove that every metric loses at least ``-sum a_t y_t - 1/2 sum a_t^2`` if ``sum a_t z_t z_t^T``
@@ -224,41 +254,51 @@ class LEGOProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         misses = self.misses(L)
-        a = validation.check_dual(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
-        return Certificate(
+        a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
+        return DualityCertificate(
             objective=0.5 * float(np.sum(misses**2)),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
             dual_residual=float(np.abs(a - self.clip(a)).max() / max(1.0, np.abs(a).max())),
             n_active=int(np.count_nonzero(misses)),
+            constraints="pairs",
             program="LEGO's stream under a fixed metric",
         )
 
     def judge_stream(
-        self, loss: float, reach: float, components: FloatArray, *, comparator: FloatArray | None = None
-    ) -> Certificate:
-        """The certificate of an online run over the whole stream.
+        self,
+        loss: float,
+        n_pairs: int,
+        reach: float | None,
+        components: FloatArray,
+        *,
+        program: str = "LEGO",
+    ) -> RegretCertificate:
+        """The certificate of an online run over the first pairs of the stream.
 
         Parameters
         ----------
         loss : float
             Its cumulative loss.
-        reach : float
-            Its `LEGOStream.reach`.
+        n_pairs : int
+            Pairs that it has taken.
+        reach : float or None
+            Its `LEGOStream.reach`; None for an algorithm without a theorem on its regret.
         components : (r, d) array
             Its last metric.
-        comparator : (r, d) array, optional
-            A metric to take the theorem's allowance from; the smallest of its, the first and the last metric's counts.
+        program : str, default "LEGO"
+            The algorithm.
         """
-        tries = [self.root, components] + ([] if comparator is None else [comparator])
-        return Certificate(
+        if not n_pairs:
+            return RegretCertificate(objective=0.0, lower_bound=0.0, program=program, regret_bound=0.0)
+        taken, tries = self.head(n_pairs), [self.root, components]
+        return RegretCertificate(
             objective=loss,
-            lower_bound=max(self.certify(L).lower_bound for L in tries),
-            kind="regret",
+            lower_bound=max(taken.certify(L).lower_bound for L in tries),
             primal_residual=0.0,
-            n_active=int(np.count_nonzero(self.misses(components))),
-            program="LEGO",
-            regret_bound=min(self.allowance(reach, L) for L in tries),
+            n_active=int(np.count_nonzero(taken.misses(components))),
+            program=program,
+            regret_bound=None if reach is None else min(taken.allowance(reach, L) for L in tries),
         )
 
     def lower_bound(self, dual: FloatArray) -> float:

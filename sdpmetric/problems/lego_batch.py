@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 
@@ -21,8 +23,8 @@ FloatArray = NDArray[np.float64]
 SMALLEST = 1e-100
 
 
-@dataclass(frozen=True, eq=False)
-class LEGOBatchProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class LEGOBatchProblem(SmoothProblem):
     """The program that LEGO takes one pair at a time, for all pairs of a stream at once.
 
     Minimize over positive definite A, with the losses of `LEGOProblem`::
@@ -43,6 +45,9 @@ class LEGOBatchProblem:
         If it is none.
     """
 
+    statement: ClassVar[str] = "lego-batch"
+    weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
+
     stream: LEGOProblem
 
     def __post_init__(self) -> None:
@@ -58,12 +63,27 @@ class LEGOBatchProblem:
         """Say in one sentence what is minimised, over how much data."""
         return f"all pairs at once of {self.stream.describe()}"
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_pairs: int | None = 1000,
+        *,
+        learning_rate: float = 1.0,
+        random_state: int | None = None,
+    ) -> LEGOBatchProblem:
+        """State the program for labelled data; parameters as in `LEGOProblem.from_labels`."""
+        return cls(LEGOProblem.from_labels(X, y, n_pairs, learning_rate=learning_rate, random_state=random_state))
 
-    def fingerprint(self) -> str:
-        """Return a hash of data, pairs and parameters."""
-        return digest(f"LEGO batch {self.stream.fingerprint()}")
+    def with_weights(self, **values: float) -> Self:
+        """State the same program with another `learning_rate`.
+
+        Parameters
+        ----------
+        **values : float
+        """
+        return replace(self, stream=self.stream.with_weights(**values))
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Divergence and weighted losses of a metric; infinite for a singular one.
@@ -112,8 +132,8 @@ class LEGOBatchProblem:
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it.
 
         As ``1/2 m^2 >= a m - 1/2 a^2`` for every miss m, multipliers a of the right signs prove ``log det(I + eta sum
@@ -137,13 +157,14 @@ class LEGOBatchProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         tried = self.multipliers(L) if dual is None else dual
-        given = validation.check_dual(tried, len(self.stream.pairs), "multipliers, one for each pair")
+        given = check_multipliers(tried, len(self.stream.pairs), "multipliers, one for each pair")
         a = self.stream.clip(given)
         bound, multiple = self._bound(a)
         objective = self.objective(L)
         apart = np.abs(self.stream.misses(L) - multiple * a).max()
-        return Certificate(
+        return DualityCertificate(
             objective=objective,
+            constraints="pairs",
             lower_bound=bound,
             primal_residual=primal_residual,
             dual_residual=float(np.abs(given - a).max() / max(1.0, np.abs(a).max())),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.core.problem import LOG_SCALES, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.pull import PullCost
@@ -29,8 +31,8 @@ IndexArray = NDArray[np.int32]
 Loss = Literal["hinge", "squared_hinge"]
 
 
-@dataclass(frozen=True, eq=False)
-class LMNNProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class LMNNProblem(Problem):
     """LMNN as a convex program (Weinberger and Saul 2009, Eq. 14) [WS2009].
 
     Minimize over PSD matrices M, with ``D`` the squared distance under M and ``mu`` the push weight::
@@ -56,13 +58,16 @@ class LMNNProblem:
         How impostors are searched for; every choice is exact.
     """
 
+    statement: ClassVar[str] = "lmnn"
+    weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
+
     X: NDArray[np.floating]
     source: TripletSource
     push_weight: float = 0.5
     ridge: float = 0.0
     loss: Loss = "hinge"
-    classes: NDArray[np.generic] | None = None
-    search: SearchMethod = "auto"
+    classes: NDArray[np.generic] | None = field(default=None, metadata=NOT_STATED)
+    search: SearchMethod = field(default="auto", metadata=NOT_STATED)
 
     @classmethod
     def from_labels(
@@ -156,17 +161,15 @@ class LMNNProblem:
             raise ValueError(f"search must be 'auto', 'brute' or 'ball_tree', got {self.search!r}.")
         return replace(self, push_weight=mu, ridge=ridge)
 
-    def with_weights(self, *, push_weight: float | None = None, ridge: float | None = None) -> Self:
-        """State the same problem with other weights; data and triplets are shared.
+    def with_weights(self, **values: float) -> Self:
+        """State the same problem with another `push_weight` or `ridge`; data and triplets are shared.
 
         Parameters
         ----------
-        push_weight, ridge : float, optional
+        **values : float
             As in `from_labels`; what is not given stays.
         """
-        mu = self.push_weight if push_weight is None else push_weight
-        lam = self.ridge if ridge is None else ridge
-        return replace(self, push_weight=mu, ridge=lam)._checked()
+        return super().with_weights(**values)._checked()
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -180,25 +183,10 @@ class LMNNProblem:
             f"push weight {self.push_weight:g}, {self.loss.replace('_', ' ')}{ridge}"
         )
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data, triplets and parameters."""
-        about = (self.X.shape, str(self.X.dtype), self.push_weight, self.ridge, self.loss)
-        return digest(about, self.X, *self.source.arrays())
-
     @property
     def squared(self) -> bool:
         """Whether the loss is the squared hinge."""
         return self.loss == "squared_hinge"
-
-    @cached_property
-    def centered(self) -> FloatArray:
-        """The data less their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
-        X = np.asarray(self.X, dtype=np.float64)
-        constant = np.ptp(X, axis=0) <= 1e-14 * np.abs(X).max(axis=0)
-        return np.where(constant, 0.0, X - X.mean(axis=0))
 
     @cached_property
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
@@ -234,6 +222,26 @@ class LMNNProblem:
         pull = float(distances(Z, anchors[own], targets[own]).sum())
         ridge = self.ridge * float(np.sum(components**2)) * len(among) / len(Z)
         return (1 - self.push_weight) * pull + ridge + self.push_weight * self.push.loss(Z, among)
+
+    def best_scale(self, components: FloatArray) -> float:
+        """The best multiple of a factor, see `Problem.best_scale`.
+
+        Where there are many examples the line search runs on 1000 anchors, evenly spread, with every example as a
+        possible impostor.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        Z = self.embed(components)
+        among = np.unique(np.linspace(0, len(Z) - 1, min(1000, len(Z))).astype(np.int32))
+
+        def objective(log_scale: float) -> float:
+            return self.partial_objective(np.exp(log_scale) * Z, np.exp(log_scale) * components, among)
+
+        found = minimize_scalar(objective, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-6})
+        scale = float(np.exp(found.x))
+        return scale if self.objective(scale * components) < self.objective(components) else 1.0
 
     def subgradient(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
         """Subgradient of the objective in M (Weinberger and Saul 2009, Eq. 18), (d, d), symmetric.
@@ -317,8 +325,8 @@ class LMNNProblem:
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Dual | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it.
 
         The objective is taken over all triplets. The lower bound comes from multipliers ``a`` in their box: scaled so
@@ -336,7 +344,7 @@ class LMNNProblem:
 
         Returns
         -------
-        Certificate
+        DualityCertificate
 
         Raises
         ------
@@ -348,7 +356,9 @@ class LMNNProblem:
         return self._push_sums(Z, slopes=dual is None).certificate(
             self.cost(L, Z),
             self.pull_cost.whitened(L)[None],
-            None if dual is None else self._candidate(self.push.clipped(dual, self.separated)),
+            None
+            if dual is None
+            else self._candidate(self.push.clipped(check_triplet_multipliers(dual), self.separated)),
             primal_residual=primal_residual,
             null_dimension=self.coordinates.null.shape[1],
         )

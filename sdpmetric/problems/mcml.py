@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +15,9 @@ from scipy.spatial.distance import cdist
 from scipy.special import entr, logsumexp
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import differences
 
@@ -34,8 +36,8 @@ UNDERFLOW = 750.0
 ZERO = 1e-14
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class MCMLProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MCMLProblem(SmoothProblem):
     """MCML as a convex program (Globerson and Roweis 2006) [GR2006].
 
     With ``p0(j | i)`` uniform over the other members of i's class, minimize over PSD matrices M::
@@ -64,6 +66,8 @@ class MCMLProblem:
     ValueError
         If the data are not finite, or there is one class only, or a class with one member.
     """
+
+    statement: ClassVar[str] = "mcml"
 
     X: NDArray[np.floating]
     index: NDArray[np.int32]
@@ -94,19 +98,6 @@ class MCMLProblem:
             f"MCML (Globerson and Roweis 2006): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{len(self.classes)} classes"
         )
-
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data and labels."""
-        return digest(("MCML", self.X.shape, str(self.X.dtype)), self.X, self.index)
-
-    @cached_property
-    def centered(self) -> FloatArray:
-        """The data less their mean, float64."""
-        X = np.asarray(self.X, dtype=np.float64)
-        return np.asarray(X - X.mean(axis=0))
 
     @cached_property
     def ideal(self) -> FloatArray:
@@ -223,8 +214,8 @@ class MCMLProblem:
         return self.distribution(components)
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it.
 
         The lower bound is ``sum_i H(q_i) - sum_i H(p0_i)`` for distributions q with ``sum (p0 - q) v v^T`` PSD, H the
@@ -242,7 +233,7 @@ class MCMLProblem:
 
         Returns
         -------
-        Certificate
+        DualityCertificate
 
         Raises
         ------
@@ -256,7 +247,8 @@ class MCMLProblem:
         bound, q, cone_violation = self._bound(q, L @ self.coordinates.inverse[: self.coordinates.rank].T)
         D[~np.isfinite(D)] = 0.0
         aligned = float(((self.ideal - q) * np.where(self._barred & (q == 0), 0.0, D)).sum())
-        return Certificate(
+        return DualityCertificate(
+            constraints="examples",
             objective=objective,
             lower_bound=bound,
             primal_residual=primal_residual,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, differences, distances
 
@@ -26,8 +28,8 @@ SMOOTHINGS = (0.0, 1e-8, 1e-4, 1e-2)
 SMALLEST_WEIGHT = 1e-12
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class MMCProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MMCProblem(SmoothProblem):
     """MMC as a convex program (Xing, Ng, Jordan and Russell 2002 [XNJR2002]; section 2.3.1 of [WS2009]).
 
     Maximize over PSD matrices M, with ``D`` the squared distance under M::
@@ -58,6 +60,8 @@ class MMCProblem:
         are no similar or no dissimilar pairs; or the maximum is infinite, because dissimilar pairs differ in a
         direction in which no similar pair does.
     """
+
+    statement: ClassVar[str] = "mmc"
 
     X: NDArray[np.floating]
     pairs: NDArray[np.int32]
@@ -110,19 +114,6 @@ class MMCProblem:
             f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs"
         )
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data and pairs."""
-        return digest(("MMC", self.X.shape, str(self.X.dtype)), self.X, self.pairs, self.similar)
-
-    @cached_property
-    def centered(self) -> FloatArray:
-        """The data less their mean, float64."""
-        X = np.asarray(self.X, dtype=np.float64)
-        return np.asarray(X - X.mean(axis=0))
-
     @cached_property
     def similar_pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """First and second rows of the similar pairs."""
@@ -149,6 +140,16 @@ class MMCProblem:
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return -float(np.sqrt(distances(self.centered @ L.T, *self.dissimilar_pairs)).sum())
+
+    def best_scale(self, components: FloatArray) -> float:
+        """The multiple of a factor that uses the constraint up; 1 where similar pairs do not differ.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        spent = self.spent(components)
+        return 1.0 / math.sqrt(spent) if spent > 0.0 else 1.0
 
     # -- coordinates for solvers: there the constraint is trace(M) <= 1 ------------------------------------------
 
@@ -220,8 +221,8 @@ class MMCProblem:
         return 1.0 / np.sqrt(np.maximum(D + smoothing * top, SMALLEST_WEIGHT**2 * top))
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it.
 
         A point that misses the constraint is divided by the sum over its similar pairs before it is judged. The lower
@@ -239,7 +240,7 @@ class MMCProblem:
 
         Returns
         -------
-        Certificate
+        DualityCertificate
             Its primal residual includes how far the constraint was missed.
 
         Raises
@@ -258,15 +259,16 @@ class MMCProblem:
             tries = [self.multipliers(L, s) for s in SMOOTHINGS]
         else:
             what = "weights, one per dissimilar pair"
-            tries = [validation.check_dual(dual, len(self.dissimilar_pairs[0]), what)]
+            tries = [check_multipliers(dual, len(self.dissimilar_pairs[0]), what)]
         bounds = [self._bound(w) for w in tries]
         best = int(np.argmax([bound for bound, _ in bounds]))
         bound, scale = bounds[best]
         w = scale * np.maximum(tries[best], SMALLEST_WEIGHT * tries[best].max())
         D = distances(self.centered @ L.T, *self.dissimilar_pairs)
         slack = 0.5 * abs(bound) * min(spent, 1.0) - float(w @ D) if math.isfinite(bound) else math.inf
-        return Certificate(
+        return DualityCertificate(
             objective=objective,
+            constraints="pairs",
             lower_bound=bound,
             primal_residual=primal_residual,
             dual_residual=0.0 if math.isfinite(bound) else math.inf,

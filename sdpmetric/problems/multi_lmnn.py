@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
@@ -30,8 +32,8 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
-class MultiMetricLMNNProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiMetricLMNNProblem(Problem):
     """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2, Eq. 16) [WS2009].
 
     A pair is measured by the metric of its second member's region. Minimize over PSD matrices M^1 to M^c, with
@@ -51,9 +53,12 @@ class MultiMetricLMNNProblem:
     region_names : (c,) array
     """
 
+    statement: ClassVar[str] = "multi-metric-lmnn"
+    weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
+
     tied: LMNNProblem
     regions: IndexArray
-    region_names: NDArray[np.generic]
+    region_names: NDArray[np.generic] = field(metadata=NOT_STATED)
 
     @classmethod
     def from_labels(
@@ -144,25 +149,28 @@ class MultiMetricLMNNProblem:
         """Say in one sentence what is minimised, over how much data."""
         return f"{self.n_regions} metrics (section 5.2, Eq. 16), {self.tied.describe()}"
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
+    def with_weights(self, **values: float) -> Self:
+        """State the same problem with another `push_weight` or `ridge`; data, triplets and regions are shared.
 
-    def fingerprint(self) -> str:
-        """Return a hash of data, triplets, regions and parameters."""
-        return digest(self.tied.fingerprint(), self.regions)
+        Parameters
+        ----------
+        **values : float
+            As in `from_labels`; what is not given stays.
+        """
+        return replace(self, tied=self.tied.with_weights(**values))
 
-    def check_components(self, components: ArrayLike | None, metrics: ArrayLike | None) -> tuple[FloatArray, float]:
+    def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """Factors (c, r, d) from either keyword, and how far the metrics were from the cone, relatively."""
-        given = components if metrics is None else metrics
-        if given is None or (components is None) == (metrics is None):
-            raise ValueError("pass exactly one of components= (factors, (c, r, d)) and metrics= ((c, d, d)).")
+        given = components if metric is None else metric
+        if given is None or (components is None) == (metric is None):
+            raise ValueError("pass exactly one of components= (factors, (c, r, d)) and metric= ((c, d, d)).")
         if np.ndim(given) != 3 or len(np.asarray(given)) != self.n_regions:
             raise ValueError(
                 f"expected one matrix for each of {self.n_regions} regions, an array of three dimensions; "
                 f"got shape {np.shape(given)}."
             )
         d = self.X.shape[1]
-        if metrics is None:
+        if metric is None:
             checked = [validation.check_point(L, None, d) for L in np.asarray(given)]
         else:
             checked = [validation.check_point(None, M, d) for M in np.asarray(given)]
@@ -172,17 +180,17 @@ class MultiMetricLMNNProblem:
         """All examples under each metric, centered, each (n, r)."""
         return [self.tied.embed(L) for L in components]
 
-    def objective(self, components: ArrayLike | None = None, *, metrics: ArrayLike | None = None) -> float:
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 16).
 
         Parameters
         ----------
         components : (c, r, d) array, optional
             Factors of the metrics.
-        metrics : (c, d, d) array, optional
+        metric : (c, d, d) array, optional
             The metrics themselves; exactly one of the two.
         """
-        L, _ = self.check_components(components, metrics)
+        L, _ = self.check_point(components, metric)
         embedded = self.embed(L)
         near = self.near(embedded)
         loss = sum(
@@ -285,8 +293,8 @@ class MultiMetricLMNNProblem:
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def certify(
-        self, components: ArrayLike | None = None, *, metrics: ArrayLike | None = None, dual: Dual | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it; see `LMNNProblem.certify`.
 
         The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
@@ -294,18 +302,18 @@ class MultiMetricLMNNProblem:
         Parameters
         ----------
         components : (c, r, d) array, optional
-        metrics : (c, d, d) array, optional
+        metric : (c, d, d) array, optional
             Exactly one of the two.
         dual : Dual, optional
             Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
         """
-        L, primal_residual = self.check_components(components, metrics)
+        L, primal_residual = self.check_point(components, metric)
         embedded = self.embed(L)
         near = self.near(embedded)
         return self._push_sums(embedded, near, slopes=dual is None).certificate(
             self._cost(L, near),
             self.whitened(L),
-            None if dual is None else self._candidate(dual),
+            None if dual is None else self._candidate(check_triplet_multipliers(dual)),
             primal_residual=primal_residual,
             null_dimension=sum(c.coordinates.null.shape[1] for c in self.pull_costs),
             program="Multi-metric LMNN",

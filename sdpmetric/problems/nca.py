@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +13,9 @@ from sklearn.utils import column_or_1d
 
 from sdpmetric._loops import nca as loops
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
+from sdpmetric.core.certificate import StationarityCertificate
+from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.problem import Problem
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
@@ -24,8 +26,8 @@ Targets = Literal["classes", "continuous"]
 OFF_DIAGONAL = 1e-12
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class NCAProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class NCAProblem(Problem):
     """NCA as its paper states it (Goldberger, Roweis, Hinton and Salakhutdinov 2005) [GRHS2005], as a minimization.
 
     Example i chooses neighbor j with probability ``p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)``, where ``D_ij`` is the
@@ -78,6 +80,16 @@ class NCAProblem:
     ValueError
         If data or labels are not finite, or an option is unknown or out of range.
     """
+
+    statement: ClassVar[str] = "nca"
+    weights: ClassVar[tuple[str, ...]] = ("bandwidth",)
+    refusals: ClassVar[Mapping[str, str]] = {
+        "verify": (
+            "it is not convex and nothing proves a lower bound; certify judges a point by how nearly it is stationary."
+        ),
+        "explain": "it has no multipliers; solution.certificate says how nearly the point is stationary.",
+        "to_cvxpy": "it is not convex and has no exact program; NCA in its convex form is MCMLProblem.",
+    }
 
     X: NDArray[np.floating]
     index: NDArray[np.int32]
@@ -153,15 +165,25 @@ class NCAProblem:
         value = "log p" if self.logarithm else "p"
         return f"NCA (Goldberger et al. 2005), minus the sum of {value}: {n:,} examples, {d} features, {labels}, {form}"
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data and parameters."""
-        about = ("NCA", self.X.shape, str(self.X.dtype), self.n_components, self.logarithm, self.diagonal)
-        return digest(about, self.X, self.index, self.targets)
-
     # -- the data as the kernels want them: members of a class side by side --------------------------------------------
+
+    def with_weights(self, **values: float) -> Self:
+        """State the same problem with another `bandwidth`, which continuous targets have.
+
+        Parameters
+        ----------
+        **values : float
+        """
+        if not len(self.targets):
+            raise ValueError("bandwidth is for targets='continuous'; NCA for classes has no weight that could vary.")
+        unknown = set(values) - set(self.weights)
+        if unknown:
+            raise TypeError(f"NCAProblem has no weight {', '.join(sorted(unknown))}; its weight is bandwidth.")
+        y = self.targets * np.sqrt(2) * self.bandwidth
+        objective: Objective = "log" if self.logarithm else "probability"
+        return type(self)(
+            self.X, y, self.n_components, objective, diagonal=self.diagonal, targets="continuous", **values
+        )
 
     @cached_property
     def order(self) -> IndexArray:
@@ -260,8 +282,8 @@ class NCAProblem:
         return np.asarray(E / E.sum(axis=1, keepdims=True))
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> StationarityCertificate:
         """Judge any point, whoever made it: objective, a trivial lower bound, and the gradient's relative norm.
 
         `stationarity` is ``|gradient| |L| / n``, Frobenius norms: what a relative change of L brings per example. It
@@ -278,8 +300,8 @@ class NCAProblem:
 
         Returns
         -------
-        Certificate
-            Of kind "stationarity". No probability is above 1, so that the lower bound is minus the number of examples
+        StationarityCertificate
+            No probability is above 1, so that the lower bound is minus the number of examples
             that have a match, or 0 for "log".
 
         Raises
@@ -289,10 +311,9 @@ class NCAProblem:
         """
         L, primal_residual = self._check_point(components, metric)
         value, gradient = self._evaluate(L, None, True)
-        return Certificate(
+        return StationarityCertificate(
             objective=value,
             lower_bound=0.0 if self.logarithm else -float(self.n_matched),
-            kind="stationarity",
             primal_residual=primal_residual,
             stationarity=self.stationarity(L, gradient),
             program="NCA, log" if self.logarithm else "NCA",

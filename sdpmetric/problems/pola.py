@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
+from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, RegretCertificate
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction, rays
 from sdpmetric.problems.pair_margins import PairMargins
@@ -46,8 +48,8 @@ class DualPoint:
     value: float
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class POLAProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class POLAProblem(Problem):
     """Batch POLA as a convex program (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     With ``v_t`` the difference of pair t, ``y_t = 1`` where it is similar and -1 where it is not, minimize over PSD
@@ -86,6 +88,9 @@ class POLAProblem:
         another length, or a number is out of range.
     """
 
+    statement: ClassVar[str] = "pola"
+    weights: ClassVar[tuple[str, ...]] = ("slack_weight",)
+
     X: NDArray[np.floating]
     pairs: NDArray[np.int32]
     similar: NDArray[np.bool_]
@@ -116,6 +121,36 @@ class POLAProblem:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_pairs: int | None = 1000,
+        *,
+        slack_weight: float | None = 1.0,
+        initial_threshold: float = 1.0,
+        random_state: int | None = None,
+    ) -> POLAProblem:
+        """State POLA for labelled data: pairs of equal labels are similar, all others dissimilar.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_pairs : int or None, default 1000
+            Pairs of each kind at most, drawn at random; None: all pairs ``a < b``.
+        slack_weight : float or None, default 1
+        initial_threshold : float, default 1
+        random_state : int, optional
+            Seed of the draw; default 0.
+        """
+        data = validation.check_examples(X)
+        _, index = validation.check_labels(y, len(data))
+        pairs, similar = pair_checks.pairs_of_labels(index, n_pairs, random_state)
+        return cls(data, pairs, similar, slack_weight, initial_threshold)
+
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
@@ -127,14 +162,6 @@ class POLAProblem:
             f"{self.X.shape[1]} features, {n_similar:,} similar and {len(self.pairs) - n_similar:,} dissimilar pairs; "
             f"{margin}, initial threshold {self.initial_threshold:g}"
         )
-
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data, pairs and parameters."""
-        about = ("POLA", self.X.shape, str(self.X.dtype), self.slack_weight, self.initial_threshold)
-        return digest(about, self.X, self.pairs, self.similar)
 
     @cached_property
     def margins(self) -> PairMargins:
@@ -222,6 +249,18 @@ class POLAProblem:
         scale = self.margins.best_multiple(rays.squared_norm(L), q)
         return math.sqrt(scale) * L, self.margins.best_threshold(scale * q)
 
+    def best_scale(self, components: FloatArray) -> float:
+        """The best multiple of a factor, for the hard margin that of `repair`.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        if self.slack_weight is not None:
+            return super().best_scale(components)
+        scale = self.margins.best_multiple(rays.squared_norm(components), self._distances(components))
+        return math.sqrt(scale)
+
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def certify(
@@ -229,7 +268,7 @@ class POLAProblem:
         components: ArrayLike | None = None,
         *,
         metric: ArrayLike | None = None,
-        dual: ArrayLike | None = None,
+        dual: Multipliers | None = None,
         threshold: float | None = None,
     ) -> Certificate:
         """Judge any point, whoever made it.
@@ -238,7 +277,7 @@ class POLAProblem:
         point; one that misses a margin by more than 1e-3 of the threshold has an infinite objective. Multipliers are
         clipped to their box and replaced by their best multiple; each then bounds every objective from below. For a
         hard margin whose pairs contradict each other, and multipliers that prove it, objective and lower bound are
-        infinite and `Certificate.contradiction` names the pairs.
+        infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
 
         Parameters
         ----------
@@ -268,26 +307,66 @@ class POLAProblem:
         if dual is None:
             tries = self._candidates(q, b)
         else:
-            tries = [validation.check_dual(dual, len(self.pairs), "numbers, one per pair")]
+            tries = [check_multipliers(dual, len(self.pairs), "numbers, one per pair")]
         clipped = [np.clip(a, 0.0, self.margins.ceiling) for a in tries]
         for a in clipped:
             if self.contradicts(a):
                 pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
-                return Certificate(math.inf, math.inf, program="POLA", contradiction=pairs, dual_residual=0.0)
+                return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=pairs)
         scaled = [self.best_multiple(a) * a for a in clipped]
         points = [self.dual_point(a) for a in scaled]
         best = int(np.argmax([point.value for point in points]))
         a, point = scaled[best], points[best]
         slacks = np.maximum(0.0, 1.0 - self.margins.of(q, b))
         aligned = float(a @ np.abs(self.margins.of(q, b) - 1.0 + slacks)) + abs(self._conflict(a, L, point))
-        return Certificate(
+        return DualityCertificate(
             objective=objective,
+            constraints="pairs",
             lower_bound=point.value,
             primal_residual=primal_residual,
             dual_residual=float(np.abs(tries[best] - clipped[best]).max(initial=0.0) / max(1.0, a.max(initial=0.0))),
             complementarity=aligned / max(1.0, objective) if feasible else math.inf,
             n_active=int(np.count_nonzero(self.margins.of(q, b) < 1.0 + ACTIVE * b)),
             program="POLA",
+        )
+
+    def certify_with(
+        self,
+        extras: Extras,
+        components: ArrayLike | None = None,
+        *,
+        metric: ArrayLike | None = None,
+        dual: Multipliers | None = None,
+    ) -> Certificate:
+        """Judge a point with its threshold.
+
+        Parameters
+        ----------
+        extras : Extras
+            With the ``threshold``, or without.
+        components, metric, dual
+            As in `certify`.
+        """
+        return self.certify(components, metric=metric, dual=dual, threshold=extras.get("threshold"))
+
+    def judge_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
+        """The certificate of online POLA over the first pairs of the stream.
+
+        Parameters
+        ----------
+        loss : float
+            Its cumulative loss, the squared hinges before each update.
+        n_pairs : int
+            Pairs that it has taken.
+        n_updates : int
+            Pairs that it lost on.
+        """
+        return RegretCertificate(
+            objective=loss,
+            lower_bound=pair_checks.contradiction_loss(self.pairs[:n_pairs], self.similar[:n_pairs]),
+            primal_residual=0.0,
+            n_active=n_updates,
+            program="POLA online",
         )
 
     def dual_point(self, dual: FloatArray) -> DualPoint:

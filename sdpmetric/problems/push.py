@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.distances import distances
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import SearchMethod, TripletSource

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.triplets.margins import hinge_slopes
@@ -227,7 +227,7 @@ class PushSums:
         primal_residual: float,
         null_dimension: int,
         program: str = "LMNN",
-    ) -> Certificate:
+    ) -> DualityCertificate:
         """Judge the point by the best dual candidate.
 
         Parameters
@@ -239,7 +239,7 @@ class PushSums:
         given : DualCandidate or None
             The dual candidate; None: those of the slopes.
         primal_residual, null_dimension, program
-            As in `Certificate`.
+            As in `DualityCertificate`.
         """
         weight = self._push.weight
         objective = cost + weight * self.loss
@@ -249,7 +249,7 @@ class PushSums:
         best = tries[int(np.argmax([candidate.bound[0] for candidate in tries]))]
         lower_bound, multiple = best.bound
         aligned = float(np.sum((whitened @ best.matrices) * whitened))
-        return Certificate(
+        return DualityCertificate(
             objective=objective,
             lower_bound=lower_bound,
             primal_residual=primal_residual,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,16 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.digest import digest
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs
+from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class RCAProblem:
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class RCAProblem(Problem):
     """RCA as a convex program (Bar-Hillel, Hertz, Shental and Weinshall 2005) [BHSW2005].
 
     With C the covariance of the examples of all chunklets around the means of their chunklets, minimize over positive
@@ -54,6 +56,9 @@ class RCAProblem:
         If the data are not finite, chunks are not one integer of at least -1 per example, no chunklet has two
         different members, or the data vary in a direction in which no chunklet does, so that there is no optimum.
     """
+
+    statement: ClassVar[str] = "rca"
+    weights: ClassVar[tuple[str, ...]] = ("ridge",)
 
     X: NDArray[np.floating]
     chunks: NDArray[np.int64]
@@ -124,13 +129,6 @@ class RCAProblem:
             f"{int((sizes > 1).sum()):,} chunklets with {int(sizes[sizes > 1].sum()):,} members{ridge}"
         )
 
-    def __repr__(self) -> str:
-        return f"<{self.describe()}>"
-
-    def fingerprint(self) -> str:
-        """Return a hash of data, chunklets and the ridge."""
-        return digest(("RCA", self.X.shape, str(self.X.dtype), self.ridge), self.X, self.chunks)
-
     @cached_property
     def root(self) -> FloatArray:
         """A root of the covariance, (m, d): ``root.T @ root`` is C."""
@@ -169,13 +167,13 @@ class RCAProblem:
             return math.inf
         return float(np.sum(sigma**2 - 2.0 * np.log(sigma)))
 
-    def solve(self) -> FloatArray:
+    def closed_form(self) -> FloatArray:
         """The optimum in closed form: components that whiten the chunklets, (rank, d)."""
         return np.ascontiguousarray(self.coordinates.range.T)
 
     def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: ArrayLike | None = None
-    ) -> Certificate:
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
         """Judge any point, whoever made it.
 
         With ``s_k > 0`` the eigenvalues of ``C M`` the objective is ``sum_k (s_k - log s_k)``, and ``s - log s >= 1``:
@@ -192,7 +190,7 @@ class RCAProblem:
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         objective, rank = self.objective(L), self.coordinates.rank
-        return Certificate(
+        return DualityCertificate(
             objective=max(objective, float(rank)),  # rounding apart
             lower_bound=float(rank),
             primal_residual=primal_residual,

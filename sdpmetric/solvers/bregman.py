@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.itml import ITMLProblem
 
-FloatArray = NDArray[np.float64]
 
-
+@solver(ITMLProblem, "bregman", tol=1e-3)
 def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Project onto one pair's constraint after another, in sweeps over all pairs.
 
@@ -43,7 +41,7 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
         # From the multipliers, so that rounding does not add up from sweep to sweep.
         precision = np.eye(V.shape[1]) + (signs * a * V.T) @ V
         matrix = np.asarray(np.linalg.inv(psd.symmetrize(precision)))
-        yield _judged(problem, matrix, a.copy())
+        yield Step.certified(problem, problem.lift(psd.factor(matrix)), a.copy())
         budget.spend()
         for p, v in enumerate(V):
             image = matrix @ v
@@ -56,20 +54,3 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
             a[p] += move
             xi[p] = gamma * bounds[p] / (gamma - signs[p] * a[p] * bounds[p])
             matrix -= (signs[p] * move / (1.0 + signs[p] * move * distance)) * np.outer(image, image)
-
-
-def _judged(problem: ITMLProblem, matrix: FloatArray, a: FloatArray) -> Step:
-    components = problem.lift(psd.factor(matrix))
-    certificate = problem.certify(components, dual=a)
-    return Step(
-        components,
-        certificate.objective,
-        certificate.lower_bound,
-        partial(_given, a),
-        certificate,
-        n_active=certificate.n_active,
-    )
-
-
-def _given(dual: FloatArray) -> FloatArray:
-    return dual

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.rca import RCAProblem
 
 
+@solver(RCAProblem, "closed", tol=1e-6, default=True)
 def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Yield the optimum.
 
@@ -24,6 +26,4 @@ def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
         The one point, with the problem's certificate.
     """
     budget.spend()
-    components = problem.solve()
-    certificate = problem.certify(components)
-    yield Step(components, certificate.objective, certificate.lower_bound, certificate=certificate)
+    yield Step.certified(problem, problem.closed_form())

@@ -2,72 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TypeVar
+from collections.abc import Iterator
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
-from sdpmetric.core.run import Budget, CertifiableProblem, Step
-from sdpmetric.formulations.exact_program import ExactProgram, Point
+from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.registry import has_exact_program, solver
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.formulations import formulate
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.backend import Backend, BackendOptions
 
-FloatArray = NDArray[np.float64]
-ProblemT = TypeVar("ProblemT", bound=CertifiableProblem)
 
-
-def steps_of(state: Callable[[ProblemT], ExactProgram]) -> Callable[..., Iterator[Step]]:
-    """The conic solver of the statements whose program `state` makes.
+@solver(has_exact_program, "conic", tol=1e-6)
+def steps(
+    problem: Problem,
+    budget: Budget,
+    tol: float,
+    *,
+    backend: str = "CLARABEL",
+    backend_options: BackendOptions | None = None,
+) -> Iterator[Step]:
+    """Solve the exact program of a statement as a whole.
 
     Parameters
     ----------
-    state : callable
-        From a problem to its `ExactProgram` program.
+    problem : Problem
+        A statement with a registered formulation.
+    budget : Budget
+        Spent once for every run of the backend.
+    tol : float
+        Relative gap to prove; the caller stops at it.
+    backend : str, default "CLARABEL"
+        Any installed CVXPY solver for semidefinite programs.
+    backend_options : mapping, optional
+        Passed to the backend, over the defaults that proofs need.
+
+    Yields
+    ------
+    Step
+        One for each setting of the backend that found a point, with the problem's certificate.
+
+    Raises
+    ------
+    ValueError
+        If the backend is not installed or has no semidefinite cone.
     """
-
-    def steps(
-        problem: ProblemT,
-        budget: Budget,
-        tol: float,
-        *,
-        backend: str = "CLARABEL",
-        backend_options: BackendOptions | None = None,
-    ) -> Iterator[Step]:
-        chosen = Backend.of(backend, backend_options)
-        stated = state(problem)
-        programs = [stated] if stated.infeasibility is None else [stated, stated.infeasibility]
-        for settings in chosen.settings:
-            budget.spend()
-            for here in programs:
-                if chosen.run(here.program, budget, settings) not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
-                    continue
-                step = _judged(problem, here.read())
-                yield step
-                if step.certificate is not None and step.certificate.contradiction is not None:
-                    return
-                if np.isfinite(step.objective):
-                    break  # a feasible point: the program is not infeasible
-
-    return steps
-
-
-def _judged(problem: CertifiableProblem, point: Point) -> Step:
-    components = psd.factor(point.metric)
-    rest = {} if point.threshold is None else {"threshold": point.threshold}
-    certificate = problem.certify(components, dual=point.dual, **rest)
-    return Step(
-        components,
-        certificate.objective,
-        certificate.lower_bound,
-        None if point.dual is None else partial(_given, point.dual),
-        certificate,
-        n_active=certificate.n_active,
-        threshold=point.threshold,
-    )
-
-
-def _given(dual: FloatArray) -> FloatArray:
-    return dual
+    chosen = Backend.of(backend, backend_options)
+    stated = formulate(problem, scaled=True)
+    programs = [stated] if stated.infeasibility is None else [stated, stated.infeasibility]
+    for settings in chosen.settings:
+        budget.spend()
+        for here in programs:
+            if chosen.run(here.program, budget, settings) not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
+                continue
+            point = here.read()
+            step = Step.certified(problem, psd.factor(point.metric), point.dual, point.extras)
+            yield step
+            if isinstance(step.certificate, InfeasibilityCertificate):
+                return
+            if np.isfinite(step.objective):
+                break  # a feasible point is found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from sdpmetric.core.run import Budget, BudgetSpent, CertifiableProblem, Step
+from sdpmetric.core.problem import SmoothProblem
+from sdpmetric.core.registry import solver
+from sdpmetric.core.run import Budget, BudgetSpent, Step
 
 FloatArray = NDArray[np.float64]
 
@@ -20,22 +20,7 @@ FIRST, GROWTH = 25, 2
 PATIENCE = 2
 
 
-class SmoothProblem(CertifiableProblem, Protocol):
-    """A problem that offers an unconstrained smooth function of a factor in coordinates of its own."""
-
-    def start(self) -> FloatArray:
-        """Where to begin, a factor of full rank."""
-
-    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
-        """The function and its gradient."""
-
-    def lift(self, factor: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates."""
-
-    def multipliers(self, components: FloatArray) -> FloatArray:
-        """The dual candidate that belongs to a point."""
-
-
+@solver(SmoothProblem, "factored", tol=1e-6, default=True)
 def steps(problem: SmoothProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Minimise in the factor, ``M = L^T L``, and have the problem judge the point after ever more iterations.
 
@@ -83,17 +68,4 @@ def steps(problem: SmoothProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 def _judged(problem: SmoothProblem, factor: FloatArray) -> Step:
     components = problem.lift(factor)
-    dual = problem.multipliers(components)
-    certificate = problem.certify(components, dual=dual)
-    return Step(
-        components,
-        certificate.objective,
-        certificate.lower_bound,
-        partial(_given, dual),
-        certificate,
-        n_active=certificate.n_active,
-    )
-
-
-def _given(dual: FloatArray) -> FloatArray:
-    return dual
+    return Step.certified(problem, components, problem.multipliers(components))

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import ranking
 from sdpmetric.core import validation
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.core.solution import Status
+from sdpmetric.core.status import Status
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
@@ -24,12 +25,9 @@ FloatArray = NDArray[np.float64]
 START = 20.0
 # Queries that are held back at most: ranking them takes time, and their mean is known well enough.
 HELD_BACK = 500
-# What `steps` takes besides problem, budget and tolerance.
-OPTIONS = frozenset(
-    {"step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start", "random_state"},
-)
 
 
+@solver(FRMLProblem, "riemannian", tol=1e-2, default=True)
 def steps(
     problem: FRMLProblem,
     budget: Budget,
@@ -121,7 +119,7 @@ def steps(
             best, best_score = stream.components.copy(), score
         ended = Status.STOPPED_EARLY if idle >= stop_after else Status.USER_LIMIT if number == passes else None
         length = stream.step / (1.0 + stream.decay * stream.n_updates) / unit**2 / unit**2
-        yield Step(best / unit, step=length, mistakes=stream.mistakes, score=score, status=ended)
+        yield Step(best / unit, step=length, extras={"mistakes": stream.mistakes}, score=score, status=ended)
         if ended is Status.STOPPED_EARLY:
             return
 

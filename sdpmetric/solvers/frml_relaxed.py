@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frml import FRMLProblem
@@ -15,6 +16,7 @@ from sdpmetric.solvers.lmnn import factored, low_rank
 RELAXATION_TOLERANCE = 1e-4
 
 
+@solver(FRMLProblem, "relaxed", tol=1e-3)
 def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve `FRMLProblem.relaxation`, take its leading eigenvectors, then descend in the factor by L-BFGS.
 

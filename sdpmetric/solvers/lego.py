@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
-from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.certificate import RegretCertificate
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.streams.itml import ITMLStream
@@ -15,6 +15,7 @@ from sdpmetric.streams.lego import LEGOStream
 JUDGED = 8
 
 
+@solver(LEGOProblem, "online", tol=1e-6, default=True, stream=True)
 def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Take the pairs in their order by LEGO, and judge the run now and then.
 
@@ -32,9 +33,15 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
         Each with the certificate of the stream up to there.
     """
     d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
-    return _over(problem, budget, LEGOStream(d, rate, first))
+    stream = LEGOStream(d, rate, first)
+
+    def judge(n_pairs: int) -> RegretCertificate:
+        return problem.judge_stream(stream.cumulative_loss, n_pairs, stream.reach, stream.components)
+
+    return _over(problem, budget, stream, judge)
 
 
+@solver(LEGOProblem, "itml", tol=1e-6, stream=True)
 def itml_steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """The same by `ITMLStream`, of which no theorem is known here: its certificates have no bound on the regret.
 
@@ -44,14 +51,19 @@ def itml_steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Ste
         As in `steps`.
     """
     d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
-    for step in _over(problem, budget, ITMLStream(d, rate, first)):
-        assert step.certificate is not None
-        yield replace(step, certificate=replace(step.certificate, regret_bound=None, program="ITML online"))
+    stream = ITMLStream(d, rate, first)
+
+    def judge(n_pairs: int) -> RegretCertificate:
+        loss, components = stream.cumulative_loss, stream.components
+        return problem.judge_stream(loss, n_pairs, None, components, program="ITML online")
+
+    return _over(problem, budget, stream, judge)
 
 
-def _over(problem: LEGOProblem, budget: Budget, stream: LEGOStream | ITMLStream) -> Iterator[Step]:
-    nothing = Certificate(0.0, 0.0, kind="regret", program="LEGO", regret_bound=0.0)
-    yield Step(stream.components, 0.0, 0.0, certificate=nothing)
+def _over(
+    problem: LEGOProblem, budget: Budget, stream: LEGOStream | ITMLStream, judge: Callable[[int], RegretCertificate]
+) -> Iterator[Step]:
+    yield Step(stream.components, 0.0, 0.0, certificate=judge(0))
     p, taken = len(problem.pairs), 0
     while taken < p:
         left = budget.max_iter - budget.spent
@@ -62,7 +74,7 @@ def _over(problem: LEGOProblem, budget: Budget, stream: LEGOStream | ITMLStream)
         budget.spend(size)
         stream.partial_fit(problem.X, problem.pairs[part], problem.targets[part], problem.sides[part])
         taken += size
-        certificate = problem.head(taken).judge_stream(stream.cumulative_loss, stream.reach, stream.components)
+        certificate = judge(taken)
         yield Step(
             stream.components,
             certificate.objective,

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.core.solution import Status
+from sdpmetric.core.status import Status
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.solvers.nca_start import start_of
 
@@ -22,6 +23,7 @@ FIRST, GROWTH, MEMORY = 50, 2, 20
 PATIENCE = 2
 
 
+@solver(NCAProblem, "lbfgs", tol=1e-5, default=True)
 def steps(
     problem: NCAProblem,
     budget: Budget,

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.core.solution import Status
+from sdpmetric.core.status import Status
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.solvers.nca_start import start_of
 
@@ -29,6 +30,7 @@ RISE = 1e-3
 DECAYS = (0.9, 0.99)
 
 
+@solver(NCAProblem, "stochastic", tol=1e-3)
 def steps(
     problem: NCAProblem,
     budget: Budget,

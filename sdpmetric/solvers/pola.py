@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
-from sdpmetric.core.certificate import Certificate, relative_gap
-from sdpmetric.core.pairs import contradiction_loss
+from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction
@@ -54,6 +53,7 @@ class _Evaluation:
     moving: bool  # whether the threshold is above 1, so that it moves with the multipliers
 
 
+@solver(POLAProblem, "dual", tol=1e-6, default=True)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve batch POLA on its dual.
 
@@ -106,16 +106,7 @@ def _judged(problem: POLAProblem, a: FloatArray, point: tuple[FloatArray, float]
         components, threshold = min(repaired, key=lambda point: problem.objective(point[0], threshold=point[1]))
     else:
         components, threshold = problem.repair(psd.factor(point[0]), point[1])
-    certificate = problem.certify(components, threshold=threshold, dual=a)
-    return Step(
-        components,
-        certificate.objective,
-        certificate.lower_bound,
-        partial(np.copy, a),
-        certificate,
-        n_active=certificate.n_active,
-        threshold=threshold,
-    )
+    return Step.certified(problem, components, a.copy(), {"threshold": threshold})
 
 
 def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray:
@@ -129,7 +120,7 @@ def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray:
 
 
 def _contradiction(step: Step) -> bool:
-    return step.certificate is not None and step.certificate.contradiction is not None
+    return isinstance(step.certificate, InfeasibilityCertificate)
 
 
 def _ceiling(problem: POLAProblem) -> float:
@@ -204,6 +195,7 @@ def _curvature(problem: POLAProblem, here: _Evaluation, free: NDArray[np.intp]) 
     return K + np.outer(signs, signs) if here.moving else K
 
 
+@solver(POLAProblem, "batch", tol=1e-3)
 def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float = 1e-3) -> Iterator[Step]:
     """The paper's batch conversion: online updates, pair after pair, until no loss exceeds `beta`.
 
@@ -254,6 +246,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
             return
 
 
+@solver(POLAProblem, "online", tol=1e-6, stream=True)
 def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: float | None = None) -> Iterator[Step]:
     """Online POLA, once over the problem's pairs in their order; see `sdpmetric.streams.pola.POLAStream`.
 
@@ -280,22 +273,14 @@ def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: flo
         taken = first + size_here
         some = slice(first, taken)
         stream.partial_fit(problem.X, problem.pairs[some], problem.similar[some])
-        certificate = Certificate(
-            objective=stream.cumulative_loss,
-            lower_bound=contradiction_loss(problem.pairs[:taken], problem.similar[:taken]),
-            kind="regret",
-            primal_residual=0.0,
-            n_active=stream.n_updates,
-            program="POLA online",
-        )
+        certificate = problem.judge_stream(stream.cumulative_loss, taken, stream.n_updates)
         yield Step(
             stream.components,
             certificate.objective,
             certificate.lower_bound,
             certificate=certificate,
             n_active=stream.n_updates,
-            threshold=stream.threshold,
-            mistakes=stream.mistakes,
+            extras={"threshold": stream.threshold, "mistakes": stream.mistakes},
         )
         if size_here < min(size, n_pairs - first):  # the iterations are used up: the next chunk says so
             budget.spend()

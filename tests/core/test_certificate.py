@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import sdpmetric as sm
 from sdpmetric.core.certificate import Certificate, absolute_gap, relative_gap
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets

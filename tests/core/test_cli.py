@@ -10,10 +10,20 @@ from typer.testing import CliRunner
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
+from sdpmetric.core import registry
+from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.run import Step
-from sdpmetric.solvers.registry import SOLVERS as ALL_SOLVERS
 
-SOLVERS = ALL_SOLVERS[sm.LMNNProblem]
+SOLVERS = [entry.name for entry in solvers_of(sm.LMNNProblem)]
+
+
+def replace_steps(monkeypatch, name, steps):
+    """Let a solver of LMNN take other steps."""
+    entries = [
+        (scope, dataclasses.replace(entry, steps=steps) if scope is sm.LMNNProblem and entry.name == name else entry)
+        for scope, entry in registry._SOLVERS
+    ]
+    monkeypatch.setattr(registry, "_SOLVERS", entries)
 
 
 @pytest.fixture
@@ -174,8 +184,7 @@ def test_an_interrupted_solve_prints_the_best_certified_point(run, monkeypatch, 
         yield Step(np.eye(4), problem.objective(np.eye(4)))
         raise KeyboardInterrupt
 
-    entry = dataclasses.replace(SOLVERS["subgradient"], steps=interrupted)
-    monkeypatch.setitem(SOLVERS, "subgradient", entry)
+    replace_steps(monkeypatch, "subgradient", interrupted)
     result = run("solve", "iris", "--solver", "subgradient", "--output", tmp_path / "best.npz")
     assert result.exit_code == 1
     assert "subgradient: interrupted" in result.stdout
@@ -273,7 +282,7 @@ def test_an_error_in_a_solver_is_not_passed_off_as_bad_input(run, monkeypatch):
         raise ValueError("a defect")
         yield
 
-    monkeypatch.setitem(SOLVERS, "factored", dataclasses.replace(SOLVERS["factored"], steps=broken))
+    replace_steps(monkeypatch, "factored", broken)
     result = run("solve", "iris")
     assert result.exit_code == 1
     assert isinstance(result.exception, ValueError)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.solution import Dual, Solution, Status
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets

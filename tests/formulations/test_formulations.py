@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import KINDS, assert_same, make_instance, rounding
 
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.formulations import lmnn as formulations
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets

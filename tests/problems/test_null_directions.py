@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from conftest import assert_same, make_instance
 from test_certificate import check_weak_duality
 
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 

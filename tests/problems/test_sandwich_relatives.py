@@ -7,7 +7,7 @@ import pytest
 from conftest import rounding
 
 import sdpmetric as sm
-from sdpmetric.solve import solvers_of
+from sdpmetric.core.registry import solvers_of
 
 KINDS = ("mmc", "mcml", "itml")
 PROMISES = {"conic": 1e-6, "factored": 1e-6, "bregman": 1e-3}
@@ -39,7 +39,7 @@ def random_problem(kind: str, seed: int) -> sm.MMCProblem | sm.MCMLProblem | sm.
 
 
 def check_sandwich(problem) -> None:
-    names = [name for name in PROMISES if name in solvers_of(problem)]
+    names = [name for name in PROMISES if name in {entry.name for entry in solvers_of(problem)}]
     solutions = {name: sm.solve(problem, solver=name, tol=PROMISES[name]) for name in names}
     collapsed = False
     if isinstance(problem, sm.MCMLProblem):

@@ -58,7 +58,7 @@ def test_values_for_queries_apart_and_for_a_similarity_that_is_no_metric():
 def test_blocks_change_nothing(monkeypatch):
     X, y = data(2, n=60)
     whole = ranking.evaluate(X, y)
-    monkeypatch.setattr(ranking, "SCORES_AT_ONCE", 7 * 60)
+    monkeypatch.setattr("sdpmetric.ranking.scores.SCORES_AT_ONCE", 7 * 60)
     parts = ranking.evaluate(X, y)
     np.testing.assert_array_equal(whole.average_precision_of, parts.average_precision_of)
     np.testing.assert_array_equal(whole.precision_of, parts.precision_of)

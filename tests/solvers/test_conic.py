@@ -9,7 +9,7 @@ import scipy.optimize
 from conftest import KINDS, make_instance, rounding
 
 from sdpmetric.core import run as base
-from sdpmetric.core.solution import Status
+from sdpmetric.core.status import Status
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import MARGINS, all_triplets
 from sdpmetric.problems.lmnn import LMNNProblem

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 import sdpmetric as sm
-from sdpmetric.solve import best_multiple
 
 
 def statement(X: np.ndarray, y: np.ndarray, n_neighbors: int, push_weight: float, **options: object) -> sm.LMNNProblem:
@@ -19,7 +18,7 @@ def statement(X: np.ndarray, y: np.ndarray, n_neighbors: int, push_weight: float
 def objective(problem: sm.LMNNProblem, components: np.ndarray) -> float:
     """The objective of the best multiple of a metric, so that no peer is judged by its units."""
     L = np.asarray(components, dtype=np.float64)
-    return problem.objective(best_multiple(problem, L) * L)
+    return problem.objective(problem.best_scale(L) * L)
 
 
 def above(value: float, lower_bound: float) -> float:

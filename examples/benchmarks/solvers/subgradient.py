@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdpmetric as sm
-from sdpmetric.solve import Callback
+from sdpmetric.core.run import Callback
 
 
 def solve(

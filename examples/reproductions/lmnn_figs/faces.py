@@ -8,7 +8,8 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
-from sdpmetric.classification import datasets, knn_predict, nearest_neighbors
+from sdpmetric import datasets
+from sdpmetric.classification import knn_predict, nearest_neighbors
 from sdpmetric.plotting import NeighborsDisplay
 
 K, EIGENFACES = 3, 200

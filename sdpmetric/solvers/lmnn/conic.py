@@ -9,8 +9,9 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.core.solution import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
@@ -34,6 +35,7 @@ class SingleMetric(Reduction):
         return refined_dual(self.problem, L[0], dual)
 
 
+@solver(LMNNProblem, "conic", tol=1e-6)
 def steps(
     problem: LMNNProblem,
     budget: Budget,
@@ -95,6 +97,7 @@ def steps(
     yield from generate(reduction, L, chosen, budget, tol, polish)
 
 
+@solver(MultiMetricLMNNProblem, "conic", tol=1e-6)
 def several_steps(
     problem: MultiMetricLMNNProblem,
     budget: Budget,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.core.certificate import Certificate, relative_gap
-from sdpmetric.core.run import Budget, BudgetSpent, CertifiableProblem, Step
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.certificate import DualityCertificate, relative_gap
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets, margin_adjoints
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -44,13 +44,13 @@ class Reduction:
 
     Attributes
     ----------
-    problem : CertifiableProblem
+    problem : Problem
         Certifies.
     regional : RegionalProblem
         The hinges, the coordinates, and the exhaustive search.
     """
 
-    problem: CertifiableProblem
+    problem: Problem
     regional: RegionalProblem
 
     @property
@@ -258,21 +258,11 @@ def generate(
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> Step:
     """Certify with the backend's own multipliers, and with polished ones only where those do not prove `tol`."""
     components = reduction.regional.lift_regional(L)
-    certificate: Certificate = reduction.problem.certify(components, dual=dual)
-    if certificate.relative_gap > tol and (polished := reduction.polished(L, dual)) is not None:
-        better = reduction.problem.certify(components, dual=polished)
-        if better.lower_bound > certificate.lower_bound:
-            certificate = replace(better, program=f"{better.program}, polished multipliers")
-            dual = polished
-    return Step(
-        components,
-        certificate.objective,
-        certificate.lower_bound,
-        partial(_given, dual),
-        certificate,
-        n_active=certificate.n_active,
-    )
-
-
-def _given(dual: Dual) -> Dual:
-    return dual
+    step = Step.certified(reduction.problem, components, dual)
+    own = step.lower_bound
+    if relative_gap(step.objective, own) > tol and (polished := reduction.polished(L, dual)) is not None:
+        better = Step.certified(reduction.problem, components, polished)
+        step = better if better.lower_bound > own else step
+    certificate = step.certificate
+    assert isinstance(certificate, DualityCertificate)
+    return replace(step, certificate=replace(certificate, backend_lower_bound=own, polished=step.lower_bound > own))

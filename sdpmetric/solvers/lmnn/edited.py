@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.run import Step
-from sdpmetric.core.solution import Dual
 from sdpmetric.formulations.atoms import CONE
 from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets

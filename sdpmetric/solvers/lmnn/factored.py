@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -54,6 +55,7 @@ class State:
     L: FloatArray
 
 
+@solver(LMNNProblem, "factored", tol=1e-3, default=True)
 def steps(
     problem: LMNNProblem,
     budget: Budget,

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.core.solution import Dual
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.solvers.lmnn.frobenius_dual import ActiveDual, Nearness, solve
@@ -43,6 +44,7 @@ RESCREEN = 0.2
 USEFUL = 10
 
 
+@solver(FrobeniusLMNNProblem, "dual", tol=1e-6, default=True)
 def steps(
     problem: FrobeniusLMNNProblem, budget: Budget, tol: float, *, start: FloatArray | None = None
 ) -> Iterator[Step]:
@@ -92,7 +94,7 @@ def steps(
             partial(_given, dual),
             certificate,
             n_active=certificate.n_active,
-            screened=0.0 if found is None else found.share,
+            extras={"screened": 0.0 if found is None else found.share},
         )
         patience = PATIENCE if certificate.gap < 0.9 * best_gap else patience - 1
         if patience == 0:

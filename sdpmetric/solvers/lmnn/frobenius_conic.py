@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.core.solution import Dual
 from sdpmetric.formulations.lmnn import ReducedProgram
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
@@ -90,6 +91,7 @@ class FrobeniusReduction(Reduction):
         """The whole cone."""
 
 
+@solver(FrobeniusLMNNProblem, "conic", tol=1e-6)
 def steps(
     problem: FrobeniusLMNNProblem,
     budget: Budget,

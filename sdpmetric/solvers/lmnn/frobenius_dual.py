@@ -13,8 +13,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.run import Budget
-from sdpmetric.core.solution import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import screening

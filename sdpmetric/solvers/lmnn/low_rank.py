@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sdpmetric.core.registry import rank_bound
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg import psd
@@ -18,6 +19,7 @@ from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
 WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 
 
+@rank_bound(LMNNProblem)
 def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
     """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
 

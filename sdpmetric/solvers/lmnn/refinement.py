@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
 from sdpmetric.problems.lmnn import LMNNProblem

@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.core.solution import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.push_dual import best_multiple_bound
@@ -27,6 +28,7 @@ LEVELS, FIRST_WIDTH = ((1 / 8, 0.3), (1 / 2, 0.03)), 0.02
 STAGE, LONGER, WIDEN = 30, 1.1, 1.0
 
 
+@solver(MultiMetricLMNNProblem, "factored", tol=1e-3, default=True)
 def factored_steps(
     problem: MultiMetricLMNNProblem,
     budget: Budget,
@@ -87,7 +89,7 @@ def _begin(
 ) -> Iterator[Step]:
     """Set the factors to start from: what is given, or a single metric, solved roughly or as far as the budget goes."""
     if start is not None:
-        L, _ = problem.check_components(start, None)
+        L, _ = problem.check_point(start, None)
         state.L = problem.whitened(L)
         return
     tied = problem.tied
@@ -100,6 +102,7 @@ def _begin(
         state.L = problem.whitened(psd.stack([tied.lift(single.L[0])] * problem.n_regions))
 
 
+@solver(MultiMetricLMNNProblem, "subgradient", tol=1e-3)
 def subgradient_steps(
     problem: MultiMetricLMNNProblem, budget: Budget, tol: float, *, start: FloatArray | None = None
 ) -> Iterator[Step]:

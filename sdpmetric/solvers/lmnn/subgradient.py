@@ -18,7 +18,8 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import run as base
 from sdpmetric.core import validation
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.registry import solver
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -41,6 +42,7 @@ FIRST_DISTANCE = 8.0
 SCALE_ANCHORS = 500
 
 
+@solver(LMNNProblem, "subgradient", tol=1e-3)
 def steps(
     problem: LMNNProblem,
     budget: base.Budget,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import hinges
-from sdpmetric.core.solution import Dual
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.problems.lmnn import LMNNProblem

@@ -1,0 +1,261 @@
+"""What every statement is: immutable data and parameters that describe themselves and judge any point.
+
+A statement has *capabilities* besides: methods that it has or has not, found by name, which verbs ask for. See
+``docs/your_own_statement.md``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypedDict, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.digest import digest
+from sdpmetric.core.multipliers import Multipliers
+
+FloatArray = NDArray[np.float64]
+
+# Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
+LOG_SCALES = (-12.0, 12.0)
+
+
+class Extras(TypedDict, total=False):
+    """What only some statements or solvers know of a point."""
+
+    threshold: float
+    """POLA's threshold b, a part of the point."""
+    screened: float
+    """Share of all triplets whose multipliers are proven to be at their bounds."""
+    mistakes: int
+    """Of a stream, items predicted wrongly so far."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem(ABC):
+    """A statement: a dataclass whose fields are its data and parameters.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        The data, float64 or float32.
+    statement : str
+        Class attribute: the name of the statement on the command line; empty for none.
+    weights : tuple of str
+        Class attribute: the fields that `path` may vary.
+    refusals : mapping of str to str
+        Class attribute: for a verb that makes no sense here, a sentence that says why and what to use instead.
+    """
+
+    statement: ClassVar[str] = ""
+    weights: ClassVar[tuple[str, ...]] = ()
+    refusals: ClassVar[Mapping[str, str]] = {}
+
+    if TYPE_CHECKING:
+
+        @property
+        def X(self) -> NDArray[np.floating]:
+            """The data."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+
+    @abstractmethod
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Evaluate the objective.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric ``M = L.T @ L``.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+
+    @abstractmethod
+    def certify(
+        self,
+        components: ArrayLike | None = None,
+        *,
+        metric: ArrayLike | None = None,
+        dual: Multipliers | None = None,
+    ) -> Certificate:
+        """Judge any point, whoever made it.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric ``M = L.T @ L``.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : Dual or (p,) array, optional
+            Multipliers to prove the lower bound with; default: those that the point itself suggests.
+        """
+
+    def certify_with(
+        self,
+        extras: Extras,
+        components: ArrayLike | None = None,
+        *,
+        metric: ArrayLike | None = None,
+        dual: Multipliers | None = None,
+    ) -> Certificate:
+        """Judge a point and what belongs to it besides its metric; a statement with such numbers says how.
+
+        Parameters
+        ----------
+        extras : Extras
+        components, metric, dual
+            As in `certify`.
+        """
+        return self.certify(components, metric=metric, dual=dual)
+
+    def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
+        """The factor of a given point, float64, and how far the metric was from the PSD cone, relatively.
+
+        Parameters
+        ----------
+        components : (r, d) array or None
+        metric : (d, d) array or None
+            Exactly one of the two.
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, or is not PSD.
+        """
+        return validation.check_point(components, metric, self.X.shape[1])
+
+    def fingerprint(self) -> str:
+        """Return a hash of data and parameters, so that a saved solution finds its problem."""
+        return digest(self)
+
+    def with_weights(self, **values: float) -> Self:
+        """State the same problem with other weights; data are shared.
+
+        Parameters
+        ----------
+        **values : float
+            Those of `weights` that change.
+
+        Raises
+        ------
+        TypeError
+            If the statement has no such weight.
+        """
+        if foreign := sorted(set(values) - set(self.weights)):
+            known = f"its weights are {', '.join(self.weights)}" if self.weights else "it has no weights"
+            raise TypeError(f"{type(self).__name__} has no weight {', '.join(foreign)}; {known}.")
+        return replace(self, **values)
+
+    def best_scale(self, components: FloatArray) -> float:
+        """The number s > 0 for which ``s * components`` has about the smallest objective, never a worse one than s = 1.
+
+        The objective is convex along ``s ** 2``, so that a bounded line search on its logarithm finds the minimum.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+
+        def objective(log_scale: float) -> float:
+            return self.objective(np.exp(log_scale) * components)
+
+        found = minimize_scalar(objective, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-6})
+        scale = float(np.exp(found.x))
+        return scale if self.objective(scale * components) < self.objective(components) else 1.0
+
+    @cached_property
+    def centered(self) -> FloatArray:
+        """The data less their mean, float64; a feature that is constant up to rounding becomes exactly 0."""
+        X = np.asarray(self.X, dtype=np.float64)
+        constant = np.ptp(X, axis=0) <= 1e-14 * np.abs(X).max(axis=0)
+        return np.where(constant, 0.0, X - X.mean(axis=0))
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Constraints whose multipliers have a meaning, at a point; what `explain` sets out.
+
+    Attributes
+    ----------
+    columns : dict of str to (p,) int array
+        Row numbers of X by role, for example ``anchor``, ``target`` and ``impostor``.
+    multipliers : (p,) array
+        Of a dual feasible point.
+    ceilings : (p,) array
+        The largest multipliers; infinite where there is no upper bound.
+    slacks : (p,) array
+        How much the point misses each constraint, 0 where it holds.
+    """
+
+    columns: Mapping[str, NDArray[np.integer]]
+    multipliers: FloatArray
+    ceilings: FloatArray
+    slacks: FloatArray
+
+
+class SmoothProblem(Problem):
+    """A statement with a smooth function of a factor, least where the problem is solved: solver "factored" takes it."""
+
+    @abstractmethod
+    def start(self) -> FloatArray:
+        """Where a solver begins, a factor of full rank in the solver's coordinates."""
+
+    @abstractmethod
+    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient at a factor."""
+
+    @abstractmethod
+    def lift(self, factor: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates."""
+
+    @abstractmethod
+    def multipliers(self, components: FloatArray) -> FloatArray:
+        """The dual candidate that belongs to a point."""
+
+
+@runtime_checkable
+class Labelled(Protocol):
+    """A statement that labelled data make; the command line states those with a name."""
+
+    @classmethod
+    def from_labels(cls, X: ArrayLike, y: ArrayLike, **parameters: str | float | None) -> Problem:
+        """State the problem for labelled data."""
+
+
+def statements() -> dict[str, type[Problem]]:
+    """The statements with a name, by name, those of other packages that are imported as well."""
+    found: dict[str, type[Problem]] = {}
+    queue = list(Problem.__subclasses__())
+    while queue:
+        kind = queue.pop(0)
+        queue += kind.__subclasses__()
+        if "statement" in vars(kind) and kind.statement:
+            found[kind.statement] = kind
+    return found
+
+
+def refuse(problem: Problem, verb: str, otherwise: str) -> TypeError:
+    """The error of a verb that makes no sense for a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    verb : str
+    otherwise : str
+        Why, and what to use instead, where the statement itself does not say.
+    """
+    why = problem.refusals.get(verb, otherwise)
+    return TypeError(f"{verb} does not take {type(problem).__name__}: {why}")

@@ -1,0 +1,190 @@
+"""Solvers and exact programs, each registered beside its code; one file adds a solver, or a statement's program."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sdpmetric.core.problem import Problem, SmoothProblem
+from sdpmetric.core.run import Budget, Step
+
+ProblemT = TypeVar("ProblemT")
+Options = ParamSpec("Options")
+ResultT = TypeVar("ResultT")
+Steps = Callable[..., Iterator[Step]]
+SolverSteps = Callable[Concatenate[ProblemT, Budget, float, Options], Iterator[Step]]
+# What a solver may run over: a class, whose subclasses it takes as well, or a test of a class.
+Scope = type | Callable[[type[Problem]], bool]
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A registered solver.
+
+    Attributes
+    ----------
+    name : str
+    steps : callable
+        ``steps(problem, budget, tol, **options)`` yields `sdpmetric.core.run.Step`.
+    tol : float
+        Relative gap to prove where the user names none.
+    options : tuple of str
+        Names of the options it takes, those of the signature that come by name only.
+    default : bool
+        Whether it is "auto".
+    stream : bool
+        Whether its steps follow a stream, whose last step is the answer.
+    """
+
+    name: str
+    steps: Steps
+    tol: float
+    options: tuple[str, ...]
+    default: bool = False
+    stream: bool = False
+
+
+_SOLVERS: list[tuple[Scope, Solver]] = []
+_PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
+_RANK_BOUNDS: dict[type, Steps] = {}
+
+
+def solver(
+    scope: Scope,
+    name: str,
+    *,
+    tol: float,
+    default: bool = False,
+    stream: bool = False,
+) -> Callable[[SolverSteps[ProblemT, Options]], SolverSteps[ProblemT, Options]]:
+    """Register a solver: a decorator of ``steps(problem, budget, tol, *, options)``.
+
+    Parameters
+    ----------
+    scope : type, or callable from a class to bool
+        The statement, whose subclasses inherit the solver; or a capability, as ``Smooth`` is.
+    name : str
+        A statement's own solver goes before one of the same name for a capability.
+    tol, default, stream
+        As in `Solver`.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> [entry.name for entry in sm.solvers_of(sm.RCAProblem.from_labels([[0.0], [1.0], [5.0], [7.0]], [0, 0, 1, 1]))]
+    ['closed', 'conic']
+    """
+
+    def register(steps: SolverSteps[ProblemT, Options]) -> SolverSteps[ProblemT, Options]:
+        parameters = inspect.signature(steps).parameters.values()
+        options = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+        _SOLVERS.append((scope, Solver(name, steps, tol, options, default, stream)))
+        return steps
+
+    return register
+
+
+def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
+    """The solvers that take a problem, or all problems of a statement; the one that is "auto" first.
+
+    Parameters
+    ----------
+    statement : Problem, or a class of them
+
+    Raises
+    ------
+    TypeError
+        If nothing solves problems of this kind.
+    """
+    kind = statement if isinstance(statement, type) else type(statement)
+    found: dict[str, Solver] = {}
+    for own in (True, False):  # a statement's own solvers, then those of its capabilities
+        for scope, entry in _SOLVERS:
+            if _is_own(scope) == own and _covers(scope, kind):
+                found.setdefault(entry.name, entry)
+    if not found:
+        raise TypeError(
+            f"no solver takes {kind.__name__}: register one with solver(), or its program with formulation(), or make "
+            "it a SmoothProblem."
+        )
+    return sorted(found.values(), key=lambda entry: not entry.default)
+
+
+def find_solver(problem: Problem, name: str) -> Solver:
+    """A solver by name; "auto" is the first one.
+
+    Raises
+    ------
+    ValueError
+        If none of the solvers of the problem has that name.
+    """
+    entries = solvers_of(problem)
+    for entry in entries:
+        if name in ("auto", entry.name):
+            return entry
+    raise ValueError(f"unknown solver {name!r}; choose one of 'auto', {', '.join(repr(e.name) for e in entries)}.")
+
+
+def formulation(
+    statement: type[Problem], *, exact: bool = True
+) -> Callable[[Callable[Options, ResultT]], Callable[Options, ResultT]]:
+    """Register the program of a statement: a decorator of ``state(problem, *, options)``.
+
+    What it returns, a `sdpmetric.formulations.Stated`, is for `sdpmetric.to_cvxpy` and the solver "conic".
+
+    Parameters
+    ----------
+    statement : type
+        Subclasses inherit the program.
+    exact : bool, default True
+        Whether a solution of the program solves the problem; False for a stream's comparator or a relaxation.
+    """
+
+    def register(state: Callable[Options, ResultT]) -> Callable[Options, ResultT]:
+        _PROGRAMS[statement] = (state, exact)
+        return state
+
+    return register
+
+
+def formulation_of(statement: type[Problem]) -> Callable[..., object] | None:
+    """What makes the program of a statement; None where nothing does."""
+    return next((_PROGRAMS[kind][0] for kind in statement.__mro__ if kind in _PROGRAMS), None)
+
+
+def has_exact_program(statement: type[Problem]) -> bool:
+    """Whether the solution of a registered program solves a statement."""
+    return next((_PROGRAMS[kind][1] for kind in statement.__mro__ if kind in _PROGRAMS), False)
+
+
+def rank_bound(
+    statement: type[Problem],
+) -> Callable[[Callable[Options, Iterator[Step]]], Callable[Options, Iterator[Step]]]:
+    """Register the way to a metric of bounded rank: ``steps(problem, budget, full, n_components)``.
+
+    Parameters
+    ----------
+    statement : type
+        Subclasses inherit it.
+    """
+
+    def register(steps: Callable[Options, Iterator[Step]]) -> Callable[Options, Iterator[Step]]:
+        _RANK_BOUNDS[statement] = steps
+        return steps
+
+    return register
+
+
+def rank_bound_of(statement: type[Problem]) -> Steps | None:
+    """The way to a metric of bounded rank; None where there is none."""
+    return next((_RANK_BOUNDS[kind] for kind in statement.__mro__ if kind in _RANK_BOUNDS), None)
+
+
+def _is_own(scope: Scope) -> bool:
+    return isinstance(scope, type) and scope is not SmoothProblem
+
+
+def _covers(scope: Scope, statement: type[Problem]) -> bool:
+    return issubclass(statement, scope) if isinstance(scope, type) else scope(statement)

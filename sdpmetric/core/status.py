@@ -1,0 +1,59 @@
+"""How a solve ended, in CVXPY's words where it has one, each with advice."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(Enum):
+    """How a solve ended; every member carries advice."""
+
+    OPTIMAL = ("optimal", "The asked relative gap is proven.")
+    OPTIMAL_INACCURATE = (
+        "optimal_inaccurate",
+        "The solver stopped by its own measure, but the asked tolerance is not proven: "
+        "tighten the solver's own tolerances, or try another solver or another start.",
+    )
+    USER_LIMIT = (
+        "user_limit",
+        "The limit on time or iterations came first; this is the best certified point so far: "
+        "raise max_time or max_iter, or ask for a larger tol.",
+    )
+    INFEASIBLE = (
+        "infeasible",
+        "No point satisfies all constraints: certificate.contradiction lists some that contradict each other; "
+        "correct or drop them, or use a soft margin.",
+    )
+    INTERRUPTED = ("interrupted", "The solve was interrupted; this is the best certified point so far.")
+    STATIONARY = ("stationary", "A stationary point of a non-convex problem; nothing proves that it is a minimum.")
+    STREAM_ENDED = (
+        "stream_ended",
+        "Every item of the stream was taken; the answer is judged by its regret, not by optimality.",
+    )
+    STOPPED_EARLY = (
+        "stopped_early",
+        "The score on the examples held back stopped rising; this is the point with the best score.",
+    )
+    NUMERICAL_ERROR = (
+        "numerical_error",
+        "The iterates stopped being finite numbers; this is the last certified point: "
+        "check the data for extreme values, or standardise the features.",
+    )
+    SOLVER_ERROR = ("solver_error", "The convex solver gave no answer: try another one, or loosen its tolerances.")
+
+    def __init__(self, word: str, advice: str) -> None:
+        self.word = word
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return self.word
+
+    @property
+    def ok(self) -> bool:
+        """Whether the asked tolerance was proven."""
+        return self is Status.OPTIMAL
+
+    @property
+    def expected(self) -> bool:
+        """Whether the solve ended as asked: proven, or of a kind that proves no optimality."""
+        return self in (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
