@@ -13,7 +13,8 @@ from sdpmetric.core.status import Status
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import MARGINS, all_triplets
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.lmnn import conic, constraint_generation
+from sdpmetric.solvers.backend import Backend
+from sdpmetric.solvers.lmnn import conic, constraint_generation, factored
 from sdpmetric.solvers.lmnn.edited import into_dual_cone
 from sdpmetric.triplets.triplets import Triplets
 
@@ -132,20 +133,70 @@ def test_the_second_opinion_agrees():
 
 def test_options_reach_the_backend(small):
     assert solve(small.problem, backend_options={"max_iter": 1}).status is not Status.OPTIMAL
-    with pytest.raises(TypeError, match="no_such_option"):
-        solve(small.problem, backend_options={"no_such_option": 1})
 
 
-@pytest.mark.parametrize("backend", ["NOSUCH", "OSQP", "SCIPY"])
-def test_backends_that_cannot_are_refused_with_those_that_can(small, backend):
-    with pytest.raises(ValueError, match=r"not an installed solver for semidefinite programs.*CLARABEL.*SCS"):
-        solve(small.problem, backend=backend)
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"backend": "NOSUCH"}, ValueError, r"not an installed solver for semidefinite programs.*CLARABEL.*SCS"),
+        ({"backend": "OSQP"}, ValueError, r"not an installed solver for semidefinite programs"),
+        ({"backend": "SCIPY"}, ValueError, r"not an installed solver for semidefinite programs"),
+        ({"backend_options": {"no_such_option": 1}}, TypeError, "CLARABEL does not take .*no_such_option"),
+        ({"backend": "SCS", "backend_options": {"no_such_option": 1}}, TypeError, "SCS does not take .*no_such_option"),
+    ],
+)
+def test_bad_options_are_refused_before_any_work(small, monkeypatch, options, error, words):
+    def no_work(*args, **kwargs):
+        raise AssertionError("work was done")
+
+    monkeypatch.setattr(factored, "steps", no_work)
+    monkeypatch.setattr(constraint_generation, "generate", no_work)
+    with pytest.raises(error, match=words):
+        solve(small.problem, **options)
 
 
 def test_a_spent_budget_leaves_a_certified_point(small):
     solution = solve(small.problem, max_time=1e-9)
     assert solution.status is Status.USER_LIMIT
     assert np.isfinite(solution.objective)
+
+
+def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch):
+    def interrupted(self, program, budget, options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Backend, "run", interrupted)
+    solution = solve(small.problem)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.objective <= small.problem.objective(np.eye(small.d))
+
+
+# -- an independent witness -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "pure", "graph", "wide"])
+@pytest.mark.parametrize("backend", ["CLARABEL", "SCS"])
+def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
+    """The fast solver's refinement has no part in an answer that the backend's own multipliers prove."""
+
+    def never(*args):
+        raise AssertionError("multipliers were polished")
+
+    monkeypatch.setattr(conic, "refined_dual", never)
+    problem = make_instance(kind, 1, mu=0.3).problem
+    solution = solve(problem, backend=backend)
+    assert solution.status is Status.OPTIMAL
+    assert solution.lower_bound == problem.certify(solution.components, dual=solution.dual).lower_bound
+
+
+def test_polishing_is_an_option_and_is_named(small):
+    rough = {"tol_gap_rel": 1e-4, "tol_gap_abs": 1e-4, "tol_feas": 1e-4}
+    own = solve(small.problem, tol=1e-9, backend_options=rough, polish=False)
+    polished = solve(small.problem, tol=1e-9, backend_options=rough)
+    assert "polished" not in own.certificate.program
+    assert "polished" in polished.certificate.program
+    assert polished.lower_bound > own.lower_bound
+    assert_sandwich(own, polished, solve(small.problem))
 
 
 # -- programs with further constraints ------------------------------------------------------------------------------
