@@ -28,9 +28,7 @@ def main() -> None:
     parser.add_argument("--max-time", type=float, help="seconds for each solve")
     given = parser.parse_args()
     print(f"Push weight {given.push_weight:g}, asked gap {given.tol:g}.\n")
-    print(
-        "| data | backend | status | objective | gap of the backend's own multipliers | polished | programs | seconds |"
-    )
+    print("| data | backend | status | objective | backend's own multipliers | polished | programs | CPU seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in given.data:
         problem = sm.LMNNProblem.from_labels(*load(name.replace("digits", "digits:"), None), 3, given.push_weight)

@@ -132,7 +132,7 @@ def formulation(
 ) -> Callable[[Callable[Options, ResultT]], Callable[Options, ResultT]]:
     """Register the program of a statement: a decorator of ``state(problem, *, options)``.
 
-    What it returns, a `sdpmetric.formulations.Stated`, is for `sdpmetric.to_cvxpy` and the solver "conic".
+    What it returns, a `sdpmetric.formulations.ExactProgram`, is for `sdpmetric.to_cvxpy` and the solver "conic".
 
     Parameters
     ----------

@@ -221,7 +221,7 @@ def generate(
         One for each program, with the problem's certificate.
     """
     problem, regional, settings = reduction.problem, reduction.regional, list(backend.settings)
-    objective = problem.certify(regional.lift_regional(L)).objective
+    objective = problem.objective(regional.lift_regional(L))
     free, at_bound = reduction.index_sets(L)
     faces = reduction.first_faces(L, free, at_bound)
     best_gap, patience = np.inf, PATIENCE
