@@ -174,7 +174,7 @@ def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch
 # -- an independent witness -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["plain", "graph", "wide", "listed"])
+@pytest.mark.parametrize("kind", ["plain", "graph", "listed"])
 @pytest.mark.parametrize("backend", ["CLARABEL", "SCS"])
 def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
     """The fast solver's refinement has no part in an answer that the backend's own multipliers prove."""
