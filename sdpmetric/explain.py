@@ -1,28 +1,28 @@
-"""What the multipliers of a solution mean: support triplets, influence of examples, slacks, and sensitivities.
+"""What the multipliers of a solution mean: support, influence of examples, slacks, and sensitivities.
 
-See ``docs/duals.md`` for the inequalities behind every number.
+For every statement with the capability `constraints` (`Constrained`); see ``docs/duals.md`` for the inequalities behind
+every number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.problem import Constrained, Problem, refuse
 from sdpmetric.core.solution import Solution
-from sdpmetric.linalg.distances import distances
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.margins import hinge_slopes, margins
-from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 Columns = dict[str, NDArray[np.generic]]
 
-# Multipliers below this share of their bound (squared hinge: of the largest) count as 0: what an interior-point method
-# leaves. Those as near to their bound, or as near as the relative gap, count as at it.
+# Multipliers below this share of their bound (without a bound: of the largest) count as 0: what an interior-point
+# method leaves. Those as near to their bound, or as near as the relative gap, count as at it.
 SUPPORT = 1e-6
 # Relative rounding of objective and lower bound, to be taken for a part of the gap.
 ROUNDING = 1e-12
@@ -30,22 +30,26 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Support:
-    """The support triplets: those with a positive multiplier, largest first.
+    """The support: constraints with a positive multiplier, largest first.
 
     Attributes
     ----------
-    triplets : Triplets
+    kind : str
+        What the constraints are about, for example "triplets" or "pairs".
+    columns : mapping of str to (s,) array
+        What the constraints are: row numbers of X by role, and what else tells them apart.
     multipliers : (s,) array
-        ``a_t`` of a feasible dual point. Also the derivative of the optimum by the margin of this triplet alone.
+        ``a_t`` of a feasible dual point: the derivative of the optimum by a tightening of this constraint alone.
     ceilings : (s,) array
-        Push weight times weight, the largest multiplier; infinite for the squared hinge.
+        The largest multipliers; infinite where there is no upper bound.
     lower, upper : (s,) arrays
-        Proven by the gap: in every optimal dual point the triplet's multiplier lies between the two.
+        Proven by the gap: in every optimal dual point the multiplier lies between the two.
     tolerance : float
         How far from its bound, relatively, a multiplier counts as at it: about the relative gap, as repair scales them.
     """
 
-    triplets: Triplets
+    kind: str
+    columns: Mapping[str, NDArray[np.generic]]
     multipliers: FloatArray
     ceilings: FloatArray
     lower: FloatArray
@@ -57,27 +61,29 @@ class Support:
 
     @property
     def at_bound(self) -> NDArray[np.bool_]:
-        """Which multipliers are at their upper bound, as those of violated triplets are, (s,)."""
-        return self.multipliers >= (1 - self.tolerance) * self.ceilings
+        """Which multipliers are at their upper bound, as those of violated constraints under the hinge are, (s,)."""
+        bounded = np.isfinite(self.ceilings)
+        reached: NDArray[np.bool_] = self.multipliers >= (1 - self.tolerance) * np.where(bounded, self.ceilings, 0.0)
+        return bounded & reached
 
     @property
     def inside(self) -> NDArray[np.bool_]:
-        """Which multipliers are strictly between 0 and their bound: triplets that hold their margin exactly, (s,)."""
+        """Which multipliers are strictly between 0 and their bound: of hinges, those that hold exactly, (s,)."""
         return ~self.at_bound
 
     @property
     def proven(self) -> NDArray[np.bool_]:
-        """Which triplets are in the support of every optimal dual point, (s,)."""
+        """Which constraints are in the support of every optimal dual point, (s,)."""
         return self.lower > 0
 
     def to_dict(self) -> Columns:
         """Columns by name, as ``pandas.DataFrame`` takes them."""
         values = {"multiplier": self.multipliers, "ceiling": self.ceilings, "lower": self.lower, "upper": self.upper}
-        return _indices(self.triplets) | values
+        return {**self.columns, **values}
 
     def __str__(self) -> str:
         return (
-            f"{len(self):,} support triplets: {int(self.at_bound.sum()):,} at their bound, "
+            f"{len(self):,} support {self.kind}: {int(self.at_bound.sum()):,} at their bound, "
             f"{int(self.inside.sum()):,} inside; {int(self.proven.sum()):,} proven to be in every support"
         )
 
@@ -88,73 +94,72 @@ class Influence:
 
     Attributes
     ----------
-    as_anchor, as_target, as_impostor : (n,) arrays
-        Sums of the multipliers of the triplets in which the example has this role; each array sums to ``sum a``.
+    by_role : mapping of str to (n,) array
+        Sums of the multipliers of the constraints in which the example has this role; each array sums to ``sum a``.
     contribution : (n,) array
-        Signed contribution to the size of the metric: of each triplet's ``a_t D(i, l)``, which stretches, anchor and
-        impostor have half each, and of its ``-a_t D(i, j)``, which shrinks, anchor and target. The sum is
-        ``sum a_t <B_t, M>``, which falls short of the cost ``<C, M>`` by at most the gap.
+        Signed contribution to the size of the metric: of ``a_t D`` for each distance that a constraint asks to be
+        larger, and of ``-a_t D`` for each that it asks to be smaller, the two examples have half each.
     """
 
-    as_anchor: FloatArray
-    as_target: FloatArray
-    as_impostor: FloatArray
+    by_role: Mapping[str, FloatArray]
     contribution: FloatArray
 
     @property
     def total(self) -> FloatArray:
-        """Sum of the three roles, (n,)."""
-        return self.as_anchor + self.as_target + self.as_impostor
+        """Sum over the roles, (n,)."""
+        return np.asarray(np.sum(list(self.by_role.values()), axis=0))
 
     def to_dict(self) -> Columns:
         """Columns by name, one row for each example."""
-        roles = {"as_anchor": self.as_anchor, "as_target": self.as_target, "as_impostor": self.as_impostor}
+        roles = {f"as_{role}": values for role, values in self.by_role.items()}
         return {"example": np.arange(len(self.total)), **roles, "total": self.total, "contribution": self.contribution}
 
     def __str__(self) -> str:
         total = self.total
         first = np.argsort(-total, kind="stable")[:5]
-        named = ", ".join(f"{i} ({total[i]:.4g})" for i in first if total[i] > 0)
-        return f"{int((total > 0).sum()):,} of {len(total):,} examples have influence; most: {named or 'none'}"
+        most = ", ".join(f"{i} ({total[i]:.4g})" for i in first if total[i] > 0)
+        return f"{int((total > 0).sum()):,} of {len(total):,} examples have influence; most: {most or 'none'}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Slacks:
-    """The violated triplets of the metric, by an exhaustive search, largest slack first.
+    """The violated constraints of the metric, all of them, largest slack first.
 
     Attributes
     ----------
-    triplets : Triplets
+    kind : str
+        As in `Support`.
+    columns : mapping of str to (v,) array
+        As in `Support`.
     values : (v,) array
-        Slack ``1 - (D(i, l) - D(i, j))``, positive.
+        By how much each is violated, positive; for a margin, ``1 - (D(i, l) - D(i, j))``.
     losses : (v,) array
-        What each costs: ``mu w_t`` times slack or squared slack.
-    by_anchor : (n,) array
-        Sum of the losses of each anchor.
-    pull, push : float
-        The two sums of the objective ``(1 - mu) pull + mu push + ridge trace(M)``.
+        What each costs, a part of the objective.
+    by_role : mapping of str to (n,) array
+        Sums of the losses of the constraints in which the example has this role.
+    sums : mapping of str to float
+        The sums that the objective is made of, by name.
     """
 
-    triplets: Triplets
+    kind: str
+    columns: Mapping[str, NDArray[np.generic]]
     values: FloatArray
     losses: FloatArray
-    by_anchor: FloatArray
-    pull: float
-    push: float
+    by_role: Mapping[str, FloatArray]
+    sums: Mapping[str, float]
 
     def __len__(self) -> int:
         return len(self.values)
 
     def to_dict(self) -> Columns:
-        """Columns by name, one row for each violated triplet."""
-        return _indices(self.triplets) | {"slack": self.values, "loss": self.losses}
+        """Columns by name, one row for each violated constraint."""
+        return {**self.columns, "slack": self.values, "loss": self.losses}
 
     def __str__(self) -> str:
+        examples = int((np.sum(list(self.by_role.values()), axis=0) > 0).sum())
         worst = f", largest slack {self.values[0]:.4g}" if len(self) else ""
-        return (
-            f"{len(self):,} violated triplets of {int((self.by_anchor > 0).sum()):,} anchors{worst}; "
-            f"pull {self.pull:.6g}, push {self.push:.6g}"
-        )
+        sums = ", ".join(f"{name} {value:.6g}" for name, value in self.sums.items())
+        return f"{len(self):,} violated {self.kind} of {examples:,} examples{worst}{'; ' if sums else ''}{sums}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,39 +169,45 @@ class Sensitivity:
     Attributes
     ----------
     objective, lower_bound : float
-        Proven at the weights of the problem.
-    at_push_weight, at_ridge : float
-        The weights of the problem.
-    push_weight : float
-        ``push - pull``.
-    ridge : float
-        ``trace(M)``.
-    margin : float
-        ``sum a``. For the hinge that is the lower bound itself: the optimum is proportional to the margin.
-    triplet_weights : (v,) array
-        By the weight of every violated triplet, in the order of `Slacks.triplets`: ``mu h(slack)``; 0 for all others.
+        Proven for the problem as it is stated.
+    weights : mapping of str to float
+        By each weight of the statement (`Problem.weights`).
+    margin : float or None
+        By the margin of all constraints, ``sum a``; None for a statement without a margin. For LMNN with the hinge that
+        is the lower bound itself: the optimum is proportional to the margin.
+    constraint_weights : (v,) array
+        By the factor of the loss of every violated constraint, in the order of `Slacks`; 0 for all others.
+    problem : Problem
+    components : (r, d) array
+        The point.
     """
 
     objective: float
     lower_bound: float
-    at_push_weight: float
-    at_ridge: float
-    push_weight: float
-    ridge: float
-    margin: float
-    triplet_weights: FloatArray
+    weights: Mapping[str, float]
+    margin: float | None
+    constraint_weights: FloatArray
+    problem: Problem
+    components: FloatArray
 
-    def at_most(self, *, push_weight: float | None = None, ridge: float | None = None) -> float:
-        """Bound the optimum from above at other weights: it is concave in them, and below each of its tangents.
+    def at_most(self, **weights: float) -> float:
+        """Bound the optimum from above at other weights: by the objective of this metric there.
+
+        Where the objective is linear in the weights, that is the tangent with the derivatives `weights`.
 
         Parameters
         ----------
-        push_weight, ridge : float, optional
+        **weights : float
             Any that the problem takes; what is not given stays.
+
+        Raises
+        ------
+        TypeError
+            If the statement has no such weight.
+        ValueError
+            If a weight is out of range.
         """
-        mu = 0.0 if push_weight is None else push_weight - self.at_push_weight
-        rho = 0.0 if ridge is None else ridge - self.at_ridge
-        return self.objective + self.push_weight * mu + self.ridge * rho
+        return self.problem.with_weights(**weights).objective(self.components) if weights else self.objective
 
     def at_least(self, *, margin: float) -> float:
         """Bound the optimum from below at another margin than 1: it is convex in it, and above each of its tangents.
@@ -205,26 +216,34 @@ class Sensitivity:
         ----------
         margin : float
             At least 0.
+
+        Raises
+        ------
+        TypeError
+            If the statement has no margin.
         """
+        if self.margin is None:
+            raise TypeError(f"{type(self.problem).__name__} has no margin; its multipliers are for single constraints.")
         return self.lower_bound + self.margin * (margin - 1.0)
 
     def to_dict(self) -> dict[str, float]:
-        """The three derivatives by name."""
-        return {"margin": self.margin, "push_weight": self.push_weight, "ridge": self.ridge}
+        """The derivatives by margin and weights, by name."""
+        return ({} if self.margin is None else {"margin": self.margin}) | dict(self.weights)
 
     def __str__(self) -> str:
-        return "optimum by " + ", ".join(f"{name} {value:+.6g}" for name, value in self.to_dict().items())
+        slopes = ", ".join(f"{name} {value:+.6g}" for name, value in self.to_dict().items())
+        return f"optimum by {slopes or 'none of its weights'}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """What a certified solution of LMNN says about its triplets, its examples and its weights.
+    """What a certified solution says about its constraints, its examples and its weights.
 
     Attributes
     ----------
     certificate : Certificate
-        Of exactly the metric and the multipliers that are explained. Its gap is the error of everything here.
-    dual : Dual
+        Of exactly the point and the multipliers that are explained. Its gap is the error of everything here.
+    dual : Dual or (p,) array
         The feasible multipliers themselves, also the tiny ones.
     support : Support
     influence : Influence
@@ -233,7 +252,7 @@ class Explanation:
     """
 
     certificate: Certificate
-    dual: Dual
+    dual: Multipliers
     support: Support
     influence: Influence
     slacks: Slacks
@@ -247,8 +266,8 @@ class Explanation:
         return f"<Explanation {self}>"
 
 
-def explain(solution: Solution, problem: LMNNProblem | None = None) -> Explanation:
-    """Read the multipliers of an LMNN solution, of any solver.
+def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
+    """Read the multipliers of a solution, of any solver.
 
     The multipliers are repaired first, as the certificate does, so that they are dual feasible. How much they and the
     metric can be wrong is the gap of `Explanation.certificate`: ask the solver for a small one.
@@ -256,9 +275,9 @@ def explain(solution: Solution, problem: LMNNProblem | None = None) -> Explanati
     Parameters
     ----------
     solution : Solution
-        Of an `LMNNProblem`. Where it has no multipliers (an edited program, a solve that was interrupted early) the
-        slopes of the hinges at its metric take their place, and the gap is accordingly larger.
-    problem : LMNNProblem, optional
+        Of a statement whose multipliers belong to constraints. Where the solution has none (an edited program, a solve
+        that was interrupted early), those that its metric suggests take their place, and the gap is larger.
+    problem : Problem, optional
         The problem, for a solution that was loaded without it; default ``solution.problem``.
 
     Returns
@@ -268,83 +287,62 @@ def explain(solution: Solution, problem: LMNNProblem | None = None) -> Explanati
     Raises
     ------
     TypeError
-        If the problem is of another kind.
+        If the statement has no multipliers with a meaning, or the solution is of a stream.
     ValueError
-        If the solution was loaded without its problem and none is given.
+        If the solution was loaded without its problem and none is given, or the constraints contradict each other.
     """
     stated = solution.problem if problem is None else problem
     if stated is None:
         raise ValueError("the solution was loaded without its problem; pass it as explain(solution, problem).")
-    if not isinstance(stated, LMNNProblem):
-        raise TypeError(f"explain is for LMNN, whose multipliers belong to triplets; got {type(stated).__name__}.")
+    if "explain" in stated.refusals or not isinstance(stated, Constrained):
+        otherwise = "it has no method constraints() that says what its multipliers belong to; see solution.certificate."
+        raise refuse(stated, "explain", otherwise)
+    if solution.certificate.kind == "regret":
+        raise TypeError("explain does not take a stream's solution, which has no multipliers: solve the problem first.")
     L = np.asarray(solution.components, dtype=np.float64)
-    Z = stated.embed(L)
-    slacks = _slacks(stated, Z)
-    given = solution.dual
-    if not isinstance(given, Dual):
-        weights = stated.source.weights_of(slacks.triplets)
-        given = Dual(slacks.triplets, stated.push_weight * weights * (2 * slacks.values if stated.squared else 1.0))
-    dual = stated.feasible_dual(given)
-    certificate = stated.certify(L, dual=dual)
-    slopes = Sensitivity(
-        objective=certificate.objective,
-        lower_bound=certificate.lower_bound,
-        at_push_weight=stated.push_weight,
-        at_ridge=stated.ridge,
-        push_weight=slacks.push - slacks.pull,
-        ridge=float(np.sum(L**2)),
-        margin=float(dual.values.sum()),
-        triplet_weights=stated.push_weight * (slacks.values**2 if stated.squared else slacks.values),
-    )
-    support, influence = _support(stated, Z, dual, certificate), _influence(stated, Z, dual)
-    return Explanation(certificate, dual, support, influence, slacks, slopes)
+    found = stated.constraints(L, solution.dual, solution.extras)
+    certificate = stated.certify_with(solution.extras, L, dual=found.dual)
+    support, influence = _support(found, certificate), _influence(found, len(stated.X))
+    slacks, weights = _slacks(found, len(stated.X), certificate.constraints)
+    margin = float(found.multipliers.sum()) if found.margin else None
+    bounds = certificate.objective, certificate.lower_bound
+    sensitivity = Sensitivity(*bounds, found.slopes, margin, weights, stated, L)
+    return Explanation(certificate, found.dual, support, influence, slacks, sensitivity)
 
 
-def _support(problem: LMNNProblem, Z: FloatArray, dual: Dual, certificate: Certificate) -> Support:
-    gap = certificate.gap + ROUNDING * certificate.objective
-    mu_w = problem.push.ceilings(dual.triplets)
-    unit = np.full(len(dual), dual.values.max(initial=0.0)) if problem.squared else mu_w
-    kept = np.flatnonzero(dual.values > SUPPORT * unit)
-    kept = kept[np.argsort(-dual.values[kept], kind="stable")]
-    triplets, mu_w = dual.triplets[kept], mu_w[kept]
-    u = 1.0 - margins(Z, triplets)
-    with np.errstate(divide="ignore"):
-        least_excess = np.where(u < 0, gap / np.maximum(-u, 0.0), np.inf)  # a_t excess_t <= gap
-        if problem.squared:  # (a_t - 2 mu w_t slack_t)^2 <= 4 mu w_t gap
-            middle, radius = 2 * mu_w * np.maximum(u, 0.0), 2 * np.sqrt(mu_w * gap)
-            lower, upper, ceilings = middle - radius, middle + radius, np.full(len(u), np.inf)
-        else:  # (mu w_t - a_t) slack_t <= gap
-            lower, upper, ceilings = mu_w - np.where(u > 0, gap / np.maximum(u, 0.0), np.inf), mu_w, mu_w
-    lower, upper = np.maximum(lower, 0.0), np.minimum(upper, least_excess)
-    return Support(triplets, dual.values[kept], ceilings, lower, upper, max(SUPPORT, certificate.relative_gap))
+def _support(found: Constraints, certificate: Certificate) -> Support:
+    a, ceilings = found.multipliers, found.loss.ceilings
+    unit = np.where(np.isfinite(ceilings), ceilings, a.max(initial=0.0))
+    active = np.flatnonzero(a > SUPPORT * unit)
+    active = active[np.argsort(-a[active], kind="stable")]
+    lower, upper = found.loss.intervals(found.excess, certificate.gap + ROUNDING * abs(certificate.objective))
+    values = (a[active], ceilings[active], lower[active], upper[active])
+    columns = _columns(found, active)
+    return Support(certificate.constraints, columns, *values, max(SUPPORT, certificate.relative_gap))
 
 
-def _influence(problem: LMNNProblem, Z: FloatArray, dual: Dual) -> Influence:
-    n, T, a = len(problem.X), dual.triplets, dual.values
-    far, near = 0.5 * a * distances(Z, T.anchors, T.impostors), 0.5 * a * distances(Z, T.anchors, T.targets)
-    return Influence(
-        _sums(T.anchors, a, n),
-        _sums(T.targets, a, n),
-        _sums(T.impostors, a, n),
-        _sums(T.anchors, far - near, n) + _sums(T.impostors, far, n) - _sums(T.targets, near, n),
-    )
+def _influence(found: Constraints, n: int) -> Influence:
+    contribution = np.zeros(n)
+    for first, second, stretch in found.stretch:
+        half = 0.5 * found.multipliers * stretch
+        contribution += _sums(first, half, n) + _sums(second, half, n)
+    roles = {role: _sums(rows, found.multipliers, n) for role, rows in found.roles.items()}
+    return Influence(roles, contribution)
 
 
-def _slacks(problem: LMNNProblem, Z: FloatArray) -> Slacks:
-    found = [np.zeros((0, 3), dtype=np.int32)]
-    for block in problem.push.near(Z):
-        found.append(block.triplets(hinge_slopes(Z, block, 0.0, problem.squared)[1])[0].to_array())
-    triplets = Triplets.from_array(np.concatenate(found))
-    values = 1.0 - margins(Z, triplets)
-    order = np.argsort(-values, kind="stable")
-    triplets, values = triplets[order], values[order]
-    push = problem.source.weights_of(triplets) * (values**2 if problem.squared else values)
-    losses, pull = problem.push_weight * push, distances(Z, *problem.target_pairs).sum()
-    return Slacks(triplets, values, losses, _sums(triplets.anchors, losses, len(Z)), float(pull), float(push.sum()))
+def _slacks(found: Constraints, n: int, kind: str) -> tuple[Slacks, FloatArray]:
+    """The violated constraints, and the derivatives by the factors of their losses."""
+    violated = np.flatnonzero(found.excess > 0)
+    violated = violated[np.argsort(-found.excess[violated], kind="stable")]
+    losses = found.loss.values(found.excess)
+    roles = {role: _sums(rows, losses, n) for role, rows in found.roles.items()}
+    slacks = Slacks(kind, _columns(found, violated), found.excess[violated], losses[violated], roles, found.sums)
+    factors = np.ones(len(losses)) if found.weights is None else found.weights
+    return slacks, losses[violated] / factors[violated]
 
 
-def _indices(triplets: Triplets) -> Columns:
-    return {"anchor": triplets.anchors, "target": triplets.targets, "impostor": triplets.impostors}
+def _columns(found: Constraints, which: NDArray[np.integer]) -> Columns:
+    return {name: values[which] for name, values in {**found.roles, **found.columns}.items()}
 
 
 def _sums(rows: NDArray[np.integer], values: FloatArray, n: int) -> FloatArray:

@@ -18,6 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.multipliers import Multipliers
 
@@ -184,28 +185,6 @@ class Problem(ABC):
         return f"<{self.describe()}>"
 
 
-@dataclass(frozen=True, eq=False)
-class Constraints:
-    """Constraints whose multipliers have a meaning, at a point; what `explain` sets out.
-
-    Attributes
-    ----------
-    columns : dict of str to (p,) int array
-        Row numbers of X by role, for example ``anchor``, ``target`` and ``impostor``.
-    multipliers : (p,) array
-        Of a dual feasible point.
-    ceilings : (p,) array
-        The largest multipliers; infinite where there is no upper bound.
-    slacks : (p,) array
-        How much the point misses each constraint, 0 where it holds.
-    """
-
-    columns: Mapping[str, NDArray[np.integer]]
-    multipliers: FloatArray
-    ceilings: FloatArray
-    slacks: FloatArray
-
-
 class SmoothProblem(Problem):
     """A statement with a smooth function of a factor, least where the problem is solved: solver "factored" takes it."""
 
@@ -233,6 +212,24 @@ class Labelled(Protocol):
     @classmethod
     def from_labels(cls, X: ArrayLike, y: ArrayLike, **parameters: str | float | None) -> Problem:
         """State the problem for labelled data."""
+
+
+@runtime_checkable
+class Constrained(Protocol):
+    """A statement that says what its multipliers belong to; `explain` takes those."""
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """The violated constraints and those with a positive multiplier.
+
+        Parameters
+        ----------
+        components : (r, d) array
+            The point, float64.
+        dual : Dual or (p,) array or None
+            Multipliers, repaired as by `certify`; None: those that the point itself suggests.
+        extras : Extras
+            What belongs to the point besides its metric.
+        """
 
 
 def statements() -> dict[str, type[Problem]]:

@@ -13,8 +13,9 @@ from scipy.optimize import brentq
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.problems import screening
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -320,6 +321,26 @@ class FrobeniusLMNNProblem(Problem):
             point = self.dual_point(dual)
             balls.append(screening.ball(L, objective, point.value, self.frobenius, other=point.components))
         return screening.screen(self.base, *min(balls, key=lambda found: found[1]))
+
+    def feasible_dual(self, dual: Dual) -> Dual:
+        """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only.
+
+        Parameters
+        ----------
+        dual : Dual
+        """
+        triplets, a, ceilings, _ = self._repaired(dual)
+        headroom = max(1.0, float((ceilings / a).min(initial=np.inf)))
+        multiple = self._best_multiple(float(a.sum()), margin_adjoint(self.base.centered, triplets, a), headroom)
+        scaled = np.minimum(multiple * a, ceilings)
+        return Dual(triplets[scaled > 0], scaled[scaled > 0])
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
+        found = self.base.constraints_with(self.feasible_dual, components, dual)
+        half = self.penalty(components) / self.frobenius
+        slopes = {"push_weight": found.slopes["push_weight"], "frobenius": half}
+        return replace(found, sums={**found.sums, "frobenius": half}, slopes=slopes)
 
     # -- parts --------------------------------------------------------------------------------------------------
 

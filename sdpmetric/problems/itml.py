@@ -13,9 +13,10 @@ from scipy.optimize import brentq
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.constraints import Constraints, LogRatio
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
-from sdpmetric.core.problem import SmoothProblem
+from sdpmetric.core.problem import Extras, SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances
 
@@ -312,6 +313,28 @@ class ITMLProblem(SmoothProblem):
             complementarity=slack / max(1.0, objective),
             n_active=int(np.count_nonzero(ratios != 1.0)),
             program="ITML",
+        )
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """All pairs; see `Constrained.constraints`."""
+        factor = self._inner(components)
+        tried = self.multipliers(components) if dual is None else dual
+        a = np.maximum(check_multipliers(tried, len(self.pairs), "multipliers, one per pair"), 0.0)
+        a = self._bound(a)[1] * a
+        D, (first, second) = distances(self.points @ factor.T, *self.ends), self.ends
+        loss = LogRatio(np.full(len(a), self.gamma), self.bounds, self.signs)
+        excess = self.signs * (D - self.bounds)
+        slack = float(loss.values(excess).sum()) / self.gamma
+        return Constraints(
+            dual=a,
+            roles={"first": first, "second": second},
+            columns={"pair": np.arange(len(a)), "similar": self.similar},
+            multipliers=a,
+            excess=excess,
+            loss=loss,
+            stretch=[(first, second, -self.signs * D)],
+            sums={"divergence": self._value(factor, np.ones(1)), "slack": slack},
+            slopes={"gamma": slack},
         )
 
     def _bound(self, a: FloatArray) -> tuple[float, float]:

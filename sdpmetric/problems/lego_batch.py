@@ -12,8 +12,9 @@ from scipy.optimize import brentq
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.constraints import Constraints, SquaredHinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
-from sdpmetric.core.problem import SmoothProblem
+from sdpmetric.core.problem import Extras, SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 
@@ -171,6 +172,32 @@ class LEGOBatchProblem(SmoothProblem):
             complementarity=float(apart / max(1.0, np.abs(a).max())),
             n_active=int(np.count_nonzero(self.stream.misses(L))),
             program="LEGO in batch",
+        )
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """All pairs; see `Constrained.constraints`. A target to be equal to is two constraints, one for each side."""
+        stream, rate = self.stream, self.stream.learning_rate
+        tried = self.multipliers(components) if dual is None else dual
+        a = stream.clip(check_multipliers(tried, len(stream.pairs), "multipliers, one for each pair"))
+        a = self._bound(a)[1] * a
+        sides = [(side, np.flatnonzero(stream.sides != -side)) for side in (1.0, -1.0)]
+        pair, sign = (
+            np.concatenate([rows for _, rows in sides]),
+            np.concatenate([np.full(len(rows), side) for side, rows in sides]),
+        )
+        first, second = stream.pairs[pair].T
+        D = np.sum((stream.differences @ components.T) ** 2, axis=1)[pair]
+        divergence, lost = stream.divergence(components), stream.objective(components)
+        return Constraints(
+            dual=a,
+            roles={"first": first, "second": second},
+            columns={"pair": pair, "at_most": sign > 0},
+            multipliers=rate * np.maximum(sign * a[pair], 0.0),
+            excess=sign * (D - stream.targets[pair]),
+            loss=SquaredHinge(np.full(len(pair), 0.5 * rate)),
+            stretch=[(first, second, -sign * D)],
+            sums={"divergence": divergence, "loss": lost},
+            slopes={"learning_rate": lost},
         )
 
     @cached_property

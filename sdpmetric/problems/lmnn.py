@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -13,14 +14,16 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Problem
+from sdpmetric.core.problem import LOG_SCALES, Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
+from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint, slope_adjoint
 from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
@@ -402,6 +405,23 @@ class LMNNProblem(Problem):
         """
         multipliers = self.push.clipped(dual, self.separated)
         return self._candidate(multipliers).feasible(multipliers)
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
+        return self.constraints_with(self.feasible_dual, components, dual)
+
+    def constraints_with(
+        self, feasible: Callable[[Dual], Dual], components: FloatArray, dual: Multipliers | None
+    ) -> Constraints:
+        """The same with another way to repair multipliers."""
+        Z = self.embed(components)
+
+        def distance(first: IndexArray, second: IndexArray) -> FloatArray:
+            return distances(Z, first, second)
+
+        violated = [violated_in(Z, part, self.squared) for part in self.push.near(Z)]
+        pull, trace = float(distance(*self.target_pairs).sum()), float(np.sum(components**2))
+        return triplet_constraints(self.push, distance, violated, dual, feasible, pull=pull, trace=trace)
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
         """Whether null directions of the cost separate anchor and impostor."""

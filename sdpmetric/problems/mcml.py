@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -68,6 +68,12 @@ class MCMLProblem(SmoothProblem):
     """
 
     statement: ClassVar[str] = "mcml"
+    refusals: ClassVar[Mapping[str, str]] = {
+        "explain": (
+            "it has no constraints that a metric could violate, only a softmax over all examples; for multipliers of "
+            "triplets state the same labels as an LMNNProblem."
+        )
+    }
 
     X: NDArray[np.floating]
     index: NDArray[np.int32]

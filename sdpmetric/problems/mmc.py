@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -62,6 +63,12 @@ class MMCProblem(SmoothProblem):
     """
 
     statement: ClassVar[str] = "mmc"
+    refusals: ClassVar[Mapping[str, str]] = {
+        "explain": (
+            "its one constraint sets the scale of the metric, and has half the objective as multiplier whatever the "
+            "data are; for multipliers of single pairs state them as an ITMLProblem or a POLAProblem."
+        )
+    }
 
     X: NDArray[np.floating]
     pairs: NDArray[np.int32]

@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.push import Push
+from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
 from sdpmetric.problems.regions import Regions, check_members, divide
+from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
@@ -310,10 +312,11 @@ class MultiMetricLMNNProblem(Problem):
         L, primal_residual = self.check_point(components, metric)
         embedded = self.embed(L)
         near = self.near(embedded)
+        given = None if dual is None else self.push.clipped(check_triplet_multipliers(dual), self.separated)
         return self._push_sums(embedded, near, slopes=dual is None).certificate(
             self._cost(L, near),
             self.whitened(L),
-            None if dual is None else self._candidate(check_triplet_multipliers(dual)),
+            None if given is None else self._candidate(given),
             primal_residual=primal_residual,
             null_dimension=sum(c.coordinates.null.shape[1] for c in self.pull_costs),
             program="Multi-metric LMNN",
@@ -378,8 +381,30 @@ class MultiMetricLMNNProblem(Problem):
         apart: NDArray[np.bool_] = null_groups[region, triplets.anchors] != null_groups[region, triplets.impostors]
         return apart
 
-    def _candidate(self, dual: Dual) -> DualCandidate:
+    def feasible_dual(self, dual: Dual) -> Dual:
+        """Repair multipliers as `certify` does; see `LMNNProblem.feasible_dual`."""
         multipliers = self.push.clipped(dual, self.separated)
+        return self._candidate(multipliers).feasible(multipliers)
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
+        embedded = self.embed(components)
+        near = self.near(embedded)
+
+        def distance(first: IndexArray, second: IndexArray) -> FloatArray:
+            D = np.empty(len(first))
+            for region, Z in enumerate(embedded):
+                own = self.regions[second] == region
+                D[own] = distances(Z, first[own], second[own])
+            return D
+
+        violated = [
+            violated_in(embedded[r], part, self.squared, near[part.anchors]) for r, part in self._found(embedded, near)
+        ]
+        pull, trace = float(distance(*self.target_pairs).sum()), float(np.sum(components**2))
+        return triplet_constraints(self.push, distance, violated, dual, self.feasible_dual, pull=pull, trace=trace)
+
+    def _candidate(self, multipliers: ClippedMultipliers) -> DualCandidate:
         T, a = multipliers.triplets, multipliers.values
         B = self._by_region(T.anchors, T.impostors, a) - self._by_region(T.anchors, T.targets, a)
         return DualCandidate.of(self.push, multipliers, B)

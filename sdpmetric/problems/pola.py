@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, RegretCertificate
+from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
@@ -409,6 +410,39 @@ class POLAProblem(Problem):
         dual : (p,) array
         """
         return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual)
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """All pairs; see `Constrained.constraints`. A point that misses hard margins is taken after `repair`.
+
+        Raises
+        ------
+        ValueError
+            If the multipliers prove that the pairs contradict each other.
+        """
+        L, b = self.repair(components, self._threshold(self._distances(components), extras.get("threshold")))
+        q = self._distances(L)
+        given = check_multipliers(dual, len(self.pairs), "numbers, one per pair") if dual is not None else None
+        tries = [np.clip(a, 0.0, self.margins.ceiling) for a in (self._candidates(q, b) if given is None else [given])]
+        if any(self.contradicts(a) for a in tries):
+            raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
+        a = max((self.best_multiple(a) * a for a in tries), key=lambda a: self.dual_point(a).value)
+        excess = 1.0 - self.margins.of(q, b)
+        if self.slack_weight is None:  # a hard margin that is missed by rounding only is met
+            excess = np.where(excess <= ROUNDING * max(1.0, b), np.minimum(excess, 0.0), excess)
+        sums = {"frobenius": 0.5 * rays.squared_norm(L), "threshold": 0.5 * (b - self.initial_threshold) ** 2}
+        slack, soft = float(np.maximum(excess, 0.0).sum()), self.slack_weight is not None
+        return Constraints(
+            dual=a,
+            roles={"first": self.pairs[:, 0], "second": self.pairs[:, 1]},
+            columns={"pair": np.arange(len(a)), "similar": self.similar},
+            multipliers=a,
+            excess=excess,
+            loss=Hinge(np.full(len(a), self.margins.ceiling)),
+            stretch=[(self.pairs[:, 0], self.pairs[:, 1], -self.signs * q)],
+            sums=sums | ({"slack": slack} if soft else {}),
+            slopes={"slack_weight": slack} if soft else {},
+            margin=True,
+        )
 
     # -- parts --------------------------------------------------------------------------------------------------
 

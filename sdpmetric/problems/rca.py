@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -58,6 +59,12 @@ class RCAProblem(Problem):
     """
 
     statement: ClassVar[str] = "rca"
+    refusals: ClassVar[Mapping[str, str]] = {
+        "explain": (
+            "its optimum is the inverse of a covariance, without constraints or multipliers; for multipliers of single "
+            "pairs state them as an ITMLProblem or a POLAProblem."
+        )
+    }
     weights: ClassVar[tuple[str, ...]] = ("ridge",)
 
     X: NDArray[np.floating]

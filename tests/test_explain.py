@@ -12,6 +12,7 @@ import pytest
 from conftest import KINDS, Instance, assert_close, assert_same, make_instance, rounding
 
 import sdpmetric as sm
+from sdpmetric.explain import Slacks, Support
 from sdpmetric.formulations.lmnn import all_triplets
 from sdpmetric.linalg.distances import distances
 from sdpmetric.triplets.margins import margins
@@ -32,6 +33,10 @@ def bracket(below: sm.Solution, here: sm.Solution, above: sm.Solution, step: flo
     return (above.lower_bound - here.objective) / step, (here.objective - below.lower_bound) / step
 
 
+def triplets_of(table: Support | Slacks) -> sm.Triplets:
+    return sm.Triplets(*(table.columns[role].astype(np.int32) for role in ("anchor", "target", "impostor")))
+
+
 def multipliers_of(dual: sm.Dual, triplets: sm.Triplets, n: int) -> np.ndarray:
     values = dict(zip(dual.triplets.keys(n).tolist(), dual.values.tolist(), strict=True))
     return np.array([values.get(key, 0.0) for key in triplets.keys(n).tolist()])
@@ -50,10 +55,11 @@ def test_one_triplet_by_hand(solver: str) -> None:
     assert found.support.ceilings == near([0.3])
     assert found.support.inside.tolist() == [True]
     assert found.sensitivity.margin == near(a, rel=1e-5)
-    assert found.sensitivity.push_weight == near(-m, rel=1e-3)
-    assert found.sensitivity.ridge == near(m, rel=1e-5)
+    assert found.sensitivity.weights["push_weight"] == near(-m, rel=1e-3)
+    assert found.sensitivity.weights["ridge"] == near(m, rel=1e-5)
     influence = found.influence
-    assert (influence.as_anchor[0], influence.as_target[1], influence.as_impostor[2]) == near((a, a, a), rel=1e-5)
+    roles = influence.by_role
+    assert (roles["anchor"][0], roles["target"][1], roles["impostor"][2]) == near((a, a, a), rel=1e-5)
     assert influence.total.sum() == near(3 * a, rel=1e-5)
     assert influence.contribution == near([a * (9 - 1) * m / 2, -a * m / 2, a * 9 * m / 2], rel=1e-4)
 
@@ -77,12 +83,14 @@ def test_slacks_and_influence_agree_with_loops(kind: str, loss: str) -> None:
     by_anchor = np.zeros(n)
     for (i, _, _), value in losses.items():
         by_anchor[i] += value
-    assert_close(found.slacks.by_anchor, by_anchor, max(1.0, 1e3 * by_anchor.max()))
-    listed = {tuple(t): u for t, u in zip(found.slacks.triplets.to_array().tolist(), found.slacks.values, strict=True)}
+    assert_close(found.slacks.by_role["anchor"], by_anchor, max(1.0, 1e3 * by_anchor.max()))
+    listed = {
+        tuple(t): u for t, u in zip(triplets_of(found.slacks).to_array().tolist(), found.slacks.values, strict=True)
+    }
     assert all(abs(slacks[t] - u) < 1e-6 for t, u in listed.items())
     assert all(t in listed for t, u in slacks.items() if u > 1e-6)
     assert (np.diff(found.slacks.values) <= 0).all()
-    total = 0.7 * found.slacks.pull + 0.3 * found.slacks.push + 0.1 * found.sensitivity.ridge
+    total = 0.7 * found.slacks.sums["pull"] + 0.3 * found.slacks.sums["push"] + 0.1 * found.sensitivity.weights["ridge"]
     assert_same(total, found.certificate.objective)
 
     roles, contribution = np.zeros((3, n)), np.zeros(n)
@@ -91,9 +99,9 @@ def test_slacks_and_influence_agree_with_loops(kind: str, loss: str) -> None:
         contribution[[i, l]] += a * D(i, l) / 2
         contribution[[i, j]] -= a * D(i, j) / 2
     influence = found.influence
-    assert_close(np.array([influence.as_anchor, influence.as_target, influence.as_impostor]), roles, 1.0)
+    assert_close(np.array(list(influence.by_role.values())), roles, 1.0)
     assert_close(influence.contribution, contribution, 1e4 * max(1.0, np.abs(contribution).max()))
-    cost = 0.7 * found.slacks.pull + 0.1 * found.sensitivity.ridge
+    cost = 0.7 * found.slacks.sums["pull"] + 0.1 * found.sensitivity.weights["ridge"]
     shortfall = cost - influence.contribution.sum()
     assert -rounding(cost) <= shortfall <= found.certificate.gap + rounding(cost)
 
@@ -125,7 +133,7 @@ def test_every_optimal_multiplier_is_where_a_loose_solution_says(kind: str, loss
     best = sm.explain(tight(problem))
     for tol in (1e-1, 1e-2, 1e-3):
         found = sm.explain(sm.solve(problem, solver="factored", tol=tol)).support
-        a = multipliers_of(best.dual, found.triplets, len(problem.X))
+        a = multipliers_of(best.dual, triplets_of(found), len(problem.X))
         assert (a >= found.lower - 1e-5).all()
         assert (a <= found.upper + 1e-5).all()
         assert (found.multipliers >= found.lower * (1 - 1e-9)).all()
@@ -159,7 +167,7 @@ def test_the_interval_is_tight_on_one_triplet(loss: str) -> None:
 def test_support_is_sorted_and_splits_at_the_bound() -> None:
     problem = make_instance("plain", 1).problem
     found = sm.explain(tight(problem))
-    support, u = found.support, 1 - margins(problem.embed(tight(problem).components), found.support.triplets)
+    support, u = found.support, 1 - margins(problem.embed(tight(problem).components), triplets_of(found.support))
     assert (np.diff(support.multipliers) <= 0).all()
     assert (support.at_bound ^ support.inside).all()
     assert support.at_bound.any()
@@ -169,7 +177,7 @@ def test_support_is_sorted_and_splits_at_the_bound() -> None:
     every = all_triplets(problem)
     violated = 1 - margins(problem.embed(tight(problem).components), every) > 1e-4
     n = len(problem.X)
-    assert set(every[violated].keys(n).tolist()) <= set(support.triplets[support.at_bound].keys(n).tolist())
+    assert set(every[violated].keys(n).tolist()) <= set(triplets_of(support)[support.at_bound].keys(n).tolist())
 
 
 # -- sensitivities, by proven optima of other problems --------------------------------------------------------------
@@ -184,7 +192,7 @@ def test_weights_by_finite_differences(kind: str, name: str, loss: str) -> None:
         problem = sm.LMNNProblem(problem.X.astype(float), problem.source, 0.3, 0.1, problem.loss)
     here, step = tight(problem), 1e-3
     found = sm.explain(here).sensitivity
-    at, derivative = getattr(problem, name), getattr(found, name)
+    at, derivative = getattr(problem, name), found.weights[name]
     below, above = (tight(problem.with_weights(**{name: at + s * step})) for s in (-1, 1))
     low, high = bracket(below, here, above, step)
     assert low <= derivative <= high
@@ -219,7 +227,7 @@ def test_weights_of_triplets_by_finite_differences(loss: str) -> None:
     here, step = solved(weights), 1e-4
     found = sm.explain(here)
     gradient = multipliers_of(
-        sm.Dual(found.slacks.triplets, found.sensitivity.triplet_weights), sm.Triplets.from_array(rows), len(X)
+        sm.Dual(triplets_of(found.slacks), found.sensitivity.constraint_weights), sm.Triplets.from_array(rows), len(X)
     )
     assert (gradient > 1e-3).sum() >= 3
     for t in range(len(rows)):
@@ -279,7 +287,7 @@ def test_margins_of_single_triplets_in_a_program_of_their_own(loss: str) -> None
     for s in chosen:
         slopes = []
         for sign in (-1, 1):
-            margin.value = 1 + sign * step * (keys == support.triplets.keys(len(problem.X))[s])
+            margin.value = 1 + sign * step * (keys == triplets_of(support).keys(len(problem.X))[s])
             slopes.append(sign * (program.solve(solver="CLARABEL", **options) - here) / step)
         assert slopes[0] - 1e-3 <= support.multipliers[s] <= slopes[1] + 1e-3
         assert slopes[1] - slopes[0] <= 0.05
@@ -309,12 +317,6 @@ def test_a_loaded_solution_needs_its_problem(small: Instance, tmp_path: Path) ->
     assert_same(sm.explain(loaded, small.problem).sensitivity.margin, sm.explain(solution).sensitivity.margin)
 
 
-def test_only_lmnn_has_triplets() -> None:
-    problem = sm.POLAProblem([[0.0, 1], [1, 0], [3, 1]], [[0, 1], [1, 2]], [True, False])
-    with pytest.raises(TypeError, match="explain is for LMNN"):
-        sm.explain(sm.solve(problem))
-
-
 def test_without_multipliers_the_slopes_at_the_metric_speak(small: Instance) -> None:
     solution = sm.solve(small.problem, solver="conic")
     found = sm.explain(replace(solution, dual=None))
@@ -340,5 +342,5 @@ def test_coinciding_points_are_all_support() -> None:
     found = sm.explain(sm.solve(problem, solver="conic"))
     assert found.certificate.gap <= 1e-9
     assert len(found.support) == int(found.support.at_bound.sum()) == 8
-    assert found.sensitivity.push_weight == pytest.approx(8.0)
-    assert distances(X, found.slacks.triplets.anchors, found.slacks.triplets.impostors).max() == 0.0
+    assert found.sensitivity.weights["push_weight"] == pytest.approx(8.0)
+    assert distances(X, triplets_of(found.slacks).anchors, triplets_of(found.slacks).impostors).max() == 0.0
