@@ -171,6 +171,17 @@ def test_an_interrupted_backend_leaves_the_point_of_the_start(small, monkeypatch
     assert solution.objective <= small.problem.objective(np.eye(small.d))
 
 
+def test_an_interruption_before_the_start_has_a_point_leaves_the_given_one(small, monkeypatch):
+    def interrupted(problem, budget, tol, **options):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(factored, "steps", interrupted)
+    solution = solve(small.problem, start=2.0 * np.eye(small.d))
+    assert solution.status is Status.INTERRUPTED
+    assert solution.objective == small.problem.objective(2.0 * np.eye(small.d))
+
+
 # -- an independent witness -----------------------------------------------------------------------------------------
 
 

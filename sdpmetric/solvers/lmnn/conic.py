@@ -19,7 +19,6 @@ from sdpmetric.solvers.lmnn import factored, several
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, at_zero, cheap_point, generate
 from sdpmetric.solvers.lmnn.edited import EditedProgram
 from sdpmetric.solvers.lmnn.refinement import refined_dual
-from sdpmetric.solvers.lmnn.working_set import OneRegion
 
 FloatArray = NDArray[np.float64]
 
@@ -86,13 +85,22 @@ def steps(
         budget.spend()
         yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]))
         return
-    reduction = SingleMetric(problem, OneRegion(problem))
+    reduction = SingleMetric(
+        problem,
+        problem.push,
+        [problem.points],
+        None,
+        lambda embedded, widen: [problem.candidates(embedded[0], widen=widen)],
+        lambda L: problem.lift(L[0]),
+    )
     trivial = at_zero(reduction, tol, problem.coordinates.null.shape[1])
     if trivial is not None:
         yield trivial
         return
-    yield Step(np.eye(problem.X.shape[1]) if start is None else start)
-    components = yield from cheap_point(lambda own: factored.steps(problem, own, START_TOLERANCE, start=start), budget)
+    first = np.eye(problem.X.shape[1]) if start is None else start
+    components = yield from cheap_point(
+        lambda own: factored.steps(problem, own, START_TOLERANCE, start=start), budget, first
+    )
     L = problem.pull_cost.whitened(components)[None]
     yield from generate(reduction, L, chosen, budget, tol, polish)
 
@@ -117,13 +125,21 @@ def several_steps(
     start : (c, r, d) array, optional
         Components from which the factored solver finds the first index sets.
     """
-    chosen, reduction = Backend.of(backend, backend_options), Reduction(problem, problem)
+    chosen = Backend.of(backend, backend_options)
+    reduction = Reduction(
+        problem,
+        problem.push,
+        problem.regional_points,
+        problem.regions,
+        lambda embedded, widen: problem.regional_candidates(embedded, widen=widen),
+        problem.lift_regional,
+    )
     trivial = at_zero(reduction, tol, sum(cost.coordinates.null.shape[1] for cost in problem.pull_costs))
     if trivial is not None:
         yield trivial
         return
-    yield Step(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions) if start is None else start)
+    first = np.stack([np.eye(problem.X.shape[1])] * problem.n_regions) if start is None else start
     components = yield from cheap_point(
-        lambda own: several.factored_steps(problem, own, START_TOLERANCE, start=start), budget
+        lambda own: several.factored_steps(problem, own, START_TOLERANCE, start=start), budget, first
     )
     yield from generate(reduction, problem.whitened(components), chosen, budget, tol, polish=False)

@@ -15,11 +15,13 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets, margin_adjoints
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
+from sdpmetric.problems.push import Push
 from sdpmetric.solvers.backend import Backend
-from sdpmetric.solvers.lmnn.working_set import RegionalProblem
-from sdpmetric.triplets.triplets import Triplets
+from sdpmetric.triplets.margins import margins
+from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
 
 # Up to so many triplets all of them are free.
 SMALL = 2000
@@ -40,38 +42,36 @@ START_TOLERANCE = 1e-4
 class Reduction:
     """What constraint generation asks of a statement; here LMNN with one metric or several, in whitened coordinates.
 
-    Points are factors of the metrics on `RegionalProblem.regional_points`, (c, r, rank).
-
     Attributes
     ----------
     problem : Problem
         Certifies.
-    regional : RegionalProblem
-        The hinges, the coordinates, and the exhaustive search.
+    push : Push
+        The hinges.
+    points : sequence of (n, rank) arrays
+        The data in the coordinates of each metric. A point is a stack of factors on them, (c, r, rank).
+    regions : (n,) int32 array or None
+        Region of each example; None: all have one metric.
+    candidates : callable
+        From the embedded data of each metric, each (n, r), and the share by which limits are widened, to all candidates
+        that can violate their margin, for each metric.
+    lift : callable
+        From a point to components in the data's own coordinates.
     """
 
     problem: Problem
-    regional: RegionalProblem
-
-    @property
-    def ranks(self) -> list[int]:
-        """Dimension of each cone."""
-        return [P.shape[1] for P in self.regional.regional_points]
+    push: Push
+    points: Sequence[FloatArray]
+    regions: IndexArray | None
+    candidates: Callable[[Sequence[FloatArray], float], Sequence[Candidates]]
+    lift: Callable[[FloatArray], FloatArray]
 
     def program(
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
     ) -> ReducedProgram:
         """State a reduced program; the point L and its objective say how large the optimal metric may be."""
-        regional, several = self.regional, len(L) > 1
-        return ReducedProgram.of(
-            regional.push,
-            regional.regional_points,
-            free,
-            at_bound,
-            regions=regional.regions if several else None,
-            unit=objective or 1.0,  # the cost is the trace, and not above the optimum
-            faces=faces,
-        )
+        unit = objective or 1.0  # the cost is the trace, which no optimal point has above a known objective
+        return ReducedProgram.of(self.push, self.points, free, at_bound, regions=self.regions, unit=unit, faces=faces)
 
     def point(self, solved: ReducedProgram) -> FloatArray:
         """The point of a solved program."""
@@ -83,25 +83,25 @@ class Reduction:
 
     def hinges(self, L: FloatArray, triplets: Triplets) -> FloatArray:
         """``u = 1 - <B_t, M>`` of triplets, (t,)."""
-        i, parts = triplets.anchors, [np.zeros(len(triplets)), np.zeros(len(triplets))]
-        for region, (P, factor) in enumerate(zip(self.regional.regional_points, L, strict=True)):
-            Z = P @ factor.T
-            for part, second in zip(parts, (triplets.targets, triplets.impostors), strict=True):
-                own = self.regional.regions[second] == region
-                part[own] = distances(Z, i[own], second[own])
-        u: FloatArray = 1.0 + parts[0] - parts[1]
+        embedded = [P @ factor.T for P, factor in zip(self.points, L, strict=True)]
+        if self.regions is None:
+            return 1.0 - margins(embedded[0], triplets)
+        u, i = np.ones(len(triplets)), triplets.anchors
+        for region, Z in enumerate(embedded):
+            for sign, second in ((1.0, triplets.targets), (-1.0, triplets.impostors)):
+                own = self.regions[second] == region
+                u[own] += sign * distances(Z, i[own], second[own])
         return u
 
     def near(self, L: FloatArray, widen: float = 0.0) -> Triplets:
         """Search exhaustively for the triplets whose hinge may be active at a point, or nearly so."""
-        embedded = [P @ factor.T for P, factor in zip(self.regional.regional_points, L, strict=True)]
-        found = self.regional.regional_candidates(embedded, widen=widen)
-        listed = Triplets.join(*(list_triplets(part) for part in found))
-        return listed[self.regional.push.source.weights_of(listed) > 0]
+        embedded = [P @ factor.T for P, factor in zip(self.points, L, strict=True)]
+        listed = Triplets.join(*(list_triplets(part) for part in self.candidates(embedded, widen)))
+        return listed[self.push.source.weights_of(listed) > 0]
 
     def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
         """The triplets nearest to their kink are free; of the others, those beyond it are at their bound."""
-        push, ranks = self.regional.push, self.ranks
+        push, ranks = self.push, [P.shape[1] for P in self.points]
         none = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
         if push.source.size <= SMALL:
             return self.near(np.zeros((len(L), 1, L.shape[2]))), none
@@ -127,14 +127,13 @@ class Reduction:
         slopes = np.clip(self.hinges(L, free) / SLOPE_WIDTH, 0.0, 1.0)
         dual = Triplets.join(free, at_bound)
         share = np.concatenate([slopes, np.ones(len(at_bound))])
-        return self.faces(L, Dual(dual, self.regional.push.ceilings(dual) * share))
+        return self.faces(L, Dual(dual, self.push.ceilings(dual) * share))
 
     def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
         """The subspaces that the next metrics may use, or None for all of them, where that is cheap."""
-        if max(self.ranks) <= WHOLE_CONE:
+        if L.shape[2] <= WHOLE_CONE:
             return None
-        regions = self.regional.regions if len(L) > 1 else None
-        sums = margin_adjoints(self.regional.regional_points, dual.triplets, dual.values, regions)
+        sums = margin_adjoints(self.points, dual.triplets, dual.values, self.regions)
         return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, sums, strict=True)]
 
 
@@ -156,11 +155,11 @@ def _face(L: FloatArray, S: FloatArray) -> FloatArray:
 
 def at_zero(reduction: Reduction, tol: float, null_dimension: int = 0) -> Step | None:
     """The answer where nothing pushes, or where null directions of the cost separate anchors from all impostors."""
-    regional, rank = reduction.regional, max(reduction.ranks)
-    idle = regional.push.weight == 0.0 or regional.push.source.size == 0
+    push, points = reduction.push, reduction.points
+    idle, rank = push.weight == 0.0 or push.source.size == 0, points[0].shape[1]
     if not idle and rank and not null_dimension:
         return None
-    zero = regional.lift_regional(np.zeros((len(reduction.ranks), 0, rank)))
+    zero = reduction.lift(np.zeros((len(points), 0, rank)))
     zero = zero[..., :0, :] if idle else zero
     certificate = reduction.problem.certify(zero)
     if not idle and rank and certificate.relative_gap > tol:
@@ -168,7 +167,9 @@ def at_zero(reduction: Reduction, tol: float, null_dimension: int = 0) -> Step |
     return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 
-def cheap_point(steps: Callable[[Budget], Iterator[Step]], budget: Budget) -> Generator[Step, None, FloatArray]:
+def cheap_point(
+    steps: Callable[[Budget], Iterator[Step]], budget: Budget, first: FloatArray
+) -> Generator[Step, None, FloatArray]:
     """Components from a fast solver, for index sets.
 
     They are yielded without an objective, so that they are the answer only if time ends before the first program.
@@ -179,9 +180,12 @@ def cheap_point(steps: Callable[[Budget], Iterator[Step]], budget: Budget) -> Ge
         The fast solver, with a budget of its own.
     budget : Budget
         Less than a third of its time is taken, and none of its iterations, which are programs.
+    first : (r, d) array, or (c, r, d) for c metrics
+        Components to fall back on.
     """
+    yield Step(first)
     own = Budget(None if np.isinf(budget.max_time) else max(0.3 * budget.remaining, 1e-3))
-    best, bound = Step(np.zeros((0, 0))), -np.inf
+    best, bound = Step(first), -np.inf
     try:
         for step in steps(own):
             best = step if step.objective <= best.objective else best
@@ -220,8 +224,7 @@ def generate(
     Step
         One for each program, with the problem's certificate.
     """
-    problem, regional, settings = reduction.problem, reduction.regional, list(backend.settings)
-    objective = problem.objective(regional.lift_regional(L))
+    settings, objective = list(backend.settings), reduction.problem.objective(reduction.lift(L))
     free, at_bound = reduction.index_sets(L)
     faces = reduction.first_faces(L, free, at_bound)
     best_gap, patience = np.inf, PATIENCE
@@ -257,7 +260,7 @@ def generate(
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> Step:
     """Certify with the backend's own multipliers, and with polished ones only where those do not prove `tol`."""
-    components = reduction.regional.lift_regional(L)
+    components = reduction.lift(L)
     step = Step.certified(reduction.problem, components, dual)
     own = step.lower_bound
     if relative_gap(step.objective, own) > tol and (polished := reduction.polished(L, dual)) is not None:

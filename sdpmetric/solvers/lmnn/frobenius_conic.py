@@ -14,56 +14,17 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.formulations.lmnn import ReducedProgram
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
-from sdpmetric.problems.push import Push
 from sdpmetric.solvers.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import frobenius
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, at_zero, cheap_point, generate
-from sdpmetric.triplets.triplets import Candidates, Triplets
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-
-
-@dataclass(frozen=True, eq=False)
-class OwnCoordinates:
-    """The problem as a `RegionalProblem` of one region, in the data's own coordinates, on which the term depends."""
-
-    problem: FrobeniusLMNNProblem
-
-    @property
-    def X(self) -> NDArray[np.floating]:
-        """The data, (n, d)."""
-        return self.problem.X
-
-    @property
-    def push(self) -> Push:
-        """The hinges."""
-        return self.problem.base.push
-
-    @property
-    def regions(self) -> IndexArray:
-        """Region 0 for every example, (n,)."""
-        return np.zeros(len(self.X), dtype=np.int32)
-
-    @property
-    def regional_points(self) -> list[FloatArray]:
-        """The centered data."""
-        return [self.problem.base.centered]
-
-    def regional_candidates(
-        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
-    ) -> list[Candidates]:
-        """See `LMNNProblem.candidates`; the term costs every direction something, so that null directions are none."""
-        return [self.push.candidates(embedded[0], widen=widen, among=among)]
-
-    def lift_regional(self, whitened: FloatArray) -> FloatArray:
-        """Components, (r, d), from a factor (1, r, d)."""
-        return np.asarray(whitened[0])
 
 
 @dataclass(frozen=True, eq=False)
 class FrobeniusReduction(Reduction):
-    """The reduced programs with the term, whose multipliers make a second point."""
+    """The reduced programs with the term, in the data's own coordinates; their multipliers make a second point."""
 
     problem: FrobeniusLMNNProblem
 
@@ -71,16 +32,8 @@ class FrobeniusReduction(Reduction):
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
     ) -> ReducedProgram:
         """State a reduced program, in units of the trace at hand."""
-        problem = self.problem
-        return ReducedProgram.of(
-            problem.base.push,
-            self.regional.regional_points,
-            free,
-            at_bound,
-            costs=[problem.linear_cost],
-            frobenius=problem.frobenius,
-            unit=float(np.sum(L**2)) or 1.0,
-        )
+        costs, lam, unit = [self.problem.linear_cost], self.problem.frobenius, float(np.sum(L**2)) or 1.0
+        return ReducedProgram.of(self.push, self.points, free, at_bound, costs=costs, frobenius=lam, unit=unit)
 
     def point(self, solved: ReducedProgram) -> FloatArray:
         """The better one of the backend's metric and of the one that minimises the Lagrangian."""
@@ -111,12 +64,21 @@ def steps(
     start : (r, d) array, optional
         Components from which solver "dual" finds the first index sets.
     """
-    chosen = Backend.of(backend, backend_options)
-    reduction = FrobeniusReduction(problem, OwnCoordinates(problem))
+    chosen, push = Backend.of(backend, backend_options), problem.base.push
+    reduction = FrobeniusReduction(
+        problem,
+        push,
+        [problem.base.centered],
+        None,
+        lambda embedded, widen: [push.candidates(embedded[0], widen=widen)],  # null directions cost something here
+        lambda L: L[0],
+    )
     trivial = at_zero(reduction, tol)
     if trivial is not None:
         yield trivial
         return
-    yield Step(np.zeros((0, problem.X.shape[1])) if start is None else start)
-    components = yield from cheap_point(lambda own: frobenius.steps(problem, own, START_TOLERANCE, start=start), budget)
+    first = np.zeros((0, problem.X.shape[1])) if start is None else start
+    components = yield from cheap_point(
+        lambda own: frobenius.steps(problem, own, START_TOLERANCE, start=start), budget, first
+    )
     yield from generate(reduction, components[None], chosen, budget, tol, polish=False)
