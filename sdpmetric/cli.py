@@ -26,7 +26,7 @@ from sdpmetric import datasets
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
-from sdpmetric.core.printer import Printer
+from sdpmetric.core.printer import Printer, compilation_bar
 from sdpmetric.core.problem import Labelled, Problem, statements
 from sdpmetric.core.registry import find_solver, solvers_of
 from sdpmetric.core.run import Budget, Callback, check_tolerance
@@ -89,7 +89,8 @@ def demo(
     for name in chosen:
         problem = _state(_Statement(), name, pca=DEMO_COMPONENTS if name == "digits" else None)
         out.print(f"[bold]{name}[/bold]: {problem.describe()}")
-        _run(problem, f"{name}: compiling, on the first run only", "auto", _Limits())  # not to be timed as solving
+        with compilation_bar(f"{name}: compiling, on the first run only"):
+            solve_problem(problem)  # not to be timed as solving
         tolerances = {entry.name: entry.tol for entry in solvers_of(problem)}
         comparison = _run_all(problem, name, tolerances, _Limits())
         out.print(comparison, "")

@@ -24,7 +24,7 @@ def run():
         import run
 
         yield run
-    for name in ("run", "report", "energy_cost"):
+    for name in ("run", "report", "energy_cost", "busy"):
         sys.modules.pop(name, None)
 
 
@@ -140,3 +140,17 @@ def test_cost_of_energies_is_a_table(run, tmp_path, capsys, monkeypatch):
     assert text.count("| float32") == 1
     assert "50 queries against 1,500 rows" in text
     assert "cores" in text
+
+
+@pytest.mark.slow
+def test_busy_machines_are_a_table(run, capsys, monkeypatch):
+    import busy
+
+    monkeypatch.setattr(busy, "first", lambda args, data: (2.0, 1.5))  # compiles everything
+    busy.main(["--data", "iris", "--repeats", "1"])
+    head, _, row = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line[:1] == "|"]
+    assert len(head) == len(row)
+    assert row[0] == "iris"
+    idle, taken, two = (float(row[i]) for i in (2, 3, 5))
+    assert min(idle, taken, two) > 0
+    assert row[-2:] == ["2.0", "1.5"]
