@@ -134,7 +134,10 @@ def _check_options(
     if random_state is not None and "random_state" in entry.options:
         checked["random_state"] = random_state
     if "start" in checked:
-        checked["start"] = problem.check_point(np.asarray(checked["start"]), None)[0]
+        try:
+            checked["start"] = problem.check_point(np.asarray(checked["start"]), None)[0]
+        except ValueError as error:
+            raise ValueError(str(error).replace("components", "start")) from error
     return checked
 
 

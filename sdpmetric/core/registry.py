@@ -36,6 +36,8 @@ class Solver:
         Whether it is "auto".
     stream : bool
         Whether its steps follow a stream, whose last step is the answer.
+    when : callable or None
+        ``when(problem)`` says whether it takes a problem of its statement; None: all of them.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Solver:
     options: tuple[str, ...]
     default: bool = False
     stream: bool = False
+    when: Callable[..., bool] | None = None
 
 
 _SOLVERS: list[tuple[Scope, Solver]] = []
@@ -58,6 +61,7 @@ def solver(
     tol: float,
     default: bool = False,
     stream: bool = False,
+    when: Callable[..., bool] | None = None,
 ) -> Callable[[SolverSteps[ProblemT, Options]], SolverSteps[ProblemT, Options]]:
     """Register a solver: a decorator of ``steps(problem, budget, tol, *, options)``.
 
@@ -67,7 +71,7 @@ def solver(
         The statement, whose subclasses inherit the solver; or a capability, as ``Smooth`` is.
     name : str
         A statement's own solver goes before one of the same name for a capability.
-    tol, default, stream
+    tol, default, stream, when
         As in `Solver`.
 
     Examples
@@ -80,14 +84,14 @@ def solver(
     def register(steps: SolverSteps[ProblemT, Options]) -> SolverSteps[ProblemT, Options]:
         parameters = inspect.signature(steps).parameters.values()
         options = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-        _SOLVERS.append((scope, Solver(name, steps, tol, options, default, stream)))
+        _SOLVERS.append((scope, Solver(name, steps, tol, options, default, stream, when)))
         return steps
 
     return register
 
 
 def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
-    """The solvers that take a problem, or all problems of a statement; the one that is "auto" first.
+    """The solvers that take a problem, or problems of a statement; the one that is "auto" first.
 
     Parameters
     ----------
@@ -98,18 +102,9 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     TypeError
         If nothing solves problems of this kind.
     """
-    kind = statement if isinstance(statement, type) else type(statement)
-    found: dict[str, Solver] = {}
-    for own in (True, False):  # a statement's own solvers, then those of its capabilities
-        for scope, entry in _SOLVERS:
-            if _is_own(scope) == own and _covers(scope, kind):
-                found.setdefault(entry.name, entry)
-    if not found:
-        raise TypeError(
-            f"no solver takes {kind.__name__}: register one with solver(), or its program with formulation(), or make "
-            "it a SmoothProblem."
-        )
-    return sorted(found.values(), key=lambda entry: not entry.default)
+    if isinstance(statement, type):
+        return _registered(statement)
+    return [entry for entry in _registered(type(statement)) if entry.when is None or entry.when(statement)]
 
 
 def find_solver(problem: Problem, name: str) -> Solver:
@@ -118,13 +113,27 @@ def find_solver(problem: Problem, name: str) -> Solver:
     Raises
     ------
     ValueError
-        If none of the solvers of the problem has that name.
+        If none of the solvers of the statement has that name.
     """
-    entries = solvers_of(problem)
+    entries = solvers_of(problem) if name == "auto" else _registered(type(problem))
     for entry in entries:
         if name in ("auto", entry.name):
             return entry
     raise ValueError(f"unknown solver {name!r}; choose one of 'auto', {', '.join(repr(e.name) for e in entries)}.")
+
+
+def _registered(statement: type[Problem]) -> list[Solver]:
+    found: dict[str, Solver] = {}
+    for own in (True, False):  # a statement's own solvers, then those of its capabilities
+        for scope, entry in _SOLVERS:
+            if _is_own(scope) == own and _covers(scope, statement):
+                found.setdefault(entry.name, entry)
+    if not found:
+        raise TypeError(
+            f"no solver takes {statement.__name__}: register one with solver(), or its program with formulation(), or "
+            "make it a SmoothProblem."
+        )
+    return sorted(found.values(), key=lambda entry: not entry.default)
 
 
 def formulation(

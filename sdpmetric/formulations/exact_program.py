@@ -84,10 +84,11 @@ def formulate(problem: Problem, **options: object) -> ExactProgram:
     if state is None:
         raise refuse(problem, "to_cvxpy", "no exact program is registered for it; register one with formulation().")
     taken = [p.name for p in inspect.signature(state).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    if foreign := sorted(name for name, value in options.items() if name not in taken and value):
+    given = {name for name, value in options.items() if value is not None and value is not False}
+    if foreign := sorted(given - {*taken, "scaled"}):
         raise TypeError(
             f"the program of {type(problem).__name__} does not take {', '.join(foreign)}; "
-            f"its options are {', '.join(taken) or 'none'}."
+            f"its options are {', '.join(name for name in taken if name != 'scaled') or 'none'}."
         )
     return cast(ExactProgram, state(problem, **{name: value for name, value in options.items() if name in taken}))
 

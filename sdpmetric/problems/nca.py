@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -133,7 +133,7 @@ class NCAProblem(Problem):
         else:
             scaled, width = _check_continuous(y, n, bandwidth)
         given = (data, index, classes, scaled, int(rank), objective == "log", bool(diagonal), width)
-        for name, value in zip(self.__dataclass_fields__, given, strict=True):
+        for name, value in zip((f.name for f in fields(self)), given, strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod

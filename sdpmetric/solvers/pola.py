@@ -195,7 +195,7 @@ def _curvature(problem: POLAProblem, here: _Evaluation, free: NDArray[np.intp]) 
     return K + np.outer(signs, signs) if here.moving else K
 
 
-@solver(POLAProblem, "batch", tol=1e-3)
+@solver(POLAProblem, "batch", tol=1e-3, when=lambda problem: problem.slack_weight is None)
 def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float = 1e-3) -> Iterator[Step]:
     """The paper's batch conversion: online updates, pair after pair, until no loss exceeds `beta`.
 

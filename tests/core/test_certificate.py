@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpmetric as sm
-from sdpmetric.core.certificate import Certificate, absolute_gap, relative_gap
+from sdpmetric.core.certificate import absolute_gap, relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -20,6 +20,10 @@ INF, NAN = math.inf, math.nan
 
 
 # -- the gap ----------------------------------------------------------------------------------------------------------
+
+
+def made(objective, lower_bound, **rest):
+    return sm.DualityCertificate(objective=objective, lower_bound=lower_bound, program="LMNN", **rest)
 
 
 @pytest.mark.parametrize(
@@ -38,23 +42,43 @@ INF, NAN = math.inf, math.nan
     ],
 )
 def test_gap_and_missing_or_contradictory_evidence(objective, lower_bound, gap, relative):
-    certificate = Certificate(objective, lower_bound)
+    certificate = made(objective, lower_bound)
     assert certificate.gap == absolute_gap(objective, lower_bound) == gap
     assert certificate.relative_gap == relative_gap(objective, lower_bound) == pytest.approx(relative)
     assert certificate.proves_optimal(0.3) is (relative <= 0.3)
 
 
 def test_only_lower_bounds_prove_optimality_and_unknown_residuals_are_infinite():
-    assert Certificate(2.0, 2.0).proves_optimal(1e-6)
-    assert not Certificate(2.0, 2.0, kind="regret").proves_optimal(1e-6)
-    assert not Certificate(2.0, 2.0, kind="stationarity").proves_optimal(1e-6)
-    c = Certificate(1.0, -INF)
+    assert made(2.0, 2.0).proves_optimal(1e-6)
+    same = {"objective": 2.0, "lower_bound": 2.0, "program": "p"}
+    assert not sm.RegretCertificate(**same).proves_optimal(1e-6)
+    assert not sm.StationarityCertificate(**same, stationarity=0.0).proves_optimal(1e-6)
+    c = made(1.0, -INF)
     assert c.primal_residual == c.dual_residual == c.complementarity == INF
-    assert "relative gap 2.50e-01" in str(Certificate(4.0, 3.0, n_active=12))
-    assert "12 active" in str(Certificate(4.0, 3.0, n_active=12))
+    assert "relative gap 2.50e-01" in str(made(4.0, 3.0, n_active=12))
+    assert "12 active triplets" in str(made(4.0, 3.0, n_active=12))
     assert "without its further constraints the lower bound is 2.5" in str(
-        Certificate(4.0, 3.0, unconstrained_lower_bound=2.5)
+        made(4.0, 3.0, unconstrained_lower_bound=2.5)
     )
+
+
+def test_every_kind_comes_back_from_its_fields_and_says_how_a_solve_ended():
+    same = {"objective": 4.0, "lower_bound": 3.0, "program": "p"}
+    kinds = [
+        (made(4.0, 3.0, polished=True, backend_lower_bound=2.0), sm.Status.OPTIMAL_INACCURATE),
+        (sm.RelaxationCertificate.of(made(4.0, 3.0)), sm.Status.STATIONARY),
+        (sm.InfeasibilityCertificate(program="p", contradiction=(1, 4)), sm.Status.INFEASIBLE),
+        (sm.RegretCertificate(**same, regret_bound=9.0), sm.Status.STREAM_ENDED),
+        (sm.StationarityCertificate(**same, stationarity=0.5), sm.Status.OPTIMAL_INACCURATE),
+    ]
+    for certificate, status in kinds:
+        assert sm.Certificate.from_dict(certificate.to_dict()) == certificate
+        assert certificate.status(0.1) is status
+    assert made(4.0, 3.9).settles(0.1)
+    assert not sm.RelaxationCertificate.of(made(4.0, 3.0)).settles(0.1)
+    assert kinds[2][0].settles(0.1)
+    with pytest.raises(ValueError, match="not a certificate"):
+        sm.Certificate.from_dict({"kind": "nonsense"})
 
 
 # -- weak duality -----------------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def test_progress_goes_to_standard_error_only(run):
     ("arguments", "sentence"),
     [
         (("solve", "irsi"), r"^Error: irsi is neither a data set .* nor the path of a file\.$"),
-        (("solve", "iris", "--solver", "simplex"), r"unknown solver 'simplex'; choose from auto, factored"),
+        (("solve", "iris", "--solver", "simplex"), r"unknown solver 'simplex'; choose one of 'auto', 'factored'"),
         (("compare", "iris", "--solvers", "conic,auto"), r"unknown solver 'auto'"),
         (("compare", "iris", "--solvers", "conic,"), r"unknown solver ''"),
         (("demo", "--only", "mnist"), r"unknown data set 'mnist'; choose from iris, wine, digits"),

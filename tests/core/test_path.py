@@ -63,7 +63,7 @@ def test_an_edited_parametric_program_is_proven_at_its_weight() -> None:
 
 def test_only_lmnn_has_parameters() -> None:
     problem = sm.POLAProblem([[0.0, 1], [1, 0], [3, 1]], [[0, 1], [1, 2]], [True, False])
-    with pytest.raises(ValueError, match="parametric=True is for LMNN only"):
+    with pytest.raises(TypeError, match="parametric"):
         sm.to_cvxpy(problem, parametric=True)
 
 

@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -29,7 +29,7 @@ def solution(small):
         n_iter=7,
         seconds=1.5,
         problem=small.problem,
-        threshold=1.5,
+        extras={"threshold": 1.5},
     )
 
 
@@ -43,7 +43,7 @@ def test_round_trip(solution, small, tmp_path, as_text):
     assert np.array_equal(loaded.components, solution.components)
     assert loaded.certificate == solution.certificate
     assert (loaded.status, loaded.solver, loaded.n_iter) == (Status.USER_LIMIT, "subgradient", 7)
-    assert (loaded.seconds, loaded.threshold) == (1.5, 1.5)
+    assert (loaded.seconds, loaded.extras) == (1.5, {"threshold": 1.5})
     assert loaded.problem is small.problem
     assert np.array_equal(loaded.dual.triplets.to_array(), solution.dual.triplets.to_array())
     assert np.array_equal(loaded.dual.values, solution.dual.values)
@@ -57,7 +57,12 @@ def test_round_trip(solution, small, tmp_path, as_text):
 
 
 def test_missing_parts_and_infinite_evidence_come_back(tmp_path):
-    plain = Solution(np.zeros((0, 4)), Certificate(1.0, -np.inf), Status.SOLVER_ERROR, "conic")
+    plain = Solution(
+        np.zeros((0, 4)),
+        DualityCertificate(objective=1.0, lower_bound=-np.inf, program="LMNN"),
+        Status.SOLVER_ERROR,
+        "conic",
+    )
     plain.save(tmp_path / "plain.npz")
     loaded = Solution.load(tmp_path / "plain.npz")
     assert loaded.components.shape == (0, 4)
@@ -65,7 +70,7 @@ def test_missing_parts_and_infinite_evidence_come_back(tmp_path):
     assert loaded.certificate.lower_bound == -np.inf
     assert loaded.dual is None
     assert loaded.problem is None
-    assert loaded.threshold is None
+    assert loaded.extras == {}
     assert len(loaded.trace) == 0
     assert len(loaded.trace["objective"]) == 0
 

@@ -98,7 +98,7 @@ def test_pola_takes_pairs_as_they_come(data):
     pola.fit(X, y)
     assert not hasattr(pola, "stream_")
     assert pola.dual_gap_ <= 1e-3
-    assert_same(pola.threshold_, pola.solution_.threshold)
+    assert_same(pola.threshold_, pola.solution_.extras["threshold"])
 
 
 def test_pola_takes_labelled_batches(data):

@@ -76,7 +76,7 @@ def test_objective_is_that_of_the_loops_and_no_certificate_passes_another_point(
     certificate = problem.certify(L)
     assert problem.objective(L) == pytest.approx(expected, rel=1e-9)
     assert certificate.objective == pytest.approx(expected, rel=1e-9)
-    assert problem.objective(metrics=np.swapaxes(L, 1, 2) @ L) == pytest.approx(expected, rel=1e-6)
+    assert problem.objective(metric=np.swapaxes(L, 1, 2) @ L) == pytest.approx(expected, rel=1e-6)
     assert certificate.lower_bound <= problem.objective(other) + rounding(problem.objective(other))
     rng = np.random.default_rng(seed)
     triplets = sm.Triplets.from_array(rng.integers(0, len(problem.X), size=(40, 3)))
@@ -242,7 +242,7 @@ def test_a_region_without_pull_and_bad_points_are_refused() -> None:
     with pytest.raises(ValueError, match="one matrix for each of 2 regions"):
         problem.objective(np.eye(4))
     with pytest.raises(ValueError, match="not positive semidefinite"):
-        problem.objective(metrics=-np.stack([np.eye(4)] * 2))
+        problem.objective(metric=-np.stack([np.eye(4)] * 2))
 
 
 def test_clusters_as_regions() -> None:

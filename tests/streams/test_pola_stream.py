@@ -50,7 +50,7 @@ def check_theorems(problem: POLAProblem, order: np.ndarray) -> float:
     """Run a stream against the optimum; the share of Theorem 1's bound that it used up."""
     optimum = sm.solve(problem)
     assert optimum.status is sm.Status.OPTIMAL
-    best = Threshold(optimum.metric, optimum.threshold)
+    best = Threshold(optimum.metric, optimum.extras["threshold"])
     stream = sm.POLAStream(problem.X.shape[1], problem.initial_threshold)
     squared, mistakes = 0.0, 0
     for t in order:
@@ -208,7 +208,7 @@ def test_regret_by_the_solver() -> None:
     assert solution.trace["mistakes"][-1] == stream.mistakes
     assert (np.diff(solution.trace["objective"]) >= 0).all()
     assert solution.n_iter == len(problem.pairs)
-    assert abs(solution.threshold - stream.threshold) <= 1e-12
+    assert abs(solution.extras["threshold"] - stream.threshold) <= 1e-12
     judged = sm.regret(problem, solution)
     assert judged.kind == "regret"
     assert judged.lower_bound == 0.0

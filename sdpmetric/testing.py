@@ -1,0 +1,187 @@
+"""The contract of a statement as checks, for the statements of this package and for those of others.
+
+Each check takes ``make``, a function without arguments that states a small problem anew, and raises AssertionError
+where a promise is broken. `check_statement` runs them all; see ``docs/your_own_statement.md``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
+from sdpmetric.core.comparison import compare
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.registry import Solver, solvers_of
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
+from sdpmetric.core.trace import TraceRow
+from sdpmetric.solve import certify, solve
+
+FloatArray = NDArray[np.float64]
+Make = Callable[[], Problem]
+
+# What objectives and bounds may differ by, relatively, through rounding.
+ROUNDING = 1e-9
+# Seconds for a solve, and after which one with a limit of a millisecond must have ended.
+SECONDS, LATE = 60.0, 30.0
+
+
+def check_statement(make: Make, tolerances: Mapping[str, float] | None = None) -> None:
+    """Run every check of this module on a statement.
+
+    Parameters
+    ----------
+    make : callable
+        ``make()`` states a small problem, the same one at each call.
+    tolerances : mapping from str to float, optional
+        Relative gaps to ask for, by the names of solvers; default those of the solvers.
+
+    Raises
+    ------
+    AssertionError
+        If a promise is broken.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric.testing import check_statement
+    >>> check_statement(lambda: sm.RCAProblem.from_labels([[0.0], [1.0], [5.0], [7.0]], [0, 0, 1, 1]))
+    """
+    problem = make()
+    check_identity(make)
+    check_bad_points(problem)
+    check_bad_arguments(problem)
+    asked = {} if tolerances is None else tolerances
+    solutions = [check_solver(problem, entry, asked.get(entry.name)) for entry in solvers_of(problem)]
+    check_sandwich(solutions)
+    for solution in solutions:
+        check_saving(solution)
+    for entry in solvers_of(problem):
+        check_limits(problem, entry)
+
+
+def check_identity(make: Make) -> None:
+    """Equal statements have equal fingerprints; the description is one line; statements do not change."""
+    problem = make()
+    assert problem.fingerprint() == make().fingerprint(), "the fingerprint differs between two equal problems"
+    assert problem.describe() in repr(problem), "the description is not part of the repr"
+    assert "\n" not in problem.describe(), "the description is more than a line"
+    first = fields(problem)[0].name
+    try:
+        setattr(problem, first, None)
+    except AttributeError:
+        return
+    raise AssertionError(f"{first} can be changed; declare the statement as @dataclass(frozen=True)")
+
+
+def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> Solution:
+    """A solve ends as expected, with a finite point and the problem's own numbers.
+
+    Parameters
+    ----------
+    problem : Problem
+    entry : Solver
+    tol : float, optional
+        Relative gap to ask for; default that of the solver.
+    """
+    solution = solve(problem, entry.name, tol=tol, max_time=SECONDS)
+    assert solution.status.expected, f"{entry.name} ended with {solution}"
+    assert np.isfinite(solution.components).all(), f"{entry.name} returned a point that is not finite"
+    certificate = solution.certificate
+    assert certificate.program in str(certificate), "the certificate does not say which program it is of"
+    if not isinstance(certificate, RegretCertificate):
+        again = certify(problem, solution.components, extras=solution.extras).objective
+        assert _equal(again, solution.objective), f"{entry.name}: {solution.objective} is judged as {again}"
+    return solution
+
+
+def check_sandwich(solutions: list[Solution]) -> None:
+    """Every proven lower bound is below every objective.
+
+    Parameters
+    ----------
+    solutions : list of Solution
+        Of one problem.
+    """
+    proven = [s for s in solutions if isinstance(s.certificate, DualityCertificate)]
+    for below in proven:
+        for above in proven:
+            slack = ROUNDING * max(1.0, abs(above.objective))
+            assert below.lower_bound <= above.objective + slack, f"{below} is above {above}"
+
+
+def check_saving(solution: Solution) -> None:
+    """What is saved is what is loaded, and belongs to its problem."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "solution.npz"
+        solution.save(path)
+        again = Solution.load(path, solution.problem)
+    assert again.certificate == solution.certificate, "the certificate changed on disk"
+    assert (again.status, again.extras, again.solver) == (solution.status, solution.extras, solution.solver)
+    assert np.array_equal(again.components, solution.components), "the components changed on disk"
+    assert compare(again, solution).rows()[0] == compare(solution).rows()[0]
+
+
+def check_limits(problem: Problem, entry: Solver) -> None:
+    """Limits on iterations and time, and an interruption, return a certified point.
+
+    Parameters
+    ----------
+    problem : Problem
+    entry : Solver
+    """
+
+    def interrupt(row: TraceRow) -> bool:
+        raise KeyboardInterrupt
+
+    limited = solve(problem, entry.name, max_iter=1)
+    timed = solve(problem, entry.name, max_time=1e-3)
+    stopped = solve(problem, entry.name, callback=interrupt)
+    assert timed.seconds < LATE, f"{entry.name} took {timed.seconds:.1f} s under a limit of a millisecond"
+    for solution in (limited, timed, stopped):
+        assert not np.isnan(solution.objective), f"{entry.name} returned no certified point"
+    interrupted = stopped.status is Status.INTERRUPTED or stopped.certificate.settles(1.0)
+    assert interrupted, f"{entry.name} ended with {stopped.status} when it was interrupted"
+
+
+def check_bad_points(problem: Problem) -> None:
+    """Points that are none are refused by a sentence that names the argument."""
+    d = problem.X.shape[1]
+    for bad in (np.eye(d + 1), np.full((d, d), np.nan), "text", None):
+        _refuses(partial(certify, problem, bad), "components", "metric")
+    _refuses(partial(certify, problem, np.eye(d), metric=np.eye(d)), "components", "metric")
+    _refuses(partial(certify, problem, metric=-np.eye(d)), "metric")
+
+
+def check_bad_arguments(problem: Problem) -> None:
+    """Arguments out of range are refused by a sentence that names them, whatever the solver."""
+    for entry in solvers_of(problem):
+        once = partial(solve, problem, entry.name)
+        _refuses(partial(once, tol=0.0), "tol")
+        _refuses(partial(once, max_time=0.0), "max_time")
+        _refuses(partial(once, max_iter=-1), "max_iter")
+        _refuses(partial(once, patience=3), "patience")
+        _refuses(partial(once, n_components=10**9), "n_components")
+        _refuses(partial(once, nonsense=1), "nonsense")
+    _refuses(partial(solve, problem, "nonsense"), "nonsense")
+
+
+def _refuses(call: Callable[[], object], *names: str) -> None:
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        said = any(name in str(error) for name in names)
+        assert said, f"the error does not name {' or '.join(names)}: {error}"
+        return
+    raise AssertionError(f"a bad {' or '.join(names)} was not refused")
+
+
+def _equal(first: float, second: float) -> bool:
+    return first == second or abs(first - second) <= ROUNDING * max(1.0, abs(second))
