@@ -174,13 +174,13 @@ def check_bad_arguments(problem: Problem) -> None:
 
 
 def _refuses(call: Callable[[], object], *names: str) -> None:
+    said = ""
     try:
         call()
     except (TypeError, ValueError) as error:
-        said = any(name in str(error) for name in names)
-        assert said, f"the error does not name {' or '.join(names)}: {error}"
-        return
-    raise AssertionError(f"a bad {' or '.join(names)} was not refused")
+        said = str(error)
+    assert said, f"a bad {' or '.join(names)} was not refused"
+    assert any(name in said for name in names), f"the error does not name {' or '.join(names)}: {said}"
 
 
 def _equal(first: float, second: float) -> bool:
