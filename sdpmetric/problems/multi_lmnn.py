@@ -254,6 +254,12 @@ class MultiMetricLMNNProblem(Problem):
         """For each metric, the examples that its null directions do not separate; see `PullCost.null_groups`."""
         return [cost.null_groups for cost in self.pull_costs]
 
+    def regional_near(
+        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+    ) -> Iterator[tuple[int, Candidates]]:
+        """What `regional_candidates` finds, in bounded parts, each with its region."""
+        return self._found(embedded, self.near(embedded), null_groups=self.null_groups, widen=widen, among=among)
+
     def regional_candidates(
         self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
     ) -> list[Candidates]:
@@ -267,9 +273,7 @@ class MultiMetricLMNNProblem(Problem):
             As in `LMNNProblem.candidates`.
         """
         parts: list[list[Candidates]] = [[] for _ in embedded]
-        for region, part in self._found(
-            embedded, self.near(embedded), null_groups=self.null_groups, widen=widen, among=among
-        ):
+        for region, part in self.regional_near(embedded, widen=widen, among=among):
             parts[region].append(part)
         nothing = Candidates.none(self.source.targets.shape[1])
         return [Candidates.concatenate(found) if found else nothing for found in parts]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from conftest import make_instance, rounding
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric.solvers.lmnn.active_set import ActiveSet
-from sdpmetric.triplets.margins import slope_adjoint
+from sdpmetric.solvers.lmnn.coordinates import Coordinates, OneMetric, OneMetricAsGiven, SeveralMetrics
 
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
 
@@ -47,35 +49,95 @@ def test_every_watched_bound_is_below_the_optimum(kind: str) -> None:
     assert objectives[np.isfinite(objectives)].min() >= optimum - 1e-6 * optimum
 
 
-def test_incremental_gradient_is_the_gradient_from_scratch() -> None:
-    """Weinberger and Saul 2009, Eq. 19 against the gradient below Eq. 18."""
-    problem = make_instance("plain", 2).problem
-    rng = np.random.default_rng(0)
-    active = ActiveSet(problem)
-    L = rng.normal(size=(2, problem.coordinates.rank)) * 4
-    active.evaluate(problem.points @ L.T, search=True)
+def random_walk(coordinates: Coordinates, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Points embedded by factors that wander about."""
+    rng = np.random.default_rng(seed)
+    c, rank = coordinates.cost.shape[:2]
+    L = 4 * rng.normal(size=(c, 2, rank))
+    blocks = np.split(coordinates.points, c)
     for _ in range(12):
+        yield L, np.concatenate([points @ factor.T for points, factor in zip(blocks, L, strict=True)])
         L = L + 0.2 * rng.normal(size=L.shape)
-        active.evaluate(problem.points @ L.T)
-        scratch = slope_adjoint(problem.points, active.candidates, active.slopes)
-        assert np.abs(active.pushed - scratch).max() <= 1e-10 * max(1.0, np.abs(scratch).max())
-    active.evaluate(problem.points @ L.T, search=True)
-    T = problem.coordinates.range
-    whole = problem.subgradient(problem.lift(L))
-    assert np.abs(T.T @ whole @ T - (np.eye(len(L.T)) - active.pushed)).max() <= 1e-9
 
 
-def test_kept_multipliers_do_not_change_with_the_metric() -> None:
-    """The twin of a bug: a kept matrix that moves with the metric proves too much."""
+@pytest.mark.parametrize("n_metrics", [1, 3])
+def test_incremental_gradient_is_the_gradient_from_scratch(n_metrics: int) -> None:
+    """Weinberger and Saul 2009, Eq. 19 against Eq. 18: a change of the objective along a line, for several metrics."""
+    if n_metrics == 1:
+        coordinates: Coordinates = OneMetric(make_instance("plain", 2).problem)
+    else:
+        X, y = load_iris(return_X_y=True)
+        coordinates = SeveralMetrics(sm.MultiMetricLMNNProblem.from_labels(X[::3], y[::3], 2, 0.4))
+    active, scratch = ActiveSet(coordinates), ActiveSet(coordinates)
+    walk = list(random_walk(coordinates, 0))
+    for t, (_, Z) in enumerate(walk):
+        if t == 0:
+            active.search(Z)
+            scratch.search(Z)
+        active.update(Z, afresh=False)
+        scratch.update(Z, afresh=True)
+        assert active.loss == pytest.approx(scratch.loss, rel=1e-12)
+        assert np.abs(active.matrices - scratch.matrices).max() <= 1e-10 * max(1.0, np.abs(scratch.matrices).max())
+    L, Z = walk[-1]
+    active.search(Z)
+    active.update(Z, afresh=True)
+    problem = coordinates.problem
+    objective = np.sum(np.swapaxes(L, 1, 2) @ L * coordinates.cost) + active.loss
+    assert objective == pytest.approx(problem.objective(coordinates.lift(L)), rel=1e-12)
+
+
+def test_gradient_is_the_subgradient_of_the_statement() -> None:
+    """In the coordinates of the data and in whitened ones, against `LMNNProblem.subgradient`."""
     problem = make_instance("plain", 2).problem
-    rng = np.random.default_rng(1)
-    active = ActiveSet(problem)
-    L = rng.normal(size=(2, problem.coordinates.rank)) * 4
-    active.evaluate(problem.points @ L.T, search=True)
-    kept, before = active.pushed, active.pushed.copy()
-    active.evaluate(problem.points @ (0.5 * L).T)
-    assert np.abs(active.pushed - before).max() > 0  # the metric did move it
-    assert np.array_equal(kept, before)
+    L = np.random.default_rng(0).normal(size=(1, 2, 3))
+    T = problem.coordinates.range
+    own, whitened = OneMetricAsGiven(problem), OneMetric(problem)
+    whole = problem.subgradient(L[0])
+    for coordinates, factor, expected in (
+        (own, L[0], whole),
+        (whitened, problem.pull_cost.whitened(L[0]), T.T @ whole @ T),
+    ):
+        active = ActiveSet(coordinates)
+        Z = coordinates.points @ factor.T
+        active.search(Z)
+        active.update(Z, afresh=True)
+        G = (coordinates.cost - active.matrices)[0]
+        assert np.abs(G - expected).max() <= 1e-9 * max(1.0, np.abs(expected).max())
+
+
+def test_matrices_of_earlier_iterations_do_not_change_with_the_metric() -> None:
+    """The twin of a bug: a matrix that moves with the metric afterwards proves too much."""
+    coordinates = OneMetric(make_instance("plain", 2).problem)
+    active = ActiveSet(coordinates)
+    _, Z = next(random_walk(coordinates, 1))
+    active.search(Z)
+    active.update(Z, afresh=True)
+    earlier, before = active.matrices, active.matrices.copy()
+    active.update(0.5 * Z, afresh=False)
+    assert np.abs(active.matrices - before).max() > 0  # the metric did move it
+    assert np.array_equal(earlier, before)
+
+
+def test_a_search_that_finds_too_much_leaves_the_list_as_it_was() -> None:
+    coordinates = OneMetric(make_instance("plain", 2).problem)
+    active = ActiveSet(coordinates)
+    _, Z = next(random_walk(coordinates, 1))
+    active.search(Z)
+    size = active.size
+    assert active.search(0.0 * Z, most=size) is None
+    assert active.size == size
+    positions = active.search(0.0 * Z)
+    assert positions is not None
+    assert np.array_equal(positions[positions >= 0], np.arange(size))
+
+
+def test_separable_classes_keep_their_lists_short() -> None:
+    """A step towards the zero metric, where all triplets are active, is taken back."""
+    X, y = make_blobs(1000, 10, centers=6, cluster_std=0.5, random_state=0)
+    problem = sm.LMNNProblem.from_labels(X, y, 3)
+    solution = sm.solve(problem, solver="subgradient", tol=1e-2, max_iter=60)
+    assert solution.trace["n_active"].max() < problem.source.size / 10
+    assert solution.objective < 1e-3 * problem.objective(np.zeros((1, 10)))
 
 
 def test_the_step_of_the_paper_stalls_above_the_optimum() -> None:

@@ -1,237 +1,186 @@
-"""The triplets that cost something, their slopes, and the lower bounds that averages of slopes prove."""
+"""The active set of Algorithm 1: the triplets that searches have found, their slopes, and the gradient they make."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.margins import HingeSums, hinge_slopes, slope_adjoint
+from sdpmetric.linalg.distances import Blocks, laplacian_form
+from sdpmetric.solvers.lmnn.coordinates import Coordinates
+from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Multipliers:
-    """A dual candidate: a multiplier for each triplet of a candidate set, and the sums that its lower bound needs.
-
-    Attributes
-    ----------
-    candidates : Candidates
-    values : (nnz, K) array
-        The multipliers ``a_t``, nonnegative.
-    pushed : (rank, rank) array
-        ``sum_t a_t B_t`` in the whitened coordinates.
-    total : float
-        ``sum_t a_t``.
-    peak : float
-        The largest ``a_t / (mu w_t)``; above 1 a multiplier leaves its box.
-    squares : float or None
-        ``sum_t a_t^2 / (4 mu w_t)`` for the squared hinge, which has no box.
-    """
-
-    candidates: Candidates
-    values: FloatArray
-    pushed: FloatArray
-    total: float
-    peak: float
-    squares: float | None
-
-    @cached_property
-    def bound(self) -> float:
-        """The lower bound from the best multiple of the multipliers."""
-        if self.total <= 0:
-            return 0.0
-        top = psd.largest_eigenvalue(self.pushed)
-        scaling = 1.0 / (top * (1 + 1e-13)) if top > 0 else math.inf
-        if self.squares is None:
-            return min(scaling, 1.0 / self.peak) * self.total
-        scaling = min(scaling, self.total / (2 * self.squares))  # a parabola along the multiple
-        return scaling * (self.total - scaling * self.squares)
-
-    def share_of(self, other: Multipliers) -> float:
-        """The share of another candidate, in [0, 1], at which a mixture of the two proves most.
-
-        Peak and squares are convex along the way, so that interpolating them errs on the safe side.
-        """
-
-        def loss(share: float) -> float:
-            def mix(own: float, others: float) -> float:
-                return (1 - share) * own + share * others
-
-            squares = None
-            if self.squares is not None and other.squares is not None:
-                squares = mix(self.squares, other.squares)
-            pushed = (1 - share) * self.pushed + share * other.pushed
-            mixed = replace(
-                self,
-                pushed=pushed,
-                total=mix(self.total, other.total),
-                peak=mix(self.peak, other.peak),
-                squares=squares,
-            )
-            return -mixed.bound
-
-        return float(minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-3, "maxiter": 12}).x)
-
-    def dual(self) -> Dual:
-        """List the multipliers, for the problem to judge."""
-        return Dual(*self.candidates.triplets(self.values))
+IndexArray = NDArray[np.int32]
+Positions = NDArray[np.int64]
 
 
 class ActiveSet:
-    """The triplets that exhaustive searches have found, their slopes at the current metric, and averages of those.
+    """The lists of Algorithm 1: N^(t), what searches have found, and N_t, those of them that are active.
+
+    The slope of a triplet is the push weight times the derivative of its hinge: ``mu w_t`` if it is active and 0
+    otherwise, or ``2 mu w_t`` times the hinge for the squared hinge.
 
     Parameters
     ----------
-    problem : LMNNProblem
+    coordinates : Coordinates
+        Of c metrics over n examples with points in p dimensions.
 
     Attributes
     ----------
     candidates : Candidates
-        What was found, less what a restart dropped.
+        N^(t), by numbers of points.
     slopes : (nnz, K) array
-        Push weight times the slope of each triplet's loss.
-    pushed : (rank, rank) array
-        ``sum_t slope_t B_t`` in the whitened coordinates, kept up to date by what changes (Eq. 19).
-    sums : HingeSums
-        At the current metric.
-    best : Multipliers
-        The best dual candidate so far.
+        Of the triplets of N^(t); those of N_t are not 0.
+    matrices : (c, p, p) array
+        ``sum_t slope_t B_t``, so that the gradient is ``C - matrices``.
+    loss : float
+        Push weight times the hinges of N^(t).
+    n_active : int
+        Number of triplets in N_t.
+    n_found : int
+        Pairs that the last search found.
     """
 
-    def __init__(self, problem: LMNNProblem) -> None:
-        self.problem = problem
-        nothing, none = np.zeros((problem.coordinates.rank,) * 2), np.zeros((0, 1))
-        self.candidates, self._rows = no_candidates(), np.zeros(0, dtype=np.int64)
-        self.slopes: FloatArray = none
-        self.pushed: FloatArray = nothing
-        self.sums = HingeSums(0.0, 0.0, 0.0, 0)
-        self.best = self._multipliers(none, nothing)
-        self._weight = 0.0
-        self._slope_sums: FloatArray = none
-        self._pushed_sum: FloatArray = nothing
+    def __init__(self, coordinates: Coordinates) -> None:
+        self.push, self.points = coordinates.push, coordinates.points
+        self._coordinates, self._n = coordinates, len(coordinates.regions)
+        self._n_metrics = len(coordinates.cost)
+        self.candidates = Candidates.none()
+        self._rows: Positions = np.zeros(0, dtype=np.int64)
+        self.slopes: FloatArray = np.zeros((0, self.candidates.targets.shape[1]))
+        self.matrices: FloatArray = np.zeros_like(coordinates.cost)
+        self.loss, self.n_active, self.n_found = 0.0, 0, 0
 
-    def evaluate(self, Z: FloatArray, *, search: bool = False) -> float:
-        """Update slopes and gradient for the embedded points Z.
+    @property
+    def size(self) -> int:
+        """Number of pairs of an anchor and a possible impostor on the list."""
+        return len(self.candidates.impostors)
+
+    @property
+    def rows(self) -> int:
+        """Number of anchors, times the number of metrics."""
+        return len(self.candidates.anchors)
+
+    # -- lines 7 and 8: search all triplets, and add what is active to the list ----------------------------------------
+
+    def search(self, Z: FloatArray, most: float = np.inf) -> Positions | None:
+        """Add all triplets that are active at the embedded points Z, unless there are too many.
 
         Parameters
         ----------
-        Z : (n, r) array
-        search : bool, default False
-            Search all triplets first and add those that are active at Z.
+        Z : (c n, q) array
+        most : float, default infinity
+            Pairs that one search may find.
 
         Returns
         -------
-        loss : float
-            Push weight times the loss: over all triplets after a search, over the active set otherwise.
+        positions : (nnz,) array or None
+            Where each pair of the new list was on the old one, -1 for new ones; None if there are too many.
         """
-        if search:
-            self._add(self.problem.candidates(Z))
-        mu = self.problem.push_weight
-        self.sums, slopes = hinge_slopes(Z, self.candidates, 0.0, self.problem.squared)
-        slopes *= mu
-        change = slopes - self.slopes
-        self.slopes = slopes
-        if search:  # afresh, now and then, lest rounding add up
-            self.pushed = slope_adjoint(self.problem.points, self.candidates, slopes)
-        else:
-            # A new array: multipliers that were kept hold on to the old one.
-            self.pushed = self.pushed + self._sum(np.flatnonzero(change.any(axis=1)), change)
-        return mu * self.sums.loss
-
-    def _sum(self, pairs: NDArray[np.int64], values: FloatArray) -> FloatArray:
-        """``sum_t values_t B_t`` over some of the pairs."""
-        points, C = self.problem.points, self.candidates
-        if len(pairs) > len(points):
-            keep = np.zeros(len(values), dtype=bool)
-            keep[pairs] = True
-            return slope_adjoint(points, C.select(keep), values[pairs])
-        # So few that one small matrix product is cheaper than a graph Laplacian.
-        values = values[pairs]
-        pair, slot = np.nonzero(values)
-        rows = self._rows[pairs]
-        anchors = points[C.anchors[rows]]
-        far = anchors - points[C.impostors[pairs]]
-        near = anchors[pair] - points[C.targets[rows[pair], slot]]
-        total: FloatArray = far.T @ (values.sum(axis=1)[:, None] * far) - near.T @ (values[pair, slot][:, None] * near)
-        return total
-
-    def _add(self, found: Candidates) -> None:
-        """Merge newly found candidates into the set."""
-        old, n = self.candidates, len(self.problem.points)
+        found = self._find(Z, most)
+        if found is None:
+            return None
+        old, self.n_found = self.candidates, len(found.impostors)
         # Every search lists the same rows, so that row and impostor name a pair; of equals the first, old one stays.
         rows = np.concatenate([self._rows, found.rows])
         impostors = np.concatenate([old.impostors, found.impostors])
-        _, first = np.unique(rows * n + impostors, return_index=True)
+        _, first = np.unique(rows * len(self.points) + impostors, return_index=True)
         weights = found.weights
         if old.weights is not None and found.weights is not None:
             weights = np.concatenate([old.weights, found.weights])[first]
         indptr = np.searchsorted(rows[first], np.arange(len(found.anchors) + 1))
-        news = np.zeros((len(found.impostors), found.targets.shape[1]))
+        self.candidates = Candidates(found.anchors, found.targets, indptr, impostors[first], weights)
+        positions = np.where(first < len(self._rows), first, -1)
+        self._follow(positions)
+        return positions
 
-        def merged(values: FloatArray) -> FloatArray:
-            return np.concatenate([values, news])[first] if len(values) else news
+    def _find(self, Z: FloatArray, most: float) -> Candidates | None:
+        """What is active at Z, by numbers of points; None if there are more pairs than that."""
+        parts: list[list[Candidates]] = [[] for _ in range(self._n_metrics)]
+        size = 0
+        for metric, part in self._coordinates.near(Z):
+            size += len(part.impostors)
+            if size > most:
+                return None
+            parts[metric].append(part)
+        n, regions = self._n, self._coordinates.regions
+        stacked = []
+        for metric, own in enumerate(parts):
+            C = Candidates.concatenate(own) if own else Candidates.none()
+            shift = np.int32(metric * n)
+            targets = np.where(C.targets >= 0, C.targets + np.int32(n) * regions[C.targets], np.int32(-1))
+            stacked.append(Candidates(C.anchors + shift, targets, C.indptr, C.impostors + shift, C.weights))
+        return Candidates.concatenate(stacked)
 
-        self._hold(Candidates(found.anchors, found.targets, indptr, impostors[first], weights), merged)
+    def drop(self, keep: NDArray[np.bool_]) -> Positions:
+        """Take pairs off the list, and return where the others were on it."""
+        self.candidates = self.candidates.select(keep)
+        positions = np.flatnonzero(keep)
+        self._follow(positions)
+        return positions
 
-    def _hold(self, candidates: Candidates, carried: Callable[[FloatArray], FloatArray]) -> None:
-        """Change the candidates, and carry over what is known of each triplet."""
-        self.candidates, self._rows = candidates, candidates.rows
-        self.slopes, self._slope_sums = carried(self.slopes), carried(self._slope_sums)
-        self.best = replace(self.best, candidates=candidates, values=carried(self.best.values))
+    def _follow(self, positions: Positions) -> None:
+        self._rows = self.candidates.rows
+        self.slopes = carried(self.slopes, positions, self.candidates)
 
-    def average(self, weight: float) -> None:
-        """Count the slopes at the current metric with a weight in the averages."""
-        if self._weight == 0 and weight == 0:
-            weight = 1.0  # whatever the step rule thinks of it, one set of slopes is an average
-        self._weight += weight
-        self._slope_sums = self._slope_sums + weight * self.slopes
-        self._pushed_sum = self._pushed_sum + weight * self.pushed
+    # -- lines 10 and 13: the active triplets of the list, and the gradient --------------------------------------------
 
-    def restart(self) -> None:
-        """Forget the averages, and the pairs that neither they nor the best multipliers use."""
-        keep = np.asarray((self._slope_sums + self.best.values).any(axis=1))
-        self._hold(self.candidates.select(keep), lambda values: values[keep])
-        self._weight = 0.0
-        self._slope_sums, self._pushed_sum = np.zeros_like(self.slopes), np.zeros_like(self.pushed)
+    def update(self, Z: FloatArray, *, afresh: bool) -> None:
+        """Find the active triplets of the list at the embedded points Z, and the gradient of their hinges (Eq. 19).
 
-    def improve(self) -> Multipliers:
-        """Move the best multipliers towards the averaged slopes, and towards the slopes at the current metric."""
-        averaged = self._multipliers(self._slope_sums / self._weight, self._pushed_sum / self._weight)
-        best = self.best
-        for candidate in (averaged, self._multipliers(self.slopes, self.pushed)):
-            if best.total == 0:
-                best = candidate
-            elif candidate.total > 0:
-                share = best.share_of(candidate)
-                mixed = self._multipliers(
-                    (1 - share) * best.values + share * candidate.values,
-                    (1 - share) * best.pushed + share * candidate.pushed,
-                )
-                best = max(best, candidate, mixed, key=lambda multipliers: multipliers.bound)
-        self.best = best
-        return best
+        Parameters
+        ----------
+        Z : (c n, q) array
+        afresh : bool
+            Sum the gradient over all active triplets, so that rounding does not add up; otherwise over those only
+            whose slopes have changed.
+        """
+        C = self.candidates
+        near = target_distances(Z, self._bases(C), C.targets)
+        sums, slopes = hinge_slopes(Z, C, 0.0, self.push.squared, near)
+        slopes *= self.push.weight
+        change = slopes if afresh else slopes - self.slopes
+        difference = self._gradient(change)
+        # A new array in both cases: multipliers of earlier iterations hold on to the old one.
+        self.matrices = difference if afresh else self.matrices + difference
+        self.slopes, self.loss, self.n_active = slopes, self.push.weight * sums.loss, sums.n_active
 
-    def _multipliers(self, values: FloatArray, pushed: FloatArray) -> Multipliers:
-        C, mu = self.candidates, self.problem.push_weight
-        relative = values / mu
-        if C.weights is not None:
-            relative = relative / np.where(C.weights > 0, C.weights, 1.0)[:, None]
-        squares = float(np.sum(values * relative)) / 4 if self.problem.squared else None
-        return Multipliers(C, values, pushed, float(values.sum()), float(relative.max(initial=0.0)), squares)
+    def _bases(self, candidates: Candidates) -> IndexArray:
+        """The anchor of each row under the metric of each target, (m, K): under one metric the anchor itself."""
+        n = np.int32(self._n)
+        bases: IndexArray = candidates.targets // n * n + candidates.anchors[:, None] % n
+        return bases
+
+    def _gradient(self, values: FloatArray) -> FloatArray:
+        """``sum_t values_t B_t``, (c, p, p), at the cost of the points that are used."""
+        C = self.candidates
+        changed = np.asarray(values.any(axis=1))
+        C, values = C.select(changed), values[changed]
+        first, second, weights = slope_pairs(C, values, self._bases(C))
+        used = np.zeros(len(self.points), dtype=bool)
+        used[first] = used[second] = True
+        place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        points = np.flatnonzero(used)
+        blocks = Blocks(np.searchsorted(points, self._n * np.arange(self._n_metrics + 1)).astype(np.int64))
+        A = laplacian_form(self.points[points], place[first], place[second], weights, blocks)
+        total: FloatArray = 0.5 * (A + np.swapaxes(A, 1, 2))
+        return total
+
+    # -- the lists as duals --------------------------------------------------------------------------------------------
+
+    def dual(self, candidates: Candidates, values: FloatArray) -> Dual:
+        """Multipliers of a list as the problem knows them, by numbers of examples."""
+        C, n = candidates, np.int32(self._n)
+        targets = np.where(C.targets >= 0, C.targets % n, np.int32(-1))
+        return Dual(*Candidates(C.anchors % n, targets, C.indptr, C.impostors % n, C.weights).triplets(values))
 
 
-def no_candidates() -> Candidates:
-    """The empty candidate set."""
-    none = np.zeros(0, dtype=np.int32)
-    return Candidates(none, np.zeros((0, 1), dtype=np.int32), np.zeros(1, dtype=np.int64), none)
+def carried(values: FloatArray, positions: Positions, candidates: Candidates) -> FloatArray:
+    """Values of the triplets of a list, for the list that it has become; 0 for new ones."""
+    new = np.zeros((len(positions), candidates.targets.shape[1]))
+    old = positions >= 0
+    if len(values):
+        new[old] = values[positions[old]]
+    return new

@@ -1,0 +1,172 @@
+"""The ergodic dual of the projected subgradient method: averages of slopes, and the lower bound that they prove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.problems.push import Push
+from sdpmetric.problems.push_dual import DualCandidate
+from sdpmetric.solvers.lmnn.active_set import ActiveSet, Positions, carried
+from sdpmetric.triplets.triplets import Candidates
+
+FloatArray = NDArray[np.float64]
+
+# An average starts afresh once the gap has fallen to this share of what it was when the average began, or once the
+# average's own bound has not improved for so many searches.
+RESTART_SHARE = 0.7
+PATIENCE = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """A multiplier for each triplet of a list, and the sums that their lower bound needs.
+
+    Attributes
+    ----------
+    values : (nnz, K) array
+    matrices : (c, p, p) array
+        ``sum_t a_t B_t`` in the coordinates of the loop.
+    sums : DualCandidate
+        In whitened coordinates.
+    """
+
+    values: FloatArray
+    matrices: FloatArray
+    sums: DualCandidate
+
+    @property
+    def bound(self) -> float:
+        """The lower bound from the best multiple."""
+        return self.sums.bound[0]
+
+
+class ErgodicDual:
+    """Averages of the slopes of an active set, with the steps as weights, and the best multipliers made of them.
+
+    Parameters
+    ----------
+    active : ActiveSet
+    whiten : callable
+        As in `Coordinates.whiten`.
+    """
+
+    def __init__(self, active: ActiveSet, whiten: Callable[[FloatArray], FloatArray]) -> None:
+        self._active, self._whiten = active, whiten
+        self._weight = 0.0
+        self._values = np.zeros_like(active.slopes)
+        self._matrices = np.zeros_like(active.matrices)
+        self.best = self._multipliers(self._values, self._matrices)
+        self._objective, self._first = np.inf, np.inf
+        self._stale, self._patience, self._useful = 0, PATIENCE, False
+
+    @property
+    def bound(self) -> float:
+        """The best lower bound so far."""
+        return self.best.bound
+
+    def multipliers(self) -> Callable[[], Dual]:
+        """What lists the multipliers that prove the bound, as they are now."""
+        return partial(self._active.dual, self._active.candidates, self.best.values)
+
+    def add(self, step: float) -> None:
+        """Count the slopes at the current metric in the average, weighted by the step that they lead to."""
+        if self._weight == 0 and step == 0:
+            step = 1.0  # one set of slopes is an average, whatever its weight
+        self._weight += step
+        self._values = self._values + step * self._active.slopes
+        self._matrices = self._matrices + step * self._active.matrices
+
+    def follow(self, positions: Positions) -> None:
+        """Carry over what is known of each triplet to the list that the active set has now."""
+        C = self._active.candidates
+        self._values = carried(self._values, positions, C)
+        self.best = replace(self.best, values=carried(self.best.values, positions, C))
+
+    def improve(self, objective: float) -> bool:
+        """Move the best multipliers towards the average, and towards the slopes at the current metric.
+
+        Parameters
+        ----------
+        objective : float
+            At the current metric, over all triplets.
+
+        Returns
+        -------
+        over : bool
+            Whether the average should start afresh.
+        """
+        before, best = self.bound, self.best
+        average = self._multipliers(self._values / self._weight, self._matrices / self._weight)
+        for candidate in (average, self._multipliers(self._active.slopes, self._active.matrices)):
+            if best.sums.total == 0:
+                best = candidate
+            elif candidate.sums.total > 0:
+                best = max(best, candidate, self._mixture(best, candidate), key=lambda each: each.bound)
+        self.best = best
+        self._stale = 0 if best.bound > before else self._stale + 1
+        self._useful = self._useful or best.bound > before
+        self._objective = min(self._objective, objective)
+        gap = self._objective - best.bound
+        if not np.isfinite(self._first):
+            self._first = gap
+        return gap <= RESTART_SHARE * self._first or self._stale >= self._patience
+
+    def restart(self) -> None:
+        """Forget the average, and take off the list the pairs that neither it nor the best multipliers use.
+
+        After an average that was of no use the next one has twice the time.
+        """
+        self.follow(self._active.drop(np.asarray((self._values + self.best.values).any(axis=1))))
+        self._weight = 0.0
+        self._values, self._matrices = np.zeros_like(self._values), np.zeros_like(self._matrices)
+        self._first = self._objective - self.bound
+        self._patience = PATIENCE if self._useful else 2 * self._patience
+        self._stale, self._useful = 0, False
+
+    def _mixture(self, one: Multipliers, other: Multipliers) -> Multipliers:
+        """The mixture of two that proves about the most."""
+
+        def loss(share: float) -> float:
+            return -_mixed(one.sums, other.sums, share).bound[0]
+
+        found = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-3, "maxiter": 12})
+        share = float(found.x)
+        return self._multipliers(
+            (1 - share) * one.values + share * other.values, (1 - share) * one.matrices + share * other.matrices
+        )
+
+    def _multipliers(self, values: FloatArray, matrices: FloatArray) -> Multipliers:
+        sums = _sums(self._active.push, self._active.candidates, values, self._whiten(matrices))
+        return Multipliers(values, matrices, sums)
+
+
+def _sums(push: Push, candidates: Candidates, values: FloatArray, matrices: FloatArray) -> DualCandidate:
+    relative = values
+    if candidates.weights is not None:
+        relative = values / np.where(candidates.weights > 0, candidates.weights, 1.0)[:, None]
+    peak = float(relative.max(initial=0.0))
+    squares = float(np.sum(values * relative)) if push.squared else 0.0
+    headroom = push.weight / peak if peak > 0 else np.inf
+    return DualCandidate(push, float(values.sum()), squares, matrices, 0.0, headroom)
+
+
+def _mixed(one: DualCandidate, other: DualCandidate, share: float) -> DualCandidate:
+    """Sums of a mixture. Squares and peaks are convex along the way: interpolating them errs on the safe side."""
+
+    def mix(own: float, others: float) -> float:
+        return (1 - share) * own + share * others
+
+    return replace(
+        one,
+        total=mix(one.total, other.total),
+        squares=mix(one.squares, other.squares),
+        matrices=(1 - share) * one.matrices + share * other.matrices,
+        headroom=1.0 / mix(1.0 / one.headroom, 1.0 / other.headroom),
+    )
