@@ -1,16 +1,15 @@
-"""Batch POLA on its dual: L-BFGS-B to find the pairs that matter, semismooth Newton on those to prove the gap.
+"""POLA: batch on its dual, by the paper's batch conversion, and online.
 
-The dual is concave and once differentiable, with a bound on each multiplier and nothing else, so that every iterate is
-dual feasible. The primal point is ``A(a), b(a)``, repaired by the problem. See ``docs/pola.md``.
+The primal point of multipliers is ``A(a), b(a)``, repaired by the problem. See ``docs/pola.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
@@ -20,22 +19,13 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solvers.bounded import ascend
+from sdpmetric.solvers.dual_newton import BoxDual, Evaluation
 from sdpmetric.streams.pola import POLAStream
 
 FloatArray = NDArray[np.float64]
 
-# Evaluations of L-BFGS-B between two visits of Newton's method, and steps of Newton's method at a time.
-FIRST_ORDER, NEWTON = 150, 20
-# More free multipliers than this, and Newton's dense equations cost more than they bring.
-MAX_FREE = 4000
-# Newton's equations, scaled to a diagonal of at most 1, are damped by these, each where the one before brought no
-# ascent; each direction is tried at this many lengths.
-DAMPINGS, SHORTER = (1e-12, 1e-6, 1e-2), 6
-# Multipliers within this share of the largest one of a bound may count as at it.
-NEAR = 1e-3
-# Dual values are compared up to this share of the numbers they are the difference of.
-ROUNDING = 1e-14
+# Evaluations of L-BFGS-B before Newton's method, and the pairs of steps and gradients that it keeps.
+FIRST_ORDER, MEMORY = 150, 30
 # Rounds after which the solver stops by its own measure, if the gap is not proven.
 ROUNDS = 60
 # Updates, or pairs of a stream, between two looks at the clock; lines of a stream's trace, if it is short.
@@ -43,14 +33,43 @@ CHUNK, ROWS = 5000, 20
 
 
 @dataclass(frozen=True)
-class _Evaluation:
-    """The dual at one point: value, gradient, and the eigenvalues behind its curvature."""
+class _Evaluation(Evaluation):
+    """The dual of POLA at some multipliers."""
 
-    value: float
-    gradient: FloatArray
-    values: FloatArray
-    vectors: FloatArray
     moving: bool  # whether the threshold is above 1, so that it moves with the multipliers
+
+
+@dataclass(frozen=True, eq=False)
+class _Dual(BoxDual[_Evaluation]):
+    """The dual of batch POLA."""
+
+    problem: POLAProblem
+
+    @cached_property
+    def ceilings(self) -> FloatArray:
+        return np.full(len(self.problem.pairs), self.problem.margins.ceiling)
+
+    @cached_property
+    def units(self) -> FloatArray:
+        units: FloatArray = 1.0 / np.sqrt(np.sum(self.problem.differences**2, axis=1) ** 2 + 1.0)
+        return units
+
+    def at(self, a: FloatArray) -> _Evaluation:
+        problem = self.problem
+        values, vectors = np.linalg.eigh(problem.matrix(-a))
+        kept = values > 0.0
+        total, start = float(a @ problem.signs), problem.initial_threshold
+        b = max(1.0, start + total)
+        q = np.sum((problem.differences @ (vectors[:, kept] * np.sqrt(values[kept]))) ** 2, axis=1)
+        value = float(a.sum() - 0.5 * np.sum(values[kept] ** 2)) + 0.5 * (b - start) ** 2 - total * b
+        return _Evaluation(value, 1.0 - problem.signs * (b - q), values, vectors, b > 1.0)
+
+    def curvature_root(self, here: _Evaluation, free: NDArray[np.intp]) -> FloatArray:
+        row, column, slopes = psd.projection_slopes(here.values)
+        U = self.problem.differences[free] @ here.vectors
+        scale = (self.problem.signs * self.units)[free, None]
+        F: FloatArray = scale * np.sqrt(slopes) * U[:, row] * U[:, column]
+        return np.concatenate([F, scale], axis=1) if here.moving else F
 
 
 @solver(POLAProblem, "dual", tol=1e-6, default=True)
@@ -74,20 +93,12 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     yield step
     if _contradiction(step):
         return
-    a = np.zeros(len(problem.pairs))
+    dual, a = _Dual(problem), np.zeros(len(problem.pairs))
     for _ in range(ROUNDS):
         before = a
-        a = _first_order(problem, a, budget)
-        step = _judged(problem, _proof(problem, a))
-        yield step
-        if _contradiction(step):
-            return
-        for _ in range(NEWTON):
-            found = _newton(problem, a, budget)
-            if found is None:
-                break
-            a, direction = found
-            step = _judged(problem, _proof(problem, a, direction))
+        start = dual.ascend(a, budget, evaluations=FIRST_ORDER, memory=MEMORY)
+        for a, _ in dual.newton(start, budget):
+            step = _judged(problem, _proof(problem, a, np.maximum(a - start, 0.0)))
             yield step
             if _contradiction(step):
                 return
@@ -121,78 +132,6 @@ def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray:
 
 def _contradiction(step: Step) -> bool:
     return isinstance(step.certificate, InfeasibilityCertificate)
-
-
-def _ceiling(problem: POLAProblem) -> float:
-    return np.inf if problem.slack_weight is None else problem.slack_weight
-
-
-def _units(problem: POLAProblem) -> FloatArray:
-    """Units of the multipliers in which the curvature along each is at most 1."""
-    units: FloatArray = 1.0 / np.sqrt(np.sum(problem.differences**2, axis=1) ** 2 + 1.0)
-    return units
-
-
-def _evaluate(problem: POLAProblem, budget: Budget, a: FloatArray) -> _Evaluation:
-    budget.spend()
-    values, vectors = np.linalg.eigh(problem.matrix(-a))
-    kept = values > 0.0
-    total = float(a @ problem.signs)
-    b = max(1.0, problem.initial_threshold + total)
-    q = np.sum((problem.differences @ (vectors[:, kept] * np.sqrt(values[kept]))) ** 2, axis=1)
-    value = float(a.sum() - 0.5 * np.sum(values[kept] ** 2)) + 0.5 * (b - problem.initial_threshold) ** 2 - total * b
-    return _Evaluation(value, 1.0 - problem.signs * (b - q), values, vectors, b > 1.0)
-
-
-def _first_order(problem: POLAProblem, a: FloatArray, budget: Budget) -> FloatArray:
-    def function(a: FloatArray) -> tuple[float, FloatArray]:
-        here = _evaluate(problem, budget, a)
-        return here.value, here.gradient
-
-    ceilings = np.full(len(a), _ceiling(problem))
-    return ascend(function, a, _units(problem), ceilings, evaluations=FIRST_ORDER, memory=30)
-
-
-def _newton(problem: POLAProblem, a: FloatArray, budget: Budget) -> tuple[FloatArray, FloatArray] | None:
-    """One projected semismooth Newton step: the new multipliers, and the direction that led there; None: no ascent."""
-    here = _evaluate(problem, budget, a)
-    ceiling = _ceiling(problem)
-    every = _units(problem)
-    # Multipliers that are near a bound and pushed there go there, lest clipping bend the direction (Bertsekas 1982).
-    ascent = np.clip(a + every**2 * here.gradient, 0.0, ceiling) - a
-    near = min(NEAR * float((a / every).max()), float(np.linalg.norm(ascent / every))) * every
-    down, up = (a <= near) & (here.gradient <= 0.0), (a >= ceiling - near) & (here.gradient >= 0.0)
-    free = np.flatnonzero(~(down | up))
-    if not 0 < len(free) <= MAX_FREE:
-        return None
-    K = _curvature(problem, here, free)
-    unit = every[free]
-    K *= np.outer(unit, unit)
-    rounding = ROUNDING * (abs(here.value) + float(a.sum()))
-    for damping in DAMPINGS:
-        equations = K + damping * np.eye(len(K))
-        try:
-            change = unit * scipy.linalg.cho_solve(scipy.linalg.cho_factor(equations), unit * here.gradient[free])
-        except scipy.linalg.LinAlgError:
-            continue
-        direction = np.where(down, -a, np.where(up, ceiling - a, 0.0))
-        direction[free] = change
-        for shorter in range(SHORTER):
-            new = np.clip(a + 0.3**shorter * direction, 0.0, ceiling)
-            promised = float(here.gradient @ (new - a))
-            if promised > 0.0 and _evaluate(problem, budget, new).value >= here.value + 1e-4 * promised - rounding:
-                return new, np.maximum(direction, 0.0)
-    return None
-
-
-def _curvature(problem: POLAProblem, here: _Evaluation, free: NDArray[np.intp]) -> FloatArray:
-    """The negative Hessian of the dual on some multipliers (one element of the generalized Hessian)."""
-    signs = problem.signs[free]
-    row, column, slopes = psd.projection_slopes(here.values)
-    U = problem.differences[free] @ here.vectors
-    features = (signs[:, None] * np.sqrt(slopes)) * U[:, row] * U[:, column]
-    K: FloatArray = features @ features.T
-    return K + np.outer(signs, signs) if here.moving else K
 
 
 @solver(POLAProblem, "batch", tol=1e-3, when=lambda problem: problem.slack_weight is None)
