@@ -22,6 +22,7 @@ X = (X - X.mean(axis=0)) / X.std(axis=0)
 X, Y = X[::2], Y[::2]
 
 
+@pytest.mark.sklearn_checks
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [

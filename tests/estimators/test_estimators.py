@@ -46,6 +46,7 @@ def data():
     return X, LABELS[y]
 
 
+@pytest.mark.sklearn_checks
 @parametrize_with_checks(EVERY)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
