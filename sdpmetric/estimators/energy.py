@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpmetric.classification.energy import energies, energy_predict
 from sdpmetric.estimators.base import Data, FloatArray
+from sdpmetric.estimators.large_margin import LargeMarginProblem
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.triplets.sources import LabeledTriplets
 
 Array = TypeVar("Array", bound=NDArray[np.generic])
@@ -101,11 +100,8 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
                 f"estimator must be LMNN or MultiMetricLMNN, whose target neighbors energies need; got {learner!r}."
             )
         learner.fit(data, labels)
-        problem = learner.solution_.problem
-        regions: NDArray[np.int32] | None = None
-        if isinstance(problem, MultiMetricLMNNProblem):
-            regions, problem = problem.regions, problem.tied
-        assert isinstance(problem, LMNNProblem)
+        problem = cast(LargeMarginProblem, learner.solution_.problem)
+        regions: NDArray[np.int32] | None = getattr(learner, "regions_", None)
         classes, source = problem.classes, problem.source
         assert classes is not None
         assert isinstance(source, LabeledTriplets)

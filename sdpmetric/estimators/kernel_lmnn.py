@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
@@ -149,8 +151,7 @@ class KernelLMNN(LargeMarginEstimator):
         return FeatureSpace.of(X, self.kernel, parameters)[1]
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        assert isinstance(problem, KernelLMNNProblem)
-        return super()._fitted(problem, components) | {"space_": problem.space}
+        return super()._fitted(problem, components) | {"space_": cast(KernelLMNNProblem, problem).space}
 
     def _embed(self, X: Data) -> Data:
         return self.space_.transform(X) @ self.components_.T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, Self
+from typing import NoReturn, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -166,20 +166,19 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         )
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        assert isinstance(problem, MultiMetricLMNNProblem)
-        classes = problem.tied.classes
-        assert classes is not None
+        own = cast(MultiMetricLMNNProblem, problem)  # what _state made
+        assert own.classes is not None
         return super()._fitted(problem, components) | {
-            "region_names_": problem.region_names,
-            "regions_": problem.regions,
-            "classes_": classes,
-            "X_fit_": problem.X,
-            "y_fit_": classes[problem.source.labels],
+            "region_names_": own.region_names,
+            "regions_": own.regions,
+            "classes_": own.classes,
+            "X_fit_": own.X,
+            "y_fit_": own.classes[own.source.labels],
         }
 
     def _predict(self, problem: LargeMarginProblem, components: FloatArray, y: Labels, X: Data) -> NDArray[np.generic]:
-        assert isinstance(problem, MultiMetricLMNNProblem)
-        return knn_predict(components, problem.X, y, X, self.n_neighbors, regions=problem.regions)
+        regions = cast(MultiMetricLMNNProblem, problem).regions
+        return knn_predict(components, problem.X, y, X, self.n_neighbors, regions=regions)
 
     def _votes(self) -> int:
         return min(self.n_neighbors, len(self.X_fit_))

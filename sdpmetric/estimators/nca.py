@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from time import perf_counter
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,8 +148,7 @@ class NCA(LabelledEstimator):
         return np.diag(np.diag(start)) if self.diagonal else start
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        problem = watcher.problem
-        assert isinstance(problem, NCAProblem)  # what _problem made
+        problem = cast(NCAProblem, watcher.problem)  # what _problem made
         options |= {"start": self._start(problem, watcher.X), "tol": max(self.tol, np.finfo(float).tiny)}
         if self.solver == "stochastic":
             return super()._solve(watcher, n_components=None, verbose=self.verbose > 0, **options)

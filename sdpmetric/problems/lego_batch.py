@@ -39,21 +39,12 @@ class LEGOBatchProblem(SmoothProblem):
     ----------
     stream : LEGOProblem
         Gives data, pairs, targets, ``eta`` and ``A_0``.
-
-    Raises
-    ------
-    TypeError
-        If it is none.
     """
 
     statement: ClassVar[str] = "lego-batch"
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     stream: LEGOProblem
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.stream, LEGOProblem):
-            raise TypeError(f"stream must be a LEGOProblem, got {type(self.stream).__name__}; state the pairs by one.")
 
     @property
     def X(self) -> NDArray[np.floating]:

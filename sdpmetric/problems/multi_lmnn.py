@@ -112,6 +112,11 @@ class MultiMetricLMNNProblem(Problem):
         return self.tied.X
 
     @property
+    def classes(self) -> NDArray[np.generic] | None:
+        """Sorted class labels."""
+        return self.tied.classes
+
+    @property
     def push_weight(self) -> float:
         """``mu``, the weight of the hinges."""
         return self.tied.push_weight
