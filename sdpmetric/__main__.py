@@ -1,0 +1,5 @@
+"""``python -m sdpmetric`` is ``sdpmetric``."""
+
+from sdpmetric.cli import main
+
+main()

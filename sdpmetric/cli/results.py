@@ -1,0 +1,94 @@
+"""Solves from the command line: progress on standard error, results on standard output, and the exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from sdpmetric.cli.inputs import Limits, input_errors
+from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.core.comparison import Comparison
+from sdpmetric.core.comparison import compare as compare_solutions
+from sdpmetric.core.printer import Printer
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import Callback
+from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
+from sdpmetric.core.trace import TraceRow
+from sdpmetric.solve import solve as solve_problem
+
+NOT_PROVEN = 1
+
+
+def run(problem: Problem, title: str, solver: str, limits: Limits) -> Solution:
+    """Solve, with progress shown."""
+    with progress(title) as callback:
+        return solve_problem(problem, solver, callback=callback, **asdict(limits))
+
+
+def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: Limits) -> Comparison:
+    """Solve with each solver in turn; after an interruption the rest is left out."""
+    solutions: list[Solution] = []
+    for solver in solvers:
+        solutions.append(run(problem, f"{title}: {solver}", solver, limits))
+        if solutions[-1].status is Status.INTERRUPTED:
+            break
+    with input_errors():
+        return compare_solutions(*solutions)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callback]:
+    """A live line on a terminal; elsewhere a line for the title and one a second; always on standard error."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        console.print(f"{title} ...", soft_wrap=True, markup=False)
+        printer = Printer(console, interval=1.0)
+
+        def line(row: TraceRow) -> None:
+            if row.seconds >= 1.0:
+                printer(row)
+
+        yield line
+        return
+    with console.status(escape(title)) as status:
+
+        def live(row: TraceRow) -> None:
+            status.update(
+                f"{escape(title)}: {row.seconds:.0f} s, iteration {row.iteration}, "
+                f"objective {row.objective:.6g}, lower bound {row.lower_bound:.6g}"
+            )
+
+        yield live
+
+
+def standard_output() -> Console:
+    """Standard output; wide enough for the table where it is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
+
+
+def sentence(certificate: Certificate, tol: float) -> str:
+    """What is proven, in a sentence."""
+    if not isinstance(certificate, DualityCertificate):
+        return f"{certificate}."
+    between = f"the optimum lies between {certificate.lower_bound:.8g} and {certificate.objective:.8g}"
+    gap = f"relative gap {certificate.relative_gap:.1e}"
+    if certificate.proves_optimal(tol):
+        return f"Proven: {between} ({gap}, asked {tol:.0e})."
+    return f"Not proven to {tol:.0e}: {between} ({gap})."
+
+
+def proves(comparison: Comparison) -> bool:
+    """Whether every solution ended as it should, and none contradicts another."""
+    return comparison.consistent and all(solution.status.expected for solution in comparison.solutions)
+
+
+def finish(proven: bool) -> None:
+    """End with the exit code."""
+    raise typer.Exit(0 if proven else NOT_PROVEN)
