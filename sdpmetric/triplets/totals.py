@@ -18,8 +18,9 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 
-# Squared distances up to this count as 0 beside the margin, which is 1.
-COINCIDENT = 1e-13
+# Squared distances up to this count as 0 beside the margin, which is 1: groups that the null space hardly tells apart are
+# separated by factors of up to 1e10, and so is the rounding within them.
+COINCIDENT = 1e-10
 
 
 def unit_hinges(Z: FloatArray, groups: IndexArray, near: float) -> bool:
