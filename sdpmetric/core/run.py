@@ -19,14 +19,12 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.engine import threads
+from sdpmetric.triplets.limits import BudgetSpent as BudgetSpent
+from sdpmetric.triplets.limits import deadline
 
 FloatArray = NDArray[np.float64]
 Callback = Callable[[TraceRow], bool | None]
 Score = Callable[[FloatArray], float]
-
-
-class BudgetSpent(Exception):
-    """Time or iterations ran out in the middle of a step."""
 
 
 class Budget:
@@ -38,6 +36,14 @@ class Budget:
         Seconds; None: no limit.
     max_iter : int or None
         Iterations (evaluations of the objective and its gradient); None: no limit.
+
+    Attributes
+    ----------
+    spent : int
+        Iterations so far.
+    reserve : float
+        Seconds that the certificate is expected to take. A solve ends early enough for it to be made within 1.2 times
+        the time limit and a second.
     """
 
     def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
@@ -46,7 +52,7 @@ class Budget:
                 raise ValueError(f"{name} must be positive or None (no limit), got {limit!r}.")
         self.max_time = math.inf if max_time is None else float(max_time)
         self.max_iter = math.inf if max_iter is None else int(max_iter)
-        self.spent = 0
+        self.spent, self.reserve = 0, 0.0
         self._began = time.perf_counter()
 
     @property
@@ -59,6 +65,16 @@ class Budget:
         """Seconds left, possibly infinite."""
         return max(self.max_time - self.elapsed, 0.0)
 
+    @property
+    def ends(self) -> float:
+        """When the steps have to end, on the clock of ``time.perf_counter``; possibly infinity."""
+        return self._began + min(self.max_time, max(self.last - self._began - self.reserve, 0.0))
+
+    @property
+    def last(self) -> float:
+        """When the certificate has to be there, on the same clock."""
+        return self._began + 1.2 * self.max_time + 1.0
+
     def spend(self, iterations: int = 1) -> None:
         """Count iterations.
 
@@ -67,7 +83,7 @@ class Budget:
         BudgetSpent
             If the time is over or the iterations are used up.
         """
-        if self.spent >= self.max_iter or self.elapsed >= self.max_time:
+        if self.spent >= self.max_iter or time.perf_counter() >= self.ends:
             raise BudgetSpent
         self.spent += iterations
 
@@ -190,7 +206,7 @@ def run(
     favourite, idle = None, 0  # the step with the best score, and how many did not better it
     status = None if patience is None else Status.STOPPED_EARLY
     try:
-        with threads.one_pool():
+        with threads.one_pool(), deadline(budget.ends):
             for step in steps:
                 if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
                     status = Status.NUMERICAL_ERROR
@@ -225,7 +241,11 @@ def run(
     if stream and best.certificate is not None:  # of the stream, which only its learner has seen
         components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
     else:
-        with threads.one_pool():
+        try:
+            with threads.one_pool(), deadline(budget.last):
+                components, certificate, dual = _judge(problem, best, bound)
+        except BudgetSpent:  # the zero metric needs no search
+            best = bound = Step(np.zeros((*best.components.shape[:-2], 1, problem.X.shape[1])))
             components, certificate, dual = _judge(problem, best, bound)
     if relaxed and isinstance(certificate, DualityCertificate):
         certificate = RelaxationCertificate.of(certificate)

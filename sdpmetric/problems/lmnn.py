@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -292,7 +293,14 @@ class LMNNProblem(Problem):
         """
         return self.pull_cost.null_groups
 
-    def candidates(self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None) -> Candidates:
+    def candidates(
+        self,
+        Z: NDArray[np.floating],
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        most: float = math.inf,
+    ) -> Candidates:
         """Search exhaustively for the triplets that can cost anything near a metric.
 
         Parameters
@@ -303,8 +311,10 @@ class LMNNProblem(Problem):
             Impostors are listed up to ``(1 + max_j D_ij) * (1 + widen)``.
         among : (m,) int32 array, optional
             Only rows of these anchors.
+        most : float, default infinity
+            Candidate pairs that may be listed; `TooManyCandidates` is raised for more.
         """
-        return self.push.candidates(Z, self.null_groups, widen=widen, among=among)
+        return self.push.candidates(Z, self.null_groups, widen=widen, among=among, most=most)
 
     def lift(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates from a factor on `points`.

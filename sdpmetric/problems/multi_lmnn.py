@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
 from sdpmetric.problems.regions import Regions, check_members, divide
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
+from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
@@ -266,7 +268,12 @@ class MultiMetricLMNNProblem(Problem):
         return self._found(embedded, self.near(embedded), null_groups=self.null_groups, widen=widen, among=among)
 
     def regional_candidates(
-        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+        self,
+        embedded: Sequence[NDArray[np.floating]],
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        most: float = math.inf,
     ) -> list[Candidates]:
         """Search exhaustively for the triplets that can cost anything near the metrics; see `LMNNProblem.candidates`.
 
@@ -274,12 +281,16 @@ class MultiMetricLMNNProblem(Problem):
         ----------
         embedded : list of (n, r) arrays
             All examples under each metric.
-        widen, among
+        widen, among, most
             As in `LMNNProblem.candidates`.
         """
         parts: list[list[Candidates]] = [[] for _ in embedded]
+        count = 0
         for region, part in self.regional_near(embedded, widen=widen, among=among):
             parts[region].append(part)
+            count += len(part.impostors)
+            if count > most:
+                raise TooManyCandidates([Candidates.concatenate(found) for found in parts if found])
         nothing = Candidates.none(self.source.targets.shape[1])
         return [Candidates.concatenate(found) if found else nothing for found in parts]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.distances import distances
+from sdpmetric.triplets.limits import listed
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import SearchMethod, TripletSource
 from sdpmetric.triplets.totals import unit_hinges
@@ -96,9 +98,16 @@ class Push:
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
+        most: float = math.inf,
     ) -> Candidates:
-        """All blocks of `near` in one."""
-        blocks = list(self.near(Z, groups, widen=widen, among=among))
+        """All blocks of `near` in one.
+
+        Raises
+        ------
+        TooManyCandidates
+            If there are more than `most` candidate pairs.
+        """
+        blocks = listed(self.near(Z, groups, widen=widen, among=among), most)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
     def unit_groups(self, Z: FloatArray, groups: IndexArray) -> IndexArray | None:

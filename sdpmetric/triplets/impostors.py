@@ -16,8 +16,8 @@ IndexArray = NDArray[np.int32]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 
-# Pairs that are listed before they are handed on, shared by the parts of the search.
-PAIRS_AT_ONCE = 1 << 23
+# Pairs that are listed before they are handed on, shared by the parts of the search; products between looks at the time.
+PAIRS_AT_ONCE, WORK_AT_ONCE = 1 << 21, 1 << 34
 # Anchors that ball trees are asked for at once.
 ANCHORS_AT_ONCE = 1 << 12
 
@@ -85,21 +85,24 @@ def search_tiles(
     n_parts = min(threads.parts(len(rows) * len(order)), n_tiles)
     work = len(order) - own[::height, 1] if both else np.full(n_tiles, len(order))
     shares = np.concatenate([[0.0], np.cumsum(work)])
-    bounds = np.searchsorted(shares, np.linspace(0.0, shares[-1], n_parts + 1)[1:-1])
-    bounds = np.concatenate([[0], bounds, [n_tiles]]).astype(np.int64)
-    states = np.zeros((n_parts, 2), dtype=np.int64)
-    tasks = np.diff(bounds) * len(tiles)
+    n_slices = -(-int(shares[-1] * height * right.shape[1]) // WORK_AT_ONCE) or 1
+    cuts = np.searchsorted(shares, np.linspace(0.0, shares[-1], n_slices * n_parts + 1)[1:-1])
+    cuts = np.concatenate([[0], cuts, [n_tiles]]).astype(np.int64)
     room = 2 * height * width
-    pairs = np.empty((n_parts, min(room * int(tasks.max()), room + PAIRS_AT_ONCE // n_parts), 2), dtype=np.int32)
+    most = min(room * int(np.diff(cuts).max()) * len(tiles), room + PAIRS_AT_ONCE // n_parts)
+    pairs = np.empty((n_parts, most, 2), dtype=np.int32)
+    for first in range(0, len(cuts) - 1, n_parts):
+        bounds, states = cuts[first : first + n_parts + 1], np.zeros((n_parts, 2), dtype=np.int64)
 
-    def scan(t: int) -> None:
-        scan_tiles(left, tiles, ceiling, ceilings, own, both, bounds[t], bounds[t + 1], states[t], pairs[t])
+        def scan(t: int, bounds: NDArray[np.int64] = bounds, states: NDArray[np.int64] = states) -> None:
+            scan_tiles(left, tiles, ceiling, ceilings, own, both, bounds[t], bounds[t + 1], states[t], pairs[t])
 
-    while (states[:, 0] < tasks).any():
-        with threads.one_pool():
-            threads.run(scan, n_parts)
-        found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
-        yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], groups)
+        tasks = np.diff(bounds) * len(tiles)
+        while (states[:, 0] < tasks).any():
+            with threads.one_pool():
+                threads.run(scan, n_parts)
+            found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
+            yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], groups)
 
 
 def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, groups: IndexArray) -> Found:

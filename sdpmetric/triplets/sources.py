@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.triplets.impostors import search_tiles, search_trees
+from sdpmetric.triplets.limits import check_deadline
 from sdpmetric.triplets.margins import slope_adjoint
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter
 from sdpmetric.triplets.triplets import Candidates, Triplets
@@ -206,6 +207,7 @@ class LabeledTriplets:
         # The zero metric embeds into no dimension at all, which trees refuse.
         search = search_trees if method == "ball_tree" and Z.shape[1] > 0 else search_tiles
         for own, indptr, impostors in search(Z, self.labels, groups, anchors, limits, columns):
+            check_deadline()
             yield Candidates(own, self.targets[own], indptr, impostors)
 
 

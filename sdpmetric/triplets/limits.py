@@ -1,0 +1,72 @@
+"""Limits of exhaustive searches: when they have to end, and how many candidates they may list."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from sdpmetric.triplets.triplets import Candidates
+
+# Candidate pairs that a solver holds at once: so many for each target pair of its anchors, or so many in all.
+CANDIDATES_PER_TARGET_PAIR, FEWEST_CANDIDATES = 32, 1 << 20
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class BudgetSpent(Exception):
+    """Time or iterations ran out in the middle of a step."""
+
+
+class TooManyCandidates(Exception):
+    """A search has met more candidates than it may list.
+
+    Attributes
+    ----------
+    found : list of Candidates
+        The part that it has listed.
+    """
+
+    def __init__(self, found: list[Candidates]) -> None:
+        super().__init__("more candidate triplets than the solver may hold at once")
+        self.found = found
+
+
+@contextmanager
+def deadline(at: float) -> Iterator[None]:
+    """Let searches end with `BudgetSpent` once ``time.perf_counter()`` has passed a time; not across a ``yield``."""
+    token = _DEADLINE.set(at)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def check_deadline() -> None:
+    """Raise `BudgetSpent` after the deadline."""
+    if time.perf_counter() > _DEADLINE.get():
+        raise BudgetSpent
+
+
+def capacity(n_target_pairs: int) -> int:
+    """Candidate pairs that may be held for so many target pairs."""
+    return max(FEWEST_CANDIDATES, CANDIDATES_PER_TARGET_PAIR * n_target_pairs)
+
+
+def listed(blocks: Iterable[Candidates], most: float = math.inf) -> list[Candidates]:
+    """The blocks of a search.
+
+    Raises
+    ------
+    TooManyCandidates
+        If there are more than `most` candidate pairs.
+    """
+    found, count = [], 0
+    for block in blocks:
+        found.append(block)
+        count += len(block.impostors)
+        if count > most:
+            raise TooManyCandidates(found)
+    return found
