@@ -290,7 +290,7 @@ class MultiMetricLMNNProblem(Problem):
             parts[region].append(part)
             count += len(part.impostors)
             if count > most:
-                raise TooManyCandidates([Candidates.concatenate(found) for found in parts if found])
+                raise TooManyCandidates([(r, block) for r, found in enumerate(parts) for block in found])
         nothing = Candidates.none(self.source.targets.shape[1])
         return [Candidates.concatenate(found) if found else nothing for found in parts]
 

@@ -16,7 +16,7 @@ IndexArray = NDArray[np.int32]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 
-# Pairs that are listed before they are handed on, shared by the parts of the search; products between looks at the time.
+# Pairs that are listed before they are handed on, shared by the parts of the search; products until time is looked at.
 PAIRS_AT_ONCE, WORK_AT_ONCE = 1 << 21, 1 << 34
 # Anchors that ball trees are asked for at once.
 ANCHORS_AT_ONCE = 1 << 12

@@ -25,11 +25,11 @@ class TooManyCandidates(Exception):
 
     Attributes
     ----------
-    found : list of Candidates
-        The part that it has listed.
+    found : list of (region, Candidates)
+        The part that it has listed; the region is 0 for a single metric.
     """
 
-    def __init__(self, found: list[Candidates]) -> None:
+    def __init__(self, found: list[tuple[int, Candidates]]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")
         self.found = found
 
@@ -63,10 +63,11 @@ def listed(blocks: Iterable[Candidates], most: float = math.inf) -> list[Candida
     TooManyCandidates
         If there are more than `most` candidate pairs.
     """
-    found, count = [], 0
+    found: list[Candidates] = []
+    count = 0
     for block in blocks:
         found.append(block)
         count += len(block.impostors)
         if count > most:
-            raise TooManyCandidates(found)
+            raise TooManyCandidates([(0, part) for part in found])
     return found

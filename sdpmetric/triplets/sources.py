@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.triplets.impostors import search_tiles, search_trees
-from sdpmetric.triplets.limits import check_deadline
+from sdpmetric.triplets.limits import capacity, check_deadline
 from sdpmetric.triplets.margins import slope_adjoint
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter
 from sdpmetric.triplets.triplets import Candidates, Triplets
@@ -55,6 +55,9 @@ class TripletSource(Protocol):
         accuracy : float
             See `sdpmetric.linalg.distances.adjoint`.
         """
+
+    def capacity(self, among: IndexArray) -> int:
+        """Candidate pairs of some anchors, (m,), that a solver may hold."""
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
@@ -144,6 +147,10 @@ class LabeledTriplets:
         B = impostor_scatter(points, self.labels, groups, counts, np.ones(len(points)))
         B -= adjoint(points, anchors, targets, weights, accuracy=accuracy)
         return B
+
+    def capacity(self, among: IndexArray) -> int:
+        """Linear in the number of their target pairs; see `sdpmetric.triplets.limits`."""
+        return capacity(int(self.target_counts[among].sum()))
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
@@ -288,6 +295,10 @@ class ListedTriplets:
         C = self.candidates
         weights = np.ones(self.size) if C.weights is None else C.weights
         return np.where(groups[C.anchors[C.rows]] == groups[C.impostors], weights, 0.0)
+
+    def capacity(self, among: IndexArray) -> int:
+        """All that is listed."""
+        return self.size
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""

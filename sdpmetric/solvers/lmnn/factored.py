@@ -29,6 +29,8 @@ IndexArray = NDArray[np.int32]
 COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
 # Fewest anchors of an early level, in all and for each dimension: fewer are fitted by a metric of their own.
 FEWEST, FEWEST_PER_DIMENSION = 1000, 4
+# Candidate pairs of an anchor, on average, that an early level has at least.
+FEWEST_CANDIDATES = 8
 # Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
 FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
 # A gap below so many times what the smoothing alone keeps open is all that a width is good for.
@@ -117,20 +119,21 @@ def approach(
     n = len(problem.X)
     order = rng.permutation(n).astype(np.int32)
     fewest = max(FEWEST, FEWEST_PER_DIMENSION * state.L.shape[0] * state.L.shape[2])
-    first = levels[0][1]
+    first, accepted = levels[0][1], None
     for share, gamma in levels:
         m = min(max(math.ceil(share * n), fewest), n)
-        working = WorkingSet(problem, np.sort(order[:m]), np.float32)
+        working = WorkingSet(problem, np.sort(order[:m]), np.float32, FEWEST_CANDIDATES, accepted)
         for _ in range(2 if gamma == first else 1):  # the first steps leave the first candidates far behind
-            working.search(state.L, 0.3 if gamma == first else 0.1)
+            state.L = working.search(state.L, 0.3 if gamma == first else 0.1)
+            accepted = working.accepted
             descend(state, working, gamma, budget, Slow(1e-3))
             yield Step(problem.lift_regional(state.L), step=gamma)
 
 
 def last_step(problem: RegionalProblem, state: State, working: WorkingSet) -> Step:
     """Where the budget ends in the middle of a round: the factor at hand and what it proves."""
-    working.search(state.L, 0.0)
-    return _step(problem, working, state.L, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0)
+    state.L = working.search(state.L, 0.0)
+    return _step(problem, working, state, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0)
 
 
 def refine_until_proven(
@@ -143,7 +146,7 @@ def refine_until_proven(
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     patience, lower_bound, stall = PATIENCE, -math.inf, STALL
-    working.search(state.L, 0.1)
+    state.L = working.search(state.L, 0.1)
     first = working.value(state.L, gamma)
     yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
@@ -151,8 +154,7 @@ def refine_until_proven(
         began = state.L.copy()
         descend(state, working, gamma, budget, watch)
         if working.value(state.L, gamma).objective <= 0:  # all hinges out of sight, and nothing else holds it off 0
-            state.L = 0.5 * began
-            working.search(state.L, 1.0)
+            state.L = working.search(0.5 * began, 1.0)
             continue
         bound = watch.best or prove(working, state.L, gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
@@ -162,14 +164,14 @@ def refine_until_proven(
         # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
         moved = before - seen > SMALL_STEP * seen
         widen = 0.1 + 0.5 * gamma if moved or relative_gap(seen, lower_bound) <= tol else None
-        yield _step(problem, working, state.L, bound, gamma, widen)
+        yield _step(problem, working, state, bound, gamma, widen)
         least = bound.smoothing_loss / seen
         patience = patience - 1 if relative_gap(seen, bound.value) > CLOSE * least else 0
         if patience <= 0:
             # No further down than the tolerance asks for: the wider, the better conditioned.
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
             if widen is None:
-                working.search(state.L, 0.1 + 0.5 * gamma)
+                state.L = working.search(state.L, 0.1 + 0.5 * gamma)
         state.L = _escape(working, state.L, gamma, bound)
 
 
@@ -218,7 +220,7 @@ class _Settled:
 def _step(
     problem: RegionalProblem,
     working: WorkingSet,
-    L: FloatArray,
+    state: State,
     bound: Bound,
     gamma: float,
     widen: float | None,
@@ -227,10 +229,10 @@ def _step(
     dual = working.dual(bound.multipliers.values)
     objective, n_active = math.inf, 0
     if widen is not None:
-        working.search(L, widen)
-        value = working.value(L, gamma)
+        state.L = working.search(state.L, widen)
+        value = working.value(state.L, gamma)
         objective, n_active = value.objective, value.n_active
-    return Step(problem.lift_regional(L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)
+    return Step(problem.lift_regional(state.L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)
 
 
 def descend(
@@ -260,7 +262,7 @@ def descend(
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
     longest = sigma.max(axis=1, keepdims=True)
     if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate held it up: far enough down to find some
-        state.L = 0.1 * start
+        state.L = math.sqrt(0.5) * start
         return
     sigma[sigma <= NEGLIGIBLE * longest] = 0.0
     rank = max(1, int((sigma > 0.0).sum(axis=1).max()))

@@ -48,8 +48,12 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
     whitened = np.asarray(full.components, dtype=np.float64) @ inverse.T
     state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
 
+    def search(widen: float) -> None:
+        working.accepted = None  # a metric between two of them would be of higher rank
+        state.L = working.search(state.L, widen)
+
     def step(gamma: float) -> Step:
-        working.search(state.L, 0.3)
+        search(0.3)
         value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
             problem.lift(state.L[0]),
@@ -71,4 +75,4 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
                 break
             # The step went beyond the candidates of its search: once more, with those that it met and a wider margin.
             state.L, widen = before, 2.0 * widen
-            working.search(state.L, widen)
+            search(widen)

@@ -5,6 +5,7 @@ In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,15 +20,17 @@ from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
+from sdpmetric.solvers.lmnn.pair_memory import PairMemory
+from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
-from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# Searches that pairs with a positive hinge are remembered for.
-MEMORY = 10
+# A factor has gone too far where the objective is so many times that of the last search; then it goes back by halves so
+# many times, before it is made larger, all in all so many times.
+TOO_FAR, HALVINGS, ATTEMPTS = 10.0, 5, 16
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,20 @@ class RegionalProblem(Protocol):
         """Region of each example, (n,)."""
 
     @property
+    def null_groups(self) -> list[IndexArray]:
+        """For each region, the groups of examples that agree in the null space of its pull cost, (n,) each."""
+
+    @property
     def regional_points(self) -> list[FloatArray]:
         """The whitened data of each region, each (n, rank): there its pull cost is the trace of its metric."""
 
     def regional_candidates(
-        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+        self,
+        embedded: Sequence[NDArray[np.floating]],
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        most: float = math.inf,
     ) -> list[Candidates]:
         """Candidates for each region, whose metric embeds the data so; see `LMNNProblem.candidates`."""
 
@@ -126,15 +138,25 @@ class OneRegion:
         return np.zeros(len(self.problem.X), dtype=np.int32)
 
     @property
+    def null_groups(self) -> list[IndexArray]:
+        """See `LMNNProblem.null_groups`."""
+        return [self.problem.null_groups]
+
+    @property
     def regional_points(self) -> list[FloatArray]:
         """The whitened data, (n, rank)."""
         return [self.problem.points]
 
     def regional_candidates(
-        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
+        self,
+        embedded: Sequence[NDArray[np.floating]],
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        most: float = math.inf,
     ) -> list[Candidates]:
         """See `LMNNProblem.candidates`."""
-        return [self.problem.candidates(embedded[0], widen=widen, among=among)]
+        return [self.problem.candidates(embedded[0], widen=widen, among=among, most=most)]
 
     def lift_regional(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates, (r', d), from a factor (1, r, rank)."""
@@ -155,19 +177,27 @@ class WorkingSet:
         Every example stays a possible impostor. The push term is scaled up to all anchors.
     dtype : numpy dtype, default float64
         Precision of the evaluations.
+    fewest : int, default 0
+        Where a search finds fewer candidate pairs for each anchor on average, so many are added at random, so that no
+        direction in which the classes differ goes unnoticed.
+    accepted : (factor, float), optional
+        The factor of the last search and its objective.
     """
 
     problem: RegionalProblem
     anchors: IndexArray
     dtype: type[np.floating] = np.float64
+    fewest: int = 0
+    accepted: tuple[FloatArray, float] | None = None
     candidates: Candidates = field(init=False)
     bases: IndexArray = field(init=False)
     blocks: Blocks = field(init=False)
     used: NDArray[np.int64] = field(init=False)
-    _remembered: list[list[NDArray[np.int64]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._remembered = [[] for _ in self.problem.regional_points]
+        source = self.problem.push.source
+        self.capacity = source.capacity(self.anchors)
+        self.memory = PairMemory(source, self.problem.null_groups, self.problem.regions, self.capacity // 2)
         self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
         self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
 
@@ -176,16 +206,62 @@ class WorkingSet:
         """Whether every example is an anchor, so that objectives and bounds are those of the problem."""
         return len(self.anchors) == len(self.problem.X)
 
-    def search(self, L: FloatArray, widen: float) -> None:
+    def search(self, L: FloatArray, widen: float) -> FloatArray:
         """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use.
 
-        Pairs that had a positive hinge at the factor of an earlier search stay candidates: without them the iterates go
-        back and forth between regions where one set of pairs costs and the other is out of sight.
+        Pairs of earlier searches stay candidates; see `PairMemory`. Where more pairs than may be held are near the
+        margin, or the objective is far above that of the last search, the factor has gone too far on candidates that
+        were not complete: a metric between the two is searched instead.
+
+        Returns
+        -------
+        L : (c, r, rank) array
+            The factor that was searched: the given one, or one that is nearer to the last one or larger.
         """
+        for attempt in range(ATTEMPTS):
+            try:
+                self._list(L, widen)
+            except TooManyCandidates as many:
+                self.memory.add_found(many.found, self.capacity // 16)
+                L = self._nearer(L, attempt)
+                continue
+            objective = self._objective(L)
+            if self.accepted is None or attempt >= HALVINGS or objective <= TOO_FAR * self.accepted[1]:
+                self.accepted = L, objective
+                return L
+            L = self._nearer(L, attempt)
+        # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
+        self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
+        self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
+        return self.search(L, widen)
+
+    def _nearer(self, L: FloatArray, attempt: int) -> FloatArray:
+        """Half the way back to the metric of the last search, or after that, or without one, a larger metric."""
+        if self.accepted is None or attempt >= HALVINGS:
+            return 2.0 * L
+        both = np.sqrt(0.5) * np.concatenate([self.accepted[0], L], axis=1)
+        _, sigma, rows = np.linalg.svd(both, full_matrices=False)
+        return np.ascontiguousarray(sigma[:, :, None] * rows)
+
+    def _objective(self, L: FloatArray) -> float:
+        """The objective at the factor of the search, by the way noting the pairs that have a positive hinge."""
+        n, C, Z = len(self.problem.X), self.candidates, self.embed(L)
+        near = target_distances(Z, self.bases, C.targets)
+        sums, slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, near)
+        active = (slopes > 0.0).any(axis=1)
+        anchors, impostors = self.used[C.anchors[C.rows[active]]], self.used[C.impostors[active]] % n
+        keys, regions = anchors % n * n + impostors, anchors // n
+        self.memory.add([keys[regions == r] for r in range(len(self.problem.regional_points))])
+        return float(np.sum(L**2)) + self.weight * sums.loss
+
+    def _list(self, L: FloatArray, widen: float) -> None:
+        """Take the candidates around a factor, and those of the memory."""
         n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
         embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
-        found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors)
-        found = [self._with_remembered(part, keys) for part, keys in zip(found, self._remembered, strict=True)]
+        found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors, most=self.capacity)
+        if self.fewest * len(self.anchors) > sum(len(part.impostors) for part in found):
+            self.memory.draw(self.anchors, self.fewest)
+        found = self.memory.extend(found)
         used = np.zeros(n * len(found), dtype=bool)
         rows: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
         for region, part in enumerate(found):
@@ -220,32 +296,6 @@ class WorkingSet:
                 for region, ((a, b), points) in enumerate(zip(cuts, self._points, strict=True))
             ]
         )
-        self._remember(L)
-
-    def _remember(self, L: FloatArray) -> None:
-        """Note the candidates that have a positive hinge, as ``anchor n + impostor``, for each region."""
-        n, C, Z = len(self.problem.X), self.candidates, self.embed(L)
-        slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, target_distances(Z, self.bases, C.targets))[1]
-        active = (slopes > 0.0).any(axis=1)
-        anchors, impostors = self.used[C.anchors[C.rows[active]]], self.used[C.impostors[active]] % n
-        keys, regions = anchors % n * n + impostors, anchors // n
-        self._remembered = [[keys[regions == r], *old][:MEMORY] for r, old in enumerate(self._remembered)]
-
-    def _with_remembered(self, found: Candidates, remembered: list[NDArray[np.int64]]) -> Candidates:
-        """Add the remembered pairs that a search has left out, as rows of their own."""
-        n, source = len(self.problem.X), self.problem.push.source
-        if not remembered or not isinstance(source, LabeledTriplets):  # lists were never seen to need it
-            return found
-        keys = np.unique(np.concatenate(remembered))
-        keys = keys[~np.isin(keys, found.anchors[found.rows].astype(np.int64) * n + found.impostors)]
-        anchors, counts = np.unique(keys // n, return_counts=True)
-        more = Candidates(
-            anchors.astype(np.int32),
-            source.targets[anchors],
-            np.concatenate([[0], np.cumsum(counts)]),
-            (keys % n).astype(np.int32),
-        )
-        return Candidates.concatenate([found, more])
 
     def embed(self, L: FloatArray) -> NDArray[np.floating]:
         """Embedded points that the candidates use, in the set's precision."""
