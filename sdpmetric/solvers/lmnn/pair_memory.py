@@ -38,9 +38,9 @@ class PairMemory:
         self._searches: list[list[Keys]] = []
         self._rng = np.random.default_rng(0)
 
-    def add(self, keys: list[Keys]) -> None:
-        """Remember the pairs of one more search, one array for each region; of too many a random part."""
-        most = self._most // 4
+    def add(self, keys: list[Keys], most: int | None = None) -> None:
+        """Remember the pairs of one more search, one array for each region; of more than `most` a random part."""
+        most = self._most // 4 if most is None else most
         size = sum(len(part) for part in keys)
         if size > most:
             keys = [part[self._rng.random(len(part)) < most / size] for part in keys]

@@ -28,9 +28,9 @@ from sdpmetric.triplets.triplets import Candidates
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# A factor has gone too far where the objective is so many times that of the last search; then it goes back by halves so
-# many times, before it is made larger, all in all so many times.
-TOO_FAR, HALVINGS, ATTEMPTS = 10.0, 5, 16
+# A factor has gone too far where the objective is so many times that of the last search, unless an anchor has few
+# candidates on average. It goes back by halves so many times, before it is made larger, all in all so many times.
+TOO_FAR, FEW, HALVINGS, ATTEMPTS = 10.0, 32, 5, 16
 
 
 @dataclass(frozen=True)
@@ -222,13 +222,16 @@ class WorkingSet:
             try:
                 self._list(L, widen)
             except TooManyCandidates as many:
-                self.memory.add_found(many.found, self.capacity // 16)
+                self.memory.add_found(many.found, self.capacity // 64)
                 L = self._nearer(L, attempt)
                 continue
-            objective = self._objective(L)
-            if self.accepted is None or attempt >= HALVINGS or objective <= TOO_FAR * self.accepted[1]:
+            objective, active = self._active(L)
+            near = self.accepted is None or objective <= TOO_FAR * self.accepted[1]
+            if near or attempt >= HALVINGS or len(self.candidates.impostors) <= FEW * len(self.anchors):
+                self.memory.add(active)
                 self.accepted = L, objective
                 return L
+            self.memory.add(active, self.capacity // 64)
             L = self._nearer(L, attempt)
         # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
         self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
@@ -243,16 +246,16 @@ class WorkingSet:
         _, sigma, rows = np.linalg.svd(both, full_matrices=False)
         return np.ascontiguousarray(sigma[:, :, None] * rows)
 
-    def _objective(self, L: FloatArray) -> float:
-        """The objective at the factor of the search, by the way noting the pairs that have a positive hinge."""
+    def _active(self, L: FloatArray) -> tuple[float, list[NDArray[np.int64]]]:
+        """The objective at the factor of the search, and for each region the pairs with a positive hinge."""
         n, C, Z = len(self.problem.X), self.candidates, self.embed(L)
         near = target_distances(Z, self.bases, C.targets)
         sums, slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, near)
         active = (slopes > 0.0).any(axis=1)
         anchors, impostors = self.used[C.anchors[C.rows[active]]], self.used[C.impostors[active]] % n
         keys, regions = anchors % n * n + impostors, anchors // n
-        self.memory.add([keys[regions == r] for r in range(len(self.problem.regional_points))])
-        return float(np.sum(L**2)) + self.weight * sums.loss
+        objective = float(np.sum(L**2)) + self.weight * sums.loss
+        return objective, [keys[regions == r] for r in range(len(self.problem.regional_points))]
 
     def _list(self, L: FloatArray, widen: float) -> None:
         """Take the candidates around a factor, and those of the memory."""
