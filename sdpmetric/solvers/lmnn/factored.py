@@ -20,6 +20,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
 from sdpmetric.solvers.lmnn.working_set import OneRegion, RegionalProblem, WorkingSet
+from sdpmetric.triplets.limits import deadline
 from sdpmetric.triplets.margins import margins
 
 FloatArray = NDArray[np.float64]
@@ -104,7 +105,7 @@ def steps(
             yield from approach(single, state, budget, rng)
         yield from refine_until_proven(single, state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
-        yield last_step(single, state, whole)
+        yield last_step(single, state, whole, budget)
         raise
 
 
@@ -124,16 +125,26 @@ def approach(
         m = min(max(math.ceil(share * n), fewest), n)
         working = WorkingSet(problem, np.sort(order[:m]), np.float32, FEWEST_CANDIDATES, accepted)
         for _ in range(2 if gamma == first else 1):  # the first steps leave the first candidates far behind
-            state.L = working.search(state.L, 0.3 if gamma == first else 0.1)
+            search(state, working, 0.3 if gamma == first else 0.1, budget)
             accepted = working.accepted
             descend(state, working, gamma, budget, Slow(1e-3))
             yield Step(problem.lift_regional(state.L), step=gamma)
 
 
-def last_step(problem: RegionalProblem, state: State, working: WorkingSet) -> Step:
-    """Where the budget ends in the middle of a round: the factor at hand and what it proves."""
-    state.L = working.search(state.L, 0.0)
-    return _step(problem, working, state, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0)
+def last_step(problem: RegionalProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
+    """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that."""
+    try:
+        with deadline(budget.last - budget.reserve):
+            search(state, working, 0.0, budget)
+            return _step(problem, working, state, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0, budget)
+    except BudgetSpent:
+        return Step(problem.lift_regional(state.L))
+
+
+def search(state: State, working: WorkingSet, widen: float, budget: Budget) -> None:
+    """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take."""
+    state.L = working.search(state.L, widen)
+    budget.reserve = max(budget.reserve, working.seconds * len(working.problem.X) / len(working.anchors))
 
 
 def refine_until_proven(
@@ -146,7 +157,7 @@ def refine_until_proven(
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     patience, lower_bound, stall = PATIENCE, -math.inf, STALL
-    state.L = working.search(state.L, 0.1)
+    search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
     yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
@@ -154,7 +165,8 @@ def refine_until_proven(
         began = state.L.copy()
         descend(state, working, gamma, budget, watch)
         if working.value(state.L, gamma).objective <= 0:  # all hinges out of sight, and nothing else holds it off 0
-            state.L = working.search(0.5 * began, 1.0)
+            state.L = 0.5 * began
+            search(state, working, 1.0, budget)
             continue
         bound = watch.best or prove(working, state.L, gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
@@ -164,14 +176,14 @@ def refine_until_proven(
         # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
         moved = before - seen > SMALL_STEP * seen
         widen = 0.1 + 0.5 * gamma if moved or relative_gap(seen, lower_bound) <= tol else None
-        yield _step(problem, working, state, bound, gamma, widen)
+        yield _step(problem, working, state, bound, gamma, widen, budget)
         least = bound.smoothing_loss / seen
         patience = patience - 1 if relative_gap(seen, bound.value) > CLOSE * least else 0
         if patience <= 0:
             # No further down than the tolerance asks for: the wider, the better conditioned.
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
             if widen is None:
-                state.L = working.search(state.L, 0.1 + 0.5 * gamma)
+                search(state, working, 0.1 + 0.5 * gamma, budget)
         state.L = _escape(working, state.L, gamma, bound)
 
 
@@ -224,12 +236,13 @@ def _step(
     bound: Bound,
     gamma: float,
     widen: float | None,
+    budget: Budget,
 ) -> Step:
     """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
     dual = working.dual(bound.multipliers.values)
     objective, n_active = math.inf, 0
     if widen is not None:
-        state.L = working.search(state.L, widen)
+        search(state, working, widen, budget)
         value = working.value(state.L, gamma)
         objective, n_active = value.objective, value.n_active
     return Step(problem.lift_regional(state.L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)

@@ -21,6 +21,7 @@ from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push_dual import best_multiple_bound
 from sdpmetric.solvers.lmnn.working_set import Multipliers, WorkingSet
+from sdpmetric.triplets.limits import check_deadline
 from sdpmetric.triplets.margins import margin_adjoint
 
 FloatArray = NDArray[np.float64]
@@ -241,6 +242,7 @@ def _least_change(inside: Movable, P: FloatArray, free: FloatArray, E: FloatArra
     d, rr = r.copy(), float(np.sum(r * r))
     before_all = rr
     for _ in range(60):
+        check_deadline()
         if rr <= 1e-6 * before_all or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
             break
         c = change(d)

@@ -61,7 +61,7 @@ def factored_steps(
             yield from factored.approach(problem, state, budget, rng, LEVELS)
         yield from factored.refine_until_proven(problem, state, working, budget, tol, FIRST_WIDTH)
     except (BudgetSpent, KeyboardInterrupt):
-        yield factored.last_step(problem, state, working)
+        yield factored.last_step(problem, state, working, budget)
         raise
 
 

@@ -6,6 +6,7 @@ In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so tha
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -182,6 +183,11 @@ class WorkingSet:
         direction in which the classes differ goes unnoticed.
     accepted : (factor, float), optional
         The factor of the last search and its objective.
+
+    Attributes
+    ----------
+    seconds : float
+        What the last search took.
     """
 
     problem: RegionalProblem
@@ -195,7 +201,7 @@ class WorkingSet:
     used: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        source = self.problem.push.source
+        self.seconds, source = 0.0, self.problem.push.source
         self.capacity = source.capacity(self.anchors)
         self.memory = PairMemory(source, self.problem.null_groups, self.problem.regions, self.capacity // 2)
         self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
@@ -259,9 +265,11 @@ class WorkingSet:
 
     def _list(self, L: FloatArray, widen: float) -> None:
         """Take the candidates around a factor, and those of the memory."""
+        began = time.perf_counter()
         n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
         embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
         found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors, most=self.capacity)
+        self.seconds = time.perf_counter() - began
         if self.fewest * len(self.anchors) > sum(len(part.impostors) for part in found):
             self.memory.draw(self.anchors, self.fewest)
         found = self.memory.extend(found)
