@@ -26,7 +26,7 @@ from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.triplets.margins import margin_adjoint, slope_adjoint
 from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -246,22 +246,6 @@ class LMNNProblem(Problem):
         found = minimize_scalar(objective, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-6})
         scale = float(np.exp(found.x))
         return scale if self.objective(scale * components) < self.objective(components) else 1.0
-
-    def subgradient(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
-        """Subgradient of the objective in M (Weinberger and Saul 2009, Eq. 18), (d, d), symmetric.
-
-        Parameters
-        ----------
-        components, metric
-            As in `objective`.
-        """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
-        Z = self.embed(L)
-        G = self.pull_cost.matrix.copy()
-        for block in self.push.near(Z):
-            _, slopes = hinge_slopes(Z, block, 0.0, self.squared)
-            G -= self.push_weight * slope_adjoint(self.centered, block, slopes)
-        return G
 
     @cached_property
     def push(self) -> Push:

@@ -346,7 +346,7 @@ def test_a_tiny_negative_eigenvalue_is_repaired_and_reported(small, rng):
     ],
 )
 def test_points_that_are_none_are_refused_with_a_sentence(small, point, words):
-    for judge in (small.problem.certify, small.problem.objective, small.problem.subgradient):
+    for judge in (small.problem.certify, small.problem.objective):
         with pytest.raises(ValueError, match=words):
             judge(**point)
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from conftest import make_instance, rounding
+from conftest import assert_close, make_instance, rounding
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.preprocessing import StandardScaler
 
@@ -86,23 +88,46 @@ def test_incremental_gradient_is_the_gradient_from_scratch(n_metrics: int) -> No
     assert objective == pytest.approx(problem.objective(coordinates.lift(L)), rel=1e-12)
 
 
-def test_gradient_is_the_subgradient_of_the_statement() -> None:
-    """In the coordinates of the data and in whitened ones, against `LMNNProblem.subgradient`."""
-    problem = make_instance("plain", 2).problem
-    L = np.random.default_rng(0).normal(size=(1, 2, 3))
-    T = problem.coordinates.range
-    own, whitened = OneMetricAsGiven(problem), OneMetric(problem)
-    whole = problem.subgradient(L[0])
-    for coordinates, factor, expected in (
-        (own, L[0], whole),
-        (whitened, problem.pull_cost.whitened(L[0]), T.T @ whole @ T),
-    ):
-        active = ActiveSet(coordinates)
-        Z = coordinates.points @ factor.T
-        active.search(Z)
-        active.update(Z, afresh=True)
-        G = (coordinates.cost - active.matrices)[0]
-        assert np.abs(G - expected).max() <= 1e-9 * max(1.0, np.abs(expected).max())
+def gradient(problem: sm.LMNNProblem, L: np.ndarray, *, whitened: bool = False) -> np.ndarray:
+    """What the loop subtracts from the metric with factor L, in its own coordinates."""
+    coordinates = OneMetric(problem) if whitened else OneMetricAsGiven(problem)
+    active = ActiveSet(coordinates)
+    Z = coordinates.points @ (problem.pull_cost.whitened(L) if whitened else L).T
+    active.search(Z)
+    active.update(Z, afresh=True)
+    return (coordinates.cost - active.matrices)[0]
+
+
+SETTINGS = [{"mu": 0.3}, {"mu": 0.3, "loss": "squared_hinge"}, {"mu": 0.8, "ridge": 0.7}]
+# Those in which every direction has a cost: the others lose the hinges of examples that a free direction separates.
+COSTLY = ("plain", "line", "duplicates", "graph", "listed", "float32")
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+@pytest.mark.parametrize("kind", COSTLY)
+def test_gradient_is_that_of_the_paper(kind: str, options: dict) -> None:
+    """The gradient below Eq. 18, by a loop, in the coordinates of the data and in whitened ones."""
+    case = make_instance(kind, 1, **options)
+    rng = np.random.default_rng(5)
+    for _ in range(2):
+        L = case.random_factor(rng)
+        G, T = case.statement.subgradient(L.T @ L), case.problem.coordinates.range
+        # Terms cancel: compare on their scale.
+        cost, spread = np.abs(case.statement.cost_matrix()).max(), np.ptp(case.statement.X, axis=0).max()
+        scale = cost + sum(case.statement.weights) * spread**2
+        assert_close(gradient(case.problem, L), G, scale)
+        assert_close(gradient(case.problem, L, whitened=True), T.T @ G @ T, scale * np.sum(T**2))
+
+
+@given(st.integers(0, 10**6))
+def test_subgradient_inequality(seed: int) -> None:
+    """f(N) >= f(M) + <G(M), N - M> for any two metrics: the problem is convex and G a subgradient."""
+    rng = np.random.default_rng(seed)
+    case = make_instance(COSTLY[seed % len(COSTLY)], 1 + seed % 4, **SETTINGS[seed % 3])
+    K, L = case.random_factor(rng), case.random_factor(rng)
+    f, g = case.problem.objective(L), case.problem.objective(K)
+    slope = np.sum(gradient(case.problem, L) * (K.T @ K - L.T @ L))
+    assert g >= f + slope - 1e-9 * max(1.0, abs(f), abs(g), abs(slope))
 
 
 def test_matrices_of_earlier_iterations_do_not_change_with_the_metric() -> None:
@@ -147,6 +172,31 @@ def test_the_step_of_the_paper_stalls_above_the_optimum() -> None:
     assert steps[-1] < 1e-8 * np.nanmax(steps)
     assert solution.objective > KNOWN["wine", 0.5] * (1 + 1e-5)
     assert solution.status is not sm.Status.OPTIMAL
+
+
+def test_the_paper_starts_at_the_identity_and_searches_every_tenth_iteration() -> None:
+    """Algorithm 1, lines 1 and 6; its steps change by 1.01 or 0.5 from one iteration to the next."""
+    problem = standardised("wine", 0.5)
+    trace = sm.solve(problem, solver="subgradient", step="paper", max_iter=60).trace
+    assert trace["iteration"][1:].tolist() == [1, 11, 21, 31, 41, 51]
+    assert trace["objective"][1] == pytest.approx(problem.objective(np.eye(13)), rel=1e-12)
+    every = sm.solve(problem, solver="subgradient", step="paper", check_every=1, max_iter=60).trace
+    changes = every["step"][2:] / every["step"][1:-1]
+    fell = np.diff(every["objective"][1:]) < 0
+    assert changes == pytest.approx(np.where(fell, 1.01, 0.5), rel=1e-9)
+
+
+def test_the_paper_takes_the_projected_gradient_step() -> None:
+    """Algorithm 1, line 14: the second metric is the projection of I - alpha G."""
+    problem = standardised("iris", 0.5)
+    seen = []
+    sm.solve(problem, solver="subgradient", step="paper", check_every=1, max_iter=2, callback=seen.append)
+    second = sm.solve(problem, solver="subgradient", step="paper", check_every=1, max_iter=2).metric
+    values, vectors = np.linalg.eigh(np.eye(4) - seen[1].step * gradient(problem, np.eye(4)))
+    projection = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    assert seen[2].objective == pytest.approx(problem.objective(metric=projection), rel=1e-9)
+    if seen[2].objective < seen[1].objective:
+        assert second == pytest.approx(projection, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["wide", "pure", "line", "constant"])
