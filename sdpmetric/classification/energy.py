@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric._loops import energy as loops
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
+# By which distances the target neighbors of a query are found.
+QueryNeighbors = Literal["metric", "euclidean"]
 
 # Distances of this many queries and training examples stand in memory at once, unless one query has more.
 BLOCK = 8_000_000
@@ -31,6 +36,7 @@ def energies(
     target_neighbors: ArrayLike,
     push_weight: float = 0.5,
     regions: ArrayLike | None = None,
+    query_neighbors: QueryNeighbors = "metric",
 ) -> FloatArray:
     """What each label would cost each query: Weinberger and Saul 2009, Eq. 15 [WS2009].
 
@@ -56,6 +62,9 @@ def energies(
         ``mu``, as the metric was learned.
     regions : (n,) integer array, optional
         Which of several metrics each training example has; the same for all examples of a class.
+    query_neighbors : {"metric", "euclidean"}, default "metric"
+        The target neighbors of a query: the k nearest of each label under the learned metric, or by Euclidean distance
+        in the coordinates of the data, which is the paper's rule.
 
     Returns
     -------
@@ -65,9 +74,10 @@ def energies(
     Raises
     ------
     ValueError
-        If shapes do not fit, there are no queries, or a class has examples of several metrics.
+        If shapes do not fit, there are no queries, a class has examples of several metrics, or `query_neighbors` is
+        unknown.
     """
-    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
+    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     result = np.empty((len(state.queries[0]), len(state.classes)))
     for block, cost, *own in state.blocks():
         thresholds = 1.0 + np.sort(own[-1].reshape(len(cost), -1), axis=1)
@@ -85,19 +95,20 @@ def energy_predict(
     target_neighbors: ArrayLike,
     push_weight: float = 0.5,
     regions: ArrayLike | None = None,
+    query_neighbors: QueryNeighbors = "metric",
 ) -> NDArray[np.generic]:
     """The label of least energy for each query; of equal ones the first.
 
     Parameters
     ----------
-    components, X_train, y_train, X, target_neighbors, push_weight, regions
+    components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors
         As in `energies`.
 
     Returns
     -------
     labels : (m,) array
     """
-    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions)
+    state = _State.of(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     chosen = np.empty(len(state.queries[0]), dtype=np.int64)
     for block, cost, *own in state.blocks():
         order = np.argsort(cost, axis=1)
@@ -119,6 +130,7 @@ class _State:
     reach: FloatArray
     n_neighbors: int
     push_weight: float
+    named: NDArray[np.int64] | None  # (m, c, k): the queries' target neighbors in class order, -1 for none
 
     @classmethod
     def of(
@@ -130,6 +142,7 @@ class _State:
         target_neighbors: ArrayLike,
         push_weight: float,
         regions: ArrayLike | None,
+        query_neighbors: QueryNeighbors,
     ) -> _State:
         train = validation.check_data(X_train)
         queries = validation.check_data(X)
@@ -146,6 +159,8 @@ class _State:
                 f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the "
                 "same ones."
             )
+        if query_neighbors not in get_args(QueryNeighbors):
+            raise ValueError(f"query_neighbors must be 'metric' or 'euclidean', got {query_neighbors!r}.")
         metric_of_class = _metrics_of_classes(regions, label, classes, len(factors))
         dtype = np.result_type(train, queries)
         order = np.argsort(label, kind="stable")
@@ -157,7 +172,10 @@ class _State:
             embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
             asked = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
             reach = _reach(embedded, metric_of_class[label[order]], order, targets)
-        return cls(classes, starts, metric_of_class, embedded, asked, reach, targets.shape[1], mu)
+        k = targets.shape[1]
+        by_metric = query_neighbors == "metric"
+        named = None if by_metric else _nearest_of_classes(centered[order], centered_queries, starts, k)
+        return cls(classes, starts, metric_of_class, embedded, asked, reach, k, mu, named)
 
     @cached_property
     def chunks(self) -> NDArray[np.int64]:
@@ -189,6 +207,10 @@ class _State:
                         continue
                     sums = self._scan(Q[block], Z, ceilings, mine, *own)
                     invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
+                if self.named is not None:
+                    rows_of = self.named[block]
+                    taken = np.take_along_axis(own[0], rows_of.reshape(size, -1), axis=1).reshape(rows_of.shape)
+                    own[-1][:] = np.sort(np.where(rows_of < 0, np.inf, taken), axis=2)
                 pull = np.where(own[-1] < np.inf, own[-1], 0.0).sum(axis=2)  # classes may have fewer examples
                 yield block, (1.0 - self.push_weight) * pull + self.push_weight * invaded, *own
 
@@ -225,6 +247,18 @@ def _by_rows(loop: Callable[..., FloatArray], arrays: Sequence[NDArray[np.generi
 
     threads.run(some, len(found))
     return np.concatenate(found)
+
+
+def _nearest_of_classes(
+    train: NDArray[np.floating], queries: NDArray[np.floating], starts: NDArray[np.int64], k: int
+) -> NDArray[np.int64]:
+    """The k nearest training examples of each class for each query, (m, c, k), padded with -1."""
+    found = np.full((len(queries), len(starts) - 1, k), -1, dtype=np.int64)
+    for c, (first, last) in enumerate(pairwise(starts.tolist())):
+        some = min(k, last - first)
+        search = NearestNeighbors(n_neighbors=some).fit(train[first:last])
+        found[:, c, :some] = first + search.kneighbors(queries, return_distance=False)
+    return found
 
 
 def _beside_norms(P: NDArray[np.floating], *, scale: float = 1.0) -> NDArray[np.floating]:

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric._loops import partial
 from sdpmetric.core import validation
 
 FloatArray = NDArray[np.float64]
 # Embedded examples further out have squared distances that are no numbers.
 LARGEST = 1e150
-Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "faiss"]
+Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"]
 
 
 def nearest_neighbors(
@@ -40,9 +41,10 @@ def nearest_neighbors(
     n_neighbors : int, default 1
     regions : (n,) integer array, optional
         Region of each training example, 0 to c - 1; needed for several metrics.
-    algorithm : {"auto", "ball_tree", "kd_tree", "brute", "faiss"}, default "auto"
-        How the embedded examples are searched: by scikit-learn's `NearestNeighbors`, or exactly and in single precision
-        by faiss, which ``pip install sdpmetric[faiss]`` brings.
+    algorithm : {"auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"}, default "auto"
+        How the embedded examples are searched: by scikit-learn's `NearestNeighbors`; "partial": along principal axes,
+        each distance given up once its leading part exceeds that of the furthest neighbor so far (Weinberger and Saul
+        2009, section 6); or exactly and in single precision by faiss, which ``pip install sdpmetric[faiss]`` brings.
 
     Returns
     -------
@@ -109,6 +111,10 @@ def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) ->
     """Squared distances and row numbers of the k nearest rows of Z."""
     if algorithm not in get_args(Algorithm):
         raise ValueError(f"algorithm must be one of {', '.join(map(repr, get_args(Algorithm)))}, got {algorithm!r}.")
+    if algorithm == "partial":
+        axes = np.linalg.eigh(np.cov(Z.T, ddof=0).reshape(Z.shape[1], -1))[1][:, ::-1]
+        near, rows, _ = partial.nearest(np.ascontiguousarray(Z @ axes), np.ascontiguousarray(queries @ axes), k)
+        return near, rows
     if algorithm != "faiss":
         found, index = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(Z).kneighbors(queries)
         return found**2, index

@@ -8,7 +8,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Dual, Multipliers
@@ -80,26 +80,35 @@ class Solution:
         metrics: NDArray[np.floating] = np.swapaxes(L, 1, 2) @ L
         return metrics
 
-    def leading(self, n_components: int) -> NDArray[np.floating]:
-        """Components of bounded rank: the leading eigenvectors of the metric, scaled by the roots of its eigenvalues.
+    def leading(self, n_components: int, X: ArrayLike | None = None) -> NDArray[np.floating]:
+        """Components of bounded rank, LMNN-S of Weinberger and Saul (2009, sections 5.4 and 6.3) [WS2009].
 
-        This is LMNN-S of Weinberger and Saul (2009, section 5.4) [WS2009], for `certify` to judge, in the data's own
-        coordinates. LMNN-R, ``solve(problem, n_components=...)``, starts from those where the pull cost is the trace.
+        Without X the leading eigenvectors of the metric, scaled by the roots of its eigenvalues; with X the projection
+        of the transformed examples onto their leading principal components. The two are the same where the examples
+        are whitened. Both are for `certify` to judge, in the data's own coordinates. LMNN-R,
+        ``solve(problem, n_components=...)``, starts from the former where the pull cost is the trace.
 
         Parameters
         ----------
         n_components : int
             Between 1 and the number of features.
+        X : (n, d) array, optional
+            Examples, those learned from as a rule.
 
         Returns
         -------
         components : (r, d) array
-            With ``r <= n_components``, the longest row first.
+            With ``r <= n_components``, the longest row first, or with X that of the largest variance.
         """
         d = self.metric.shape[0]
         if isinstance(n_components, bool) or not 1 <= n_components <= d:
             raise ValueError(f"n_components must be between 1 and {d}, got {n_components!r}.")
-        return psd.leading(self.components, n_components)
+        if X is None:
+            return psd.leading(self.components, n_components)
+        Z = np.asarray(X) @ self.components.T
+        axes = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2]
+        leading: NDArray[np.floating] = axes[:n_components] @ self.components
+        return leading
 
     @property
     def objective(self) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sdpmetric import classification
+from sdpmetric._loops import partial
 from sdpmetric.classification import nearest
 
 rng = np.random.default_rng(0)
@@ -15,7 +16,7 @@ X, Q = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))
 L = rng.normal(size=(3, 4))
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "ball_tree", "kd_tree", "brute", "faiss"])
+@pytest.mark.parametrize("algorithm", ["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"])
 @pytest.mark.parametrize("queries", [Q, None])
 def test_every_algorithm_finds_the_same_neighbors(algorithm, queries):
     asked = X if queries is None else queries
@@ -26,6 +27,16 @@ def test_every_algorithm_finds_the_same_neighbors(algorithm, queries):
     distances, rows = classification.nearest_neighbors(L, X, queries, 5, algorithm=algorithm)
     assert np.array_equal(rows, expected)
     assert np.allclose(distances, np.take_along_axis(D, expected, axis=1), rtol=1e-5 if algorithm == "faiss" else 1e-10)
+
+
+def test_partial_distances_look_at_fewer_coordinates_and_miss_nothing():
+    train, asked = (np.random.default_rng(1).normal(size=(n, 40)) * 0.9 ** np.arange(40) for n in (500, 20))
+    for turned in (train, np.round(train)):  # with ties, too
+        distances, rows, spent = partial.nearest(turned, asked, 3)
+        D = np.sum((asked[:, None] - turned) ** 2, axis=2)
+        np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :3], rtol=1e-12)
+        np.testing.assert_allclose(np.take_along_axis(D, rows, axis=1), distances, rtol=1e-12)
+        assert spent < 0.5 * D.size * 40
 
 
 @pytest.mark.parametrize("algorithm", ["ball_tree", "kd_tree", "brute"])

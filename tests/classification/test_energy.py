@@ -12,7 +12,7 @@ from sdpmetric import classification
 from sdpmetric.classification import energy
 
 
-def written_out(components, regions, X, label, targets, mu, query, tried, k):
+def written_out(components, regions, X, label, targets, mu, query, tried, k, euclidean=False):
     """Eq. 15 for one query and one label, term by term; distances lead to examples of the other's metric."""
 
     def distance(a, b, metric):
@@ -20,7 +20,8 @@ def written_out(components, regions, X, label, targets, mu, query, tried, k):
 
     metric_of = {int(c): int(regions[label == c][0]) for c in np.unique(label)}
     to = [distance(query, X[i], regions[i]) for i in range(len(X))]
-    own = sorted(to[i] for i in range(len(X)) if label[i] == tried)[:k]
+    by = [float(np.sum((query - x) ** 2)) for x in X] if euclidean else to
+    own = [to[i] for i in sorted((i for i in range(len(X)) if label[i] == tried), key=by.__getitem__)[:k]]
     cost = (1 - mu) * sum(own)
     for near in own:
         cost += mu * sum(max(0.0, 1 + near - to[i]) for i in range(len(X)) if label[i] != tried)
@@ -47,22 +48,27 @@ def unequal():
     return X, label, targets, rng.normal(size=(7, 3))
 
 
+@pytest.mark.parametrize("query_neighbors", ["metric", "euclidean"])
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_energies_are_equation_15(unequal, several, dtype):
+def test_energies_are_equation_15(unequal, several, dtype, query_neighbors):
     X, label, targets, queries = unequal
     rng = np.random.default_rng(0)
     components = rng.normal(size=(3 if several else 1, 2, 3))
     regions = np.array([2, 0, 1])[label] if several else np.zeros(len(X), dtype=int)
     X, queries = X.astype(dtype), queries.astype(dtype)
     names = np.array(["b", "a", "c"])[label]
-    seen = classification.energies(
-        components, X, names, queries, target_neighbors=targets, push_weight=0.3, regions=regions if several else None
+    options = {"push_weight": 0.3, "regions": regions if several else None, "query_neighbors": query_neighbors}
+    seen = classification.energies(components, X, names, queries, target_neighbors=targets, **options)
+    assert np.array_equal(
+        classification.energy_predict(components, X, names, queries, target_neighbors=targets, **options),
+        np.array(["a", "b", "c"])[seen.argmin(axis=1)],
     )
     for column, name in enumerate("abc"):
         tried = "bac".index(name)
         for t, query in enumerate(queries):
-            expected = written_out(components, regions, X, label, targets, 0.3, query, tried, 3)
+            about = (0.3, query, tried, 3, query_neighbors == "euclidean")
+            expected = written_out(components, regions, X, label, targets, *about)
             assert seen[t, column] == pytest.approx(expected, rel=1e-9 if dtype is np.float64 else 2e-5, abs=1e-5)
 
 

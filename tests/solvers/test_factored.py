@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import rounding
 from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
@@ -301,3 +302,19 @@ def test_a_factor_that_fell_to_nearly_zero_is_taken_up_again() -> None:
         solution = sm.solve(sm.KernelLMNNProblem.from_labels(X + offset, y, ridge=0.1), tol=1e-3)
         assert solution.status is sm.Status.OPTIMAL
         assert solution.objective < 1.0
+
+
+def test_leading_principal_components_of_the_transformed_inputs():
+    """LMNN-S of section 5.4: the two readings agree where the inputs are whitened, and nowhere else."""
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
+    cut = solution.leading(2, X)
+    Z = PCA(2).fit_transform(X @ solution.components.T)
+    np.testing.assert_allclose(np.abs((X - X.mean(axis=0)) @ cut.T), np.abs(Z), atol=1e-8)
+    assert not np.allclose(cut.T @ cut, solution.leading(2).T @ solution.leading(2), atol=1e-3)
+    values, vectors = np.linalg.eigh(np.cov(X.T, ddof=0))
+    white = X @ (vectors / np.sqrt(values))
+    solution = sm.solve(sm.LMNNProblem.from_labels(white, y))
+    first, second = solution.leading(2), solution.leading(2, white)
+    np.testing.assert_allclose(first.T @ first, second.T @ second, atol=1e-8)

@@ -1,0 +1,57 @@
+"""Compiled loop of nearest neighbors by partial distances."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int64]
+
+# Coordinates that are added up before the sum is compared.
+CHUNK = 4
+
+
+@nb.njit(cache=True)
+def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray, IndexArray, int]:
+    """The k nearest rows of `train` for each query; a distance is given up once its partial sum exceeds the k-th best.
+
+    Sums of squares never fall while they are added up, rounding included, so that nothing is missed. The leading
+    coordinates are best those of the largest variance.
+
+    Parameters
+    ----------
+    train : (n, d) array
+        With n at least k.
+    queries : (m, d) array
+    k : int
+
+    Returns
+    -------
+    distances, rows : (m, k) arrays
+        Squared distances, ascending, and row numbers; of equal ones the lowest row first.
+    n_coordinates : int
+        How many coordinate differences were squared, of ``m * n * d``.
+    """
+    m, (n, d) = len(queries), train.shape
+    distances, rows = np.full((m, k), np.inf), np.zeros((m, k), dtype=np.int64)
+    spent = 0
+    for t in range(m):
+        best, found, query = distances[t], rows[t], queries[t]
+        for i in range(n):
+            total, first = 0.0, 0
+            while first < d and total < best[k - 1]:
+                last = min(first + CHUNK, d)
+                for c in range(first, last):
+                    step = query[c] - train[i, c]
+                    total += step * step
+                first = last
+            spent += first
+            if total < best[k - 1]:
+                slot = k - 1
+                while slot > 0 and best[slot - 1] > total:
+                    best[slot], found[slot] = best[slot - 1], found[slot - 1]
+                    slot -= 1
+                best[slot], found[slot] = total, i
+    return distances, rows, spent
