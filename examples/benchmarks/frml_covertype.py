@@ -18,6 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 import sdpmetric as sm
 from sdpmetric import ranking
+from sdpmetric.core.run import Budget
 
 RANK = 30
 # Hyperparameters that are tried, by method.
@@ -45,7 +46,7 @@ def learn(method: str, X: np.ndarray, y: np.ndarray, passes: int, seconds: float
         problem = sm.FRMLProblem(X, relevance, RANK, loss, 1.0, options.pop("regularization"))
         found = []  # the last step carries the metric with the best validation MAP; no certificate is needed here
         for step in sm.solvers.frml.steps(
-            problem, sm.solvers.base.Budget(), 1.0, passes=passes, stop_after=10, batch_size=5, **options
+            problem, Budget(), 1.0, passes=passes, stop_after=10, batch_size=5, **options
         ):
             found = step.components
         return {"components": found}

@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     kept = given.output / "printed"
     text = printed("benchmarks/pair_accuracy.py", others, kept / "pair_accuracy.txt", given.printed)
     small = table(text, "data")
-    tables = [markdown([*small[0], "paper"], [[*row.values(), "not at hand"] for row in small])]
+    tables = [markdown([*small[0], "paper"], [[*row.values(), "not printed"] for row in small])]
     pairs = []
     if not given.no_digits:
         scaling = ["--scaling", given.digits_scaling]
@@ -43,8 +43,8 @@ def main(arguments: list[str] | None = None) -> None:
             [f"{name} against {rival}", paper, *count(pairs, name, rival)]
             for name, rival, paper in (
                 ("LEGO", "POLA", f"{PAPER} of 45 below or equal"),
-                ("LEGO", "Euclid", "not at hand"),
-                ("ITML online", "POLA", "not at hand"),
+                ("LEGO", "Euclid", "not printed"),
+                ("ITML online", "POLA", "not printed"),
                 ("POLA", "Euclid", "45 of 45 below (POLA's paper)"),
             )
         ]

@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
         asked = [str(picture), *([] if file is None else ["--data", str(file)])]
         kept = given.output / "printed" / f"07_online_hashing_{name}.txt"
         found = PATTERN.findall(printed("07_online_hashing.py", asked, kept, given.printed))
-        rows += [[name, *found[0], "not at hand"]]
+        rows += [[name, *found[0], "not printed"]]
     heads = ["data", "items retrieved", "recall, linear scan", "recall, index", "examples ranked", "paper's recall"]
     report("lego_fig2", markdown(heads, rows), given.output)
 

@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(name, {" ".join(key): shown(v[:, 1]) for key, v in found[name].items()}, flush=True)
     text = [
         f"Errors of {given.neighbors} nearest neighbors in per cent, training part (each example left out) / test "
-        "part; means and standard errors over random splits. The paper's bars are not at hand.",
+        "part; means and standard errors over random splits. The paper prints bars without numbers.",
     ]
     for panel, metrics in PANELS.items():
         heads = [panel, *metrics, "splits", "lowest on the test part"]

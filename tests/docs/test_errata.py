@@ -85,6 +85,7 @@ def test_lmnn_sizes(paper):
         assert (sizes.train + sizes.test == sizes.inputs) == (name != "balance"), name
     assert paper.SIZES["20news"].inputs == 18_827
     assert paper.SIZES["olivetti"].features != 38 * 31
+    assert paper.SIZES["yale faces"].train != 45 * paper.SIZES["yale faces"].classes
     assert paper.SIZES["isolet"].train == 6238 < paper.SIZES["isolet"].inputs
     # Wine, iris and balance are six sevenths of the data of these names.
     for name, known in (("wine", 178), ("iris", 150), ("balance", 625)):
@@ -127,6 +128,22 @@ def test_lmnn_stripes_are_vertical(seed):
 def leave_one_out(X, y):
     D = np.sum((X[:, None] - X) ** 2, axis=2) + np.diag(np.full(len(X), np.inf))
     return np.mean(y[np.argmin(D, axis=1)] != y)
+
+
+@pytest.mark.parametrize("push_weight", [0.3, 0.9])
+def test_lmnn_two_metrics_on_circles(push_weight):
+    angle = 2 * np.pi * (np.arange(60) + 0.5) / 60
+    X = np.concatenate([r * np.stack([np.cos(angle), np.sin(angle)], axis=1) for r in (10, 11)])
+    y, halves = np.repeat([0, 1], 60), (X[:, 1] > 0).astype(int)
+    one = sm.solve(sm.LMNNProblem.from_labels(X, y, 1, push_weight), tol=1e-4)
+    two = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight, regions=halves), tol=1e-4)
+    assert one.lower_bound <= two.objective * (1 + 1e-9)
+    assert two.lower_bound <= one.objective * (1 + 1e-9)
+    assert abs(one.objective - two.objective) <= 2e-4 * one.objective
+    # Sectors that are no halves do gain: the test can fail.
+    four = (2 * angle / np.pi).astype(int)
+    more = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 1, push_weight, regions=np.tile(four, 2)), tol=1e-3)
+    assert more.objective < one.lower_bound
 
 
 # -- NCA --------------------------------------------------------------------------------------------------------------

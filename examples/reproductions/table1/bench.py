@@ -12,6 +12,7 @@ import numpy as np
 
 import sdpmetric as sm
 from sdpmetric import classification
+from sdpmetric.classification.energy import QueryNeighbors
 from sdpmetric.triplets import neighbors
 from table1.columns import Column, Split, held_back
 
@@ -181,9 +182,9 @@ class Bench:
         s = self.split
         return knn_error(model, s.X, s.y), knn_error(model, s.X, s.y, s.X_test, s.y_test)
 
-    def energy_error(self, model: Model) -> float:
+    def energy_error(self, model: Model, query_neighbors: QueryNeighbors = "metric") -> float:
         s = self.split
-        return energy_error(model, s.X, s.y, s.X_test, s.y_test)
+        return energy_error(model, s.X, s.y, s.X_test, s.y_test, query_neighbors)
 
     def validation_error(self, model: Model, *, by_energy: bool = False) -> float:
         """Error on the part held back, of a model that was learned on the rest."""
@@ -222,7 +223,14 @@ def knn_error(
     return 100.0 * float(np.mean(found != (y if labels is None else labels)))
 
 
-def energy_error(model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray, labels: np.ndarray) -> float:
+def energy_error(
+    model: Model,
+    X: np.ndarray,
+    y: np.ndarray,
+    queries: np.ndarray,
+    labels: np.ndarray,
+    query_neighbors: QueryNeighbors = "metric",
+) -> float:
     found = classification.energy_predict(
         model.components,
         X,
@@ -231,5 +239,6 @@ def energy_error(model: Model, X: np.ndarray, y: np.ndarray, queries: np.ndarray
         target_neighbors=model.targets,
         push_weight=model.push_weight,
         regions=model.regional,
+        query_neighbors=query_neighbors,
     )
     return 100.0 * float(np.mean(found != labels))

@@ -43,7 +43,7 @@ class Column:
     numbers of `sizes` for training and test, of each class those of `per_class`, or 70 and 30 % of all rows.
     `n_components` is the number of principal components, those of the training part, None for all features as they are;
     the `dropped` leading ones are left out. `paper` is the column of the paper that the data and the protocol are those
-    of, as near as may be; `push_weights` are those that the validation part chooses among.
+    of, as near as may be; `push_weights` and numbers of `passes` are those that the validation part chooses among.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Column:
     dropped: int = 0
     sizes: tuple[int, int] | None = None
     per_class: tuple[int, int] | None = None
-    standardised: bool = False
     paper: str = ""
     push_weights: tuple[float, ...] = (0.2, 0.5, 0.8)
+    passes: tuple[int, ...] = (1, 2, 3)
 
     @property
     def seeds(self) -> range:
@@ -95,9 +95,6 @@ class Column:
         X, y, n_train = self.load()
         train, test = self.rows(y, n_train, seed)
         raw, raw_test = X[train], X[test]
-        if self.standardised:
-            mean, size = raw.mean(axis=0), raw.std(axis=0)
-            raw, raw_test = (raw - mean) / size, (raw_test - mean) / size
         Z, Z_test = raw, raw_test
         if self.n_components is not None:
             pca = PCA(self.n_components, svd_solver="covariance_eigh" if len(raw) > raw.shape[1] else "full").fit(raw)
@@ -170,13 +167,14 @@ def _small_faces() -> Loaded:
 SMALL = {"wine": 178, "iris": 150, "balance": 625}
 
 
-def _small(name: str, known: int) -> list[Column]:
+def _small(name: str, known: int) -> Column:
     head = SIZES[name]
     drawn = f"100 random draws of {head.train} examples for training and {head.test} for test out of the {known}"
-    raw = Column(name, lambda: _whole(name), 100, f"{drawn}, features as they are", sizes=head[3:5], paper=name)
-    other = f"{drawn}, features standardised by the training part; not in the paper"
-    standardised = Column(f"{name}-standardised", lambda: _whole(name), 100, other, sizes=head[3:5], standardised=True)
-    return [raw, standardised]
+    sizes, passes = (head.train, head.test), (1, 2, 3, 6, 9)
+    protocol = f"{drawn}, features as they are"
+    return Column(
+        name, lambda: _whole(name), 100, protocol, sizes=sizes, paper=name, push_weights=(0.5,), passes=passes
+    )
 
 
 COLUMNS = {
@@ -245,7 +243,7 @@ COLUMNS = {
             per_class=(45, 19),
             paper="yale faces",
         ),
-        *(column for name, known in SMALL.items() for column in _small(name, known)),
+        *(_small(name, known) for name, known in SMALL.items()),
     ]
 }
 ABSENT = {"20news": "not measured: `datasets.load('20newsgroups')` downloads it, and there was no network"}

@@ -13,13 +13,22 @@ Found = dict[str, dict[str, list[Cell]]]
 # Rows that stop early, and the paper's row that does where the head of its column has a validation part; several
 # metrics hold 30 % back on every set (section 5.2).
 STOPPED = {"lmnn-stopped": "lmnn", "lmnn-stopped-energy": "energy", "several-stopped": "several"}
+SAME = {"energy-euclidean": "energy"}
 
 
 def printed(column: Column, row: str) -> float | None:
     """The paper's test error that a row of a column is to be compared with."""
     if row in STOPPED and (row == "several-stopped" or (column.head is not None and column.head.validation)):
         return column.printed.get(STOPPED[row])
-    return column.printed.get(row)
+    return column.printed.get(SAME.get(row, row))
+
+
+def printed_text(column: Column, row: str) -> str:
+    """The paper's test error, or why there is none."""
+    value = printed(column, row)
+    if value is not None:
+        return f"{value:.2f}"
+    return "N/A" if row in ("mmc", "nca") and column.paper else "not printed"
 
 
 def printed_spent(column: Column, row: str) -> tuple[int, int] | None:
@@ -70,10 +79,10 @@ def _details(name: str, rows: dict[str, list[Cell]]) -> str:
     for row, cells in rows.items():
         if not cells:
             continue
-        paper, spent = printed(COLUMNS[name], row), printed_spent(COLUMNS[name], row)
+        spent = printed_spent(COLUMNS[name], row)
         values = [
             ROWS[row][0],
-            "not printed" if paper is None else f"{paper:.2f}",
+            printed_text(COLUMNS[name], row),
             _error([c.test for c in cells]),
             _error([c.train for c in cells if c.train is not None]),
             _mean([c.cpu_seconds for c in cells if c.cpu_seconds], "{:.3g}") + (f" ({spent[0]:,})" if spent else ""),
