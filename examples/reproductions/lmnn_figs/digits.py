@@ -105,7 +105,7 @@ class Digits:
         if not file.is_file():
             budget = base.Budget(None, None)
             steps = low_rank.steps(self.problem, budget, self.full, rank)
-            found = base.run(self.problem, steps, budget, solver="factored", tol=TOLERANCE, kind="relaxation")
+            found = base.run(self.problem, steps, budget, solver="factored", tol=TOLERANCE, relaxed=True)
             print(f"rank {rank}: {found}", flush=True)
             found.save(file)
         return Solution.load(file, self.problem)
