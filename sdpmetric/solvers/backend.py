@@ -57,10 +57,12 @@ class Backend:
         ValueError
             If the backend is not installed, or cannot solve semidefinite programs.
         TypeError
-            If it does not take an option.
+            If it does not take an option, or the options are no mapping.
         """
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(f"backend_options must be a mapping from names to values, got {options!r}.")
         able = [name for name in cp.installed_solvers() if _takes_cones(name)]
-        if backend.upper() not in able:
+        if not isinstance(backend, str) or backend.upper() not in able:
             raise ValueError(
                 f"backend {backend!r} is not an installed solver for semidefinite programs; "
                 f"choose one of {', '.join(able)}."
@@ -84,7 +86,7 @@ class Backend:
         """Solve a program; CVXPY's word for how it ended."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # inaccurate solutions are judged, not announced
+                warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 warnings.simplefilter("ignore", RuntimeWarning)  # a point slightly outside the domain of a logarithm
                 program.solve(solver=self.name, **self.timed(budget, options))
         except cp.error.SolverError:

@@ -1,4 +1,4 @@
-"""The exact layer for statements of moderate size: the program as its paper prints it, solved once, then judged."""
+"""The exact layer for statements of moderate size: the program as its paper prints it, solved and certified."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def steps(
         If the backend is not installed or has no semidefinite cone.
     """
     chosen = Backend.of(backend, backend_options)
-    stated = formulate(problem, scaled=True)
-    programs = [stated] if stated.infeasibility is None else [stated, stated.infeasibility]
+    exact = formulate(problem, scaled=True)
+    programs = [exact] if exact.infeasibility is None else [exact, exact.infeasibility]
     for settings in chosen.settings:
         budget.spend()
         for here in programs:

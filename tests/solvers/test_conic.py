@@ -141,6 +141,8 @@ def test_options_reach_the_backend(small):
         ({"backend": "NOSUCH"}, ValueError, r"not an installed solver for semidefinite programs.*CLARABEL.*SCS"),
         ({"backend": "OSQP"}, ValueError, r"not an installed solver for semidefinite programs"),
         ({"backend": "SCIPY"}, ValueError, r"not an installed solver for semidefinite programs"),
+        ({"backend": 3}, ValueError, r"backend 3 is not an installed solver"),
+        ({"backend_options": "max_iter"}, TypeError, "backend_options must be a mapping"),
         ({"backend_options": {"no_such_option": 1}}, TypeError, "CLARABEL does not take .*no_such_option"),
         ({"backend": "SCS", "backend_options": {"no_such_option": 1}}, TypeError, "SCS does not take .*no_such_option"),
     ],

@@ -70,7 +70,7 @@ class Reduction:
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
     ) -> ReducedProgram:
         """State a reduced program; the point L and its objective say how large the optimal metric may be."""
-        unit = objective or 1.0  # the cost is the trace, which no optimal point has above a known objective
+        unit = objective or 1.0  # the trace is the cost, which an optimal metric has below any objective
         return ReducedProgram.of(self.push, self.points, free, at_bound, regions=self.regions, unit=unit, faces=faces)
 
     def point(self, solved: ReducedProgram) -> FloatArray:

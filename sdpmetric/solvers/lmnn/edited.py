@@ -1,4 +1,4 @@
-"""Programs with constraints of a user's own: solved as they are, judged on the data, bounded from their cone data."""
+"""Programs with constraints of a user's own: solved as they are, certified on the data and from their cone data."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class EditedProgram:
         raw = chain.solve_via_data(self.program, data, solver_opts=dict(options))
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # inaccurate solutions are judged, not announced
+                warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 self.program.unpack_results(raw, chain, inverse)
             found = self.M.value is not None and bool(np.isfinite(self.M.value).all())
         except cp.error.SolverError:
@@ -138,15 +138,15 @@ class EditedProgram:
         violation = max((float(np.max(c.violation())) for c in further), default=0.0)
         outside = max(-float(values[0]), 0.0) / max(float(values[-1]), np.finfo(float).tiny)
         dual = self._dual()
-        judged = self.problem.certify(components)
+        unconstrained = self.problem.certify(components)
         if dual is not None:
-            judged = max(judged, self.problem.certify(components, dual=dual), key=lambda c: c.lower_bound)
+            unconstrained = max(unconstrained, self.problem.certify(components, dual=dual), key=lambda c: c.lower_bound)
         certificate = replace(
-            judged,
-            lower_bound=max(own, judged.lower_bound),
+            unconstrained,
+            lower_bound=max(own, unconstrained.lower_bound),
             primal_residual=max(outside, violation),
             program=f"LMNN with {len(further)} further constraint{'' if len(further) == 1 else 's'}",
-            unconstrained_lower_bound=judged.lower_bound,
+            unconstrained_lower_bound=unconstrained.lower_bound,
         )
         return Step(components, certificate.objective, certificate.lower_bound, certificate=certificate)
 
