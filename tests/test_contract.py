@@ -201,6 +201,29 @@ def test_path(name):
 
 
 @pytest.mark.parametrize("name", FACTORIES)
+def test_explain(name):
+    for solution in solutions_of(name):
+        if name not in WORKS["explain"] or solution.certificate.kind == "regret":
+            with pytest.raises(TypeError, match="explain does not take"):
+                sm.explain(solution)
+            continue
+        found = sm.explain(solution)
+        certificate, sensitivity = found.certificate, found.sensitivity
+        assert certificate.lower_bound <= solution.objective + rounding(solution.objective)
+        assert certificate.objective == pytest.approx(sensitivity.at_most(), rel=1e-9)
+        assert certificate.constraints in str(found)
+        total = sensitivity.margin
+        for values in found.influence.by_role.values():
+            total = values.sum() if total is None else total
+            assert len(values) == N
+            assert values.sum() == pytest.approx(total, rel=1e-9)
+        support, size = found.support, found.support.multipliers.max(initial=1e-9)
+        assert (support.lower <= support.multipliers + 1e-9 * size).all()
+        assert (support.multipliers <= support.upper + 1e-9 * size).all()
+        assert (found.slacks.values > 0).all()
+
+
+@pytest.mark.parametrize("name", FACTORIES)
 def test_to_cvxpy(name):
     problem = make(name)
     if name not in WORKS["to_cvxpy"]:

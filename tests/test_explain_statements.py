@@ -1,0 +1,497 @@
+"""What multipliers mean, for every statement that has them: identities of the gap, bounds, and proven optima."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import assert_close, assert_same, rounding
+from numpy.typing import ArrayLike
+
+import sdpmetric as sm
+from sdpmetric.core.constraints import Constraints, Hinge
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.problem import Extras
+from sdpmetric.explain import Support
+from sdpmetric.linalg.distances import adjoint, distances
+
+N = 14
+RNG = np.random.default_rng(3)
+y = np.repeat([0, 1, 2], [5, 5, 4])[RNG.permutation(N)]
+X = RNG.normal(size=(N, 3)) + 0.4 * y[:, None]
+PAIRS = np.array([RNG.choice(N, 2, replace=False) for _ in range(24)])
+EUCLIDEAN = np.sum((X[PAIRS[:, 0]] - X[PAIRS[:, 1]]) ** 2, axis=1)
+SIMILAR = (
+    np.abs(X[PAIRS[:, 0], 0] - X[PAIRS[:, 1], 0]) < 0.7
+)  # only the first feature matters, so that a metric parts them
+SIDES = np.arange(24) % 3 - 1
+TARGETS = EUCLIDEAN * RNG.uniform(0.5, 1.5, 24)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Apart(sm.Problem):
+    """A statement of someone else: trace(M) + w sum_t [1 - D_t]_+ over pairs that are to be apart."""
+
+    X: np.ndarray
+    pairs: np.ndarray
+    w: float = 0.5
+
+    weights = ("w",)
+
+    def describe(self) -> str:
+        return f"{len(self.pairs)} pairs apart"
+
+    def _distances(self, L: np.ndarray) -> np.ndarray:
+        return distances(self.X @ L.T, *self.pairs.T)
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        L, _ = self.check_point(components, metric)
+        return float(np.sum(L**2) + self.w * np.maximum(1 - self._distances(L), 0).sum())
+
+    def _feasible(self, L: np.ndarray, dual: Multipliers | None) -> np.ndarray:
+        given = (
+            self.w * (self._distances(L) < 1) if dual is None else check_multipliers(dual, len(self.pairs), "numbers")
+        )
+        a = np.clip(given, 0, self.w)
+        return a / max(1.0, np.linalg.eigvalsh(adjoint(self.X, *self.pairs.T, a))[-1])
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> sm.DualityCertificate:
+        L, _ = self.check_point(components, metric)
+        bound = float(self._feasible(L, dual).sum())
+        return sm.DualityCertificate(
+            objective=self.objective(L), lower_bound=bound, program="Apart", constraints="pairs"
+        )
+
+    def constraints(self, components: np.ndarray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        a, D, (first, second) = self._feasible(components, dual), self._distances(components), self.pairs.T
+        return Constraints(
+            dual=a,
+            roles={"first": first, "second": second},
+            multipliers=a,
+            excess=1 - D,
+            loss=Hinge(np.full(len(a), self.w)),
+            stretch=[(first, second, D)],
+            slopes={"w": float(np.maximum(1 - D, 0).sum())},
+            margin=True,
+        )
+
+
+def apart() -> Apart:
+    return Apart(X, PAIRS[:2])
+
+
+def pola(slack_weight: float | None) -> sm.POLAProblem:
+    return sm.POLAProblem(X, PAIRS, SIMILAR, slack_weight, initial_threshold=4.0)
+
+
+def lego(targets: np.ndarray = TARGETS) -> sm.LEGOBatchProblem:
+    return sm.LEGOBatchProblem(sm.LEGOProblem(X, PAIRS, targets, SIDES, 0.3))
+
+
+CASES: dict[str, Callable[[], sm.Problem]] = {
+    "several": lambda: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1),
+    "several squared": lambda: sm.MultiMetricLMNNProblem.from_labels(X, y, 2, 0.3, ridge=0.1, loss="squared_hinge"),
+    "kernel": lambda: sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="linear", ridge=0.1),
+    "frobenius": lambda: sm.FrobeniusLMNNProblem.from_labels(X, y, 2, 0.3, 0.4, ridge=0.05),
+    "pola": lambda: pola(0.3),
+    "hard": lambda: pola(None),
+    "itml": lambda: sm.ITMLProblem(X, PAIRS, SIMILAR, 1.0, 3.0, gamma=0.4, prior=np.diag([1.0, 2.0, 0.5])),
+    "lego": lego,
+    "own": apart,
+}
+TRIPLETS = ("several", "several squared", "kernel", "frobenius")
+EVERY = pytest.mark.parametrize("name", CASES)
+
+
+@cache
+def solved(name: str) -> sm.Solution:
+    """The optimum of a case."""
+    return tight(CASES[name]())
+
+
+def tight(problem: sm.Problem) -> sm.Solution:
+    """A solution with a gap that finite differences can bear."""
+    if isinstance(problem, Apart):
+        return tight_apart(problem)
+    exact = isinstance(problem, sm.LMNNProblem | sm.MultiMetricLMNNProblem)
+    solution = sm.solve(problem, "conic" if exact else "auto", tol=1e-9)
+    assert solution.relative_gap <= 1e-7
+    return solution
+
+
+def tight_apart(problem: Apart) -> sm.Solution:
+    """Solved by its dual, in CVXPY."""
+    V = X[problem.pairs[:, 0]] - X[problem.pairs[:, 1]]
+    M = cp.Variable((3, 3), symmetric=True)
+    room = cp.Variable(len(V), nonneg=True)
+    apart = [cp.sum(cp.multiply(np.outer(v, v), M)) + room[t] >= 1 for t, v in enumerate(V)]
+    cp.Problem(cp.Minimize(cp.trace(M) + problem.w * cp.sum(room)), [M >> 0, *apart]).solve(solver="CLARABEL")
+    values, vectors = np.linalg.eigh(M.value)
+    L = (vectors * np.sqrt(np.maximum(values, 0))).T
+    a = np.array([float(c.dual_value) for c in apart])
+    certificate = problem.certify(L, dual=a)
+    assert certificate.relative_gap <= 1e-6
+    return sm.Solution(L, certificate, certificate.status(1e-6), "CVXPY", dual=a, problem=problem)
+
+
+def loosened(solution: sm.Solution, seed: int, size: float) -> sm.Solution:
+    """Another point and other multipliers, at some distance from the optimum."""
+    rng, L, dual = np.random.default_rng(seed), solution.components, solution.dual
+    if isinstance(solution.problem, sm.POLAProblem) and solution.problem.slack_weight is None:
+        L = (1 + size) * L  # any other change might miss the hard margins
+    else:
+        L = L + size * rng.normal(size=L.shape) * np.abs(L).mean()
+    if isinstance(dual, sm.Dual):
+        dual = replace(dual, values=dual.values * rng.uniform(1 - size, 1 + size, len(dual)))
+    elif dual is not None:
+        dual = dual * rng.uniform(1 - size, 1 + size, len(dual))
+    return replace(solution, components=L, dual=dual, extras=Extras())
+
+
+def constraints_of(solution: sm.Solution) -> tuple[sm.Explanation, Constraints]:
+    found, problem = sm.explain(solution), solution.problem
+    assert problem is not None
+    return found, problem.constraints(np.asarray(solution.components, float), found.dual, solution.extras)
+
+
+def fenchel_young(problem: sm.Problem, found: Constraints) -> np.ndarray:
+    """``phi(u) + phi*(a) - a u`` of every constraint, written out for each statement."""
+    a, u, held = found.multipliers, np.maximum(found.excess, 0), np.maximum(-found.excess, 0)
+    if isinstance(problem, sm.ITMLProblem):
+        xi, s = np.where(SIMILAR, 1.0, 3.0), np.where(SIMILAR, 1.0, -1.0)
+        r = 1 + s * u / xi
+        return 0.4 * (r - 1 - np.log(r)) - s * a * (xi + s * found.excess) - 0.4 * np.log(1 - s * a * xi / 0.4)
+    if isinstance(problem, sm.LEGOBatchProblem):
+        return (a - 0.3 * u) ** 2 / (2 * 0.3) + a * held
+    if isinstance(problem, sm.POLAProblem) and problem.slack_weight is None:
+        return a * held
+    c = 0.3 if not isinstance(problem, Apart) else problem.w
+    if getattr(problem, "squared", False):
+        return (a - 2 * c * u) ** 2 / (4 * c) + a * held
+    return (c - a) * u + a * held
+
+
+# -- identities, by loops -------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_the_gap_is_a_sum_of_terms_none_of_them_negative(name: str) -> None:
+    best = solved(name)
+    problem = best.problem
+    for solution in (best, loosened(best, 1, 0.03), loosened(best, 2, 0.3)):
+        found, listed = constraints_of(solution)
+        terms = fenchel_young(problem, listed)
+        small = rounding(found.certificate.objective)
+        assert (terms >= -small).all()
+        assert terms.sum() <= found.certificate.gap + 1e3 * small
+        assert (listed.multipliers >= 0).all()
+        assert (listed.multipliers <= listed.loss.ceilings).all()
+        assert (
+            found.certificate.lower_bound
+            >= solution.problem.certify(solution.components, dual=solution.dual).lower_bound - small
+        )
+    assert sm.explain(best).certificate.relative_gap <= 1e-6
+
+
+@EVERY
+def test_every_optimal_multiplier_is_where_a_loose_solution_says(name: str) -> None:
+    best = solved(name)
+    exact = sm.explain(best)
+    columns = list(exact.support.columns)
+
+    def multipliers(support: Support) -> dict[tuple[int, ...], float]:
+        rows = zip(*(support.columns[c].tolist() for c in columns), strict=True)
+        return dict(zip(rows, support.multipliers.tolist(), strict=True))
+
+    optimal = multipliers(exact.support)
+    for seed, size in enumerate((1e-4, 3e-2, 0.3)):
+        support = sm.explain(loosened(best, seed, size)).support
+        a = np.array([optimal.get(key, 0.0) for key in multipliers(support)])
+        slack = 1e-4 * (1 + a)
+        assert (a >= support.lower - slack).all()
+        assert (a <= support.upper + slack).all()
+        assert (support.multipliers >= support.lower * (1 - 1e-9)).all()
+        assert (support.multipliers <= support.upper * (1 + 1e-9)).all()
+    assert name == "hard" or (exact.support.upper - exact.support.lower).min() < 0.1
+
+
+@EVERY
+def test_influence_and_slacks_agree_with_loops(name: str) -> None:
+    solution = loosened(solved(name), 3, 0.2)
+    problem = solution.problem
+    found, listed = constraints_of(solution)
+    metrics, n = solution.metrics.astype(float), N
+    regions = problem.regions if isinstance(problem, sm.MultiMetricLMNNProblem) else np.zeros(n, int)
+
+    def D(a: int, b: int) -> float:
+        return float((problem.X[a] - problem.X[b]) @ metrics[regions[b]] @ (problem.X[a] - problem.X[b]))
+
+    contribution, roles = np.zeros(n), {role: np.zeros(n) for role in listed.roles}
+    slack_roles = {role: np.zeros(n) for role in listed.roles}
+    costs = 0.0
+    losses = listed.loss.values(listed.excess)
+    for t, a in enumerate(listed.multipliers):
+        rows = {role: int(values[t]) for role, values in listed.roles.items()}
+        for role, row in rows.items():
+            roles[role][row] += a
+            slack_roles[role][row] += losses[t]
+        if name in TRIPLETS:
+            i, j, l = rows["anchor"], rows["target"], rows["impostor"]
+            signed, excess = [(i, l, D(i, l)), (i, j, -D(i, j))], 1 - D(i, l) + D(i, j)
+        else:
+            i, j, t_pair = rows["first"], rows["second"], int(listed.columns.get("pair", np.arange(N))[t])
+            if name == "own":
+                sign, excess = 1.0, 1 - D(i, j)
+            elif name == "lego":
+                sign = -1.0 if listed.columns["at_most"][t] else 1.0
+                excess = -sign * (D(i, j) - TARGETS[t_pair])
+            else:
+                sign = -1.0 if SIMILAR[t_pair] else 1.0
+                b = problem.repair(solution.components)[1] if name in ("pola", "hard") else 0.0
+                excess = 1 - sign * (D(i, j) - b) if b else -sign * (D(i, j) - (1.0 if SIMILAR[t_pair] else 3.0))
+            signed = [(i, j, sign * D(i, j))]
+        assert name == "hard" or abs(excess - listed.excess[t]) <= 1e-7 * max(1, abs(excess))
+        for first, second, value in signed:
+            contribution[[first, second]] += a * value / 2
+        costs += losses[t]
+    assert_close(found.influence.contribution, contribution, 1e3 * max(1, np.abs(contribution).max()))
+    for role in listed.roles:
+        assert_close(found.influence.by_role[role], roles[role], 10.0 * max(1, roles[role].max()))
+        assert_close(found.slacks.by_role[role], slack_roles[role], 10.0 * max(1, slack_roles[role].max()))
+        assert_same(found.influence.by_role[role].sum(), float(listed.multipliers.sum()))
+    assert_same(found.slacks.losses.sum(), costs)
+    assert (np.diff(found.slacks.values) <= 0).all()
+    assert (np.diff(found.support.multipliers) <= 0).all()
+
+
+@EVERY
+def test_the_size_of_the_metric_is_what_the_examples_contribute(name: str) -> None:
+    """Complementarity: at the optimum the sum over all examples is the slope of the other terms along the ray of M."""
+    solution = solved(name)
+    found = sm.explain(solution)
+    sums, total = found.slacks.sums, found.influence.contribution.sum()
+    M = solution.metrics.astype(float)
+    if name == "own":
+        expected = float(np.trace(M[0]))
+    elif name in ("pola", "hard"):
+        expected = float(np.sum(M**2))
+    elif name in ("itml", "lego"):
+        prior = np.diag([1.0, 2.0, 0.5]) if name == "itml" else np.eye(3)
+        expected = float(np.trace(np.linalg.solve(prior, M[0]))) - 3
+    else:
+        ridge = 0.05 if name == "frobenius" else 0.1
+        expected = (
+            0.7 * sums["pull"] + ridge * sums["trace"] + (0.4 * float(np.sum(M**2)) if name == "frobenius" else 0)
+        )
+    assert total == pytest.approx(expected, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "factors"),
+    [
+        ("several", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
+        ("several squared", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
+        ("kernel", {"pull": 0.7, "push": 0.3, "trace": 0.1}),
+        ("frobenius", {"pull": 0.7, "push": 0.3, "trace": 0.05, "frobenius": 0.4}),
+        ("pola", {"frobenius": 1.0, "threshold": 1.0, "slack": 0.3}),
+        ("hard", {"frobenius": 1.0, "threshold": 1.0}),
+        ("itml", {"divergence": 1.0, "slack": 0.4}),
+        ("lego", {"divergence": 1.0, "loss": 0.3}),
+    ],
+)
+def test_the_objective_is_made_of_its_sums(name: str, factors: dict[str, float]) -> None:
+    for solution in (solved(name), loosened(solved(name), 4, 0.2)):
+        found = sm.explain(solution)
+        assert set(found.slacks.sums) == set(factors)
+        total = sum(factors[key] * value for key, value in found.slacks.sums.items())
+        assert_same(total, found.certificate.objective)
+
+
+# -- sensitivities, by proven optima of other problems --------------------------------------------------------------
+
+
+@EVERY
+def test_weights_by_proven_optima(name: str) -> None:
+    here, step = solved(name), 1e-3
+    problem = here.problem
+    found = sm.explain(here).sensitivity
+    assert set(found.weights) == (set() if name == "hard" else set(problem.weights))
+    for weight, derivative in found.weights.items():
+        at = {"frobenius": 0.4, "gamma": 0.4, "ridge": 0.1, "w": 0.5}.get(weight, 0.3)
+        above, below = (tight(problem.with_weights(**{weight: at + s * step})) for s in (1, -1))
+        low, high = (above.lower_bound - here.objective) / step, (here.objective - below.lower_bound) / step
+        assert low <= derivative <= high
+        assert high - low <= 0.1 * max(1.0, abs(derivative))
+        linear = found.at_most(**{weight: at + 0.2}) - found.at_most(**{weight: at - 0.05})
+        assert linear == pytest.approx(0.25 * derivative, rel=1e-6, abs=1e-9)
+        for value in (0.05, 0.6):
+            there = tight(problem.with_weights(**{weight: value}))
+            assert there.lower_bound <= found.at_most(**{weight: value}) + rounding(there.objective)
+    assert found.at_most() == found.objective
+    with pytest.raises(TypeError, match="has no weight colour"):
+        found.at_most(colour=1.0)
+
+
+def test_a_hard_margin_bounds_every_soft_one() -> None:
+    found = sm.explain(tight(pola(None))).sensitivity
+    for value in (0.1, 1.0, 100.0):
+        assert tight(pola(value)).lower_bound <= found.at_most(slack_weight=value) + rounding(found.objective)
+
+
+def scaled_optimum(name: str, margin: float) -> tuple[float, float]:
+    """Bounds of the optimum at another margin: with M = m N the statement of margin m is one of margin 1."""
+    problem = CASES[name]()
+    if name == "frobenius":
+        there, factor = tight(problem.with_weights(frobenius=0.4 * margin)), margin
+    elif name in ("pola", "hard"):
+        there = tight(sm.POLAProblem(X, PAIRS, SIMILAR, 0.3 / margin if name == "pola" else None, 4.0 / margin))
+        factor = margin**2
+        assert min(1, margin) * there.extras["threshold"] > 1.01  # b >= 1 is not active, whatever the margin
+    else:
+        push = 0.3 * margin ** (2 if name == "several squared" else 1)
+        factor = 0.7 * margin + push
+        there = tight(problem.with_weights(push_weight=push / factor, ridge=0.1 * margin / factor))
+    return factor * there.lower_bound, factor * there.objective
+
+
+@pytest.mark.parametrize("name", [*TRIPLETS, "pola", "hard"])
+def test_margin_by_proven_optima(name: str) -> None:
+    here, step = solved(name), 1e-3
+    found = sm.explain(here).sensitivity
+    (_, below), (_, above) = scaled_optimum(name, 1 - step), scaled_optimum(name, 1 + step)
+    assert found.margin is not None
+    low, high = (here.lower_bound - below) / step, (above - here.lower_bound) / step  # the optimum is convex in m
+    assert low <= found.margin <= high
+    assert high - low <= 0.05 * max(1, found.margin)
+    for margin in (0.7, 1.4, 2.5):
+        assert found.at_least(margin=margin) <= scaled_optimum(name, margin)[1] + rounding(here.objective)
+
+
+@pytest.mark.parametrize("name", ["itml", "lego"])
+def test_without_a_margin_there_is_no_derivative_by_one(name: str) -> None:
+    found = sm.explain(solved(name)).sensitivity
+    assert found.margin is None
+    assert "margin" not in found.to_dict()
+    with pytest.raises(TypeError, match="has no margin"):
+        found.at_least(margin=2.0)
+
+
+def test_targets_of_lego_by_proven_optima() -> None:
+    here = tight(lego())
+    support = sm.explain(here).support
+    slopes = np.zeros(24)
+    np.add.at(slopes, support.columns["pair"], np.where(support.columns["at_most"], -1, 1) * support.multipliers)
+    assert (slopes[SIDES == 1] <= 0).all()
+    assert (slopes[SIDES == -1] >= 0).all()
+    assert (slopes[SIDES == 0] < 0).any()
+    assert (slopes[SIDES == 0] > 0).any()
+    for t in range(0, 24, 5):
+        unit = 1e-3 * np.eye(24)[t]
+        high = (tight(lego(TARGETS + unit)).objective - here.lower_bound) / 1e-3
+        low = (here.lower_bound - tight(lego(TARGETS - unit)).objective) / 1e-3
+        assert low - 1e-5 <= slopes[t] <= high + 1e-5
+        assert high - low <= 0.02 * max(1.0, abs(slopes[t]))
+    far = TARGETS * np.random.default_rng(5).uniform(0.3, 2, 24)
+    assert here.lower_bound + slopes @ (far - TARGETS) <= tight(lego(far)).objective + rounding(here.objective)
+
+
+@pytest.mark.parametrize("name", ["itml", "pola"])
+def test_tighter_single_pairs_in_a_program_of_their_own(name: str) -> None:
+    s = np.where(SIMILAR, 1.0, -1.0)
+    tighter, M, cone = cp.Parameter(24, value=np.zeros(24)), *sm.metric_variable(3)
+    D = sm.squared_distances(M, X, PAIRS)
+    if name == "itml":
+        xi, bound, prior = cp.Variable(24), np.where(SIMILAR, 1.0, 3.0), np.diag([1.0, 2.0, 0.5])
+        slack = cp.sum(xi / bound - cp.log(xi / bound) - 1)
+        value = cp.trace(np.linalg.inv(prior) @ M) - cp.log_det(M) - 3 + 0.4 * slack
+        rules = [cp.multiply(s, D - xi) + tighter <= 0]
+    else:
+        b, xi = cp.Variable(), cp.Variable(24, nonneg=True)
+        value = 0.5 * cp.sum_squares(M) + 0.5 * cp.square(b - 4) + 0.3 * cp.sum(xi)
+        rules = [cp.multiply(s, b - D) >= 1 + tighter - xi, b >= 1]
+    program = cp.Problem(cp.Minimize(value), [*rules, cone])
+    options = {"tol_gap_rel": 1e-10, "tol_gap_abs": 1e-10, "tol_feas": 1e-10}
+    here, solution, step = program.solve(solver="CLARABEL", **options), solved(name), 1e-3
+    assert here == pytest.approx(solution.objective, rel=1e-6)
+    support = sm.explain(solution).support
+    assert len(support) > 4
+    widths = []
+    for t in (0, len(support) // 2, len(support) - 1):
+        slopes = []
+        for sign in (-1, 1):
+            tighter.value = sign * step * np.eye(24)[support.columns["pair"][t]]
+            slopes.append(sign * (program.solve(solver="CLARABEL", **options) - here) / step)
+        assert slopes[0] - 1e-3 <= support.multipliers[t] <= slopes[1] + 1e-3
+        widths.append(slopes[1] - slopes[0])
+    assert min(widths) <= 0.05
+
+
+# -- the interface --------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_without_multipliers_the_point_suggests_some(name: str) -> None:
+    solution = solved(name)
+    found = sm.explain(replace(solution, dual=None))
+    assert found.certificate.lower_bound <= solution.objective + rounding(solution.objective)
+    assert_same(found.certificate.objective, sm.explain(solution).certificate.objective)
+
+
+@EVERY
+def test_tables_and_words(name: str) -> None:
+    found = sm.explain(solved(name))
+    for part, rows in ((found.support, len(found.support)), (found.influence, N), (found.slacks, len(found.slacks))):
+        assert len(pd.DataFrame(part.to_dict())) == rows
+    kind = "triplets" if name in TRIPLETS else "pairs"
+    for words in (f"support {kind}", f"violated {kind}", "optimum by"):
+        assert words in str(found)
+
+
+REFUSED: dict[str, tuple[Callable[[], sm.Problem], str]] = {
+    "mmc": (lambda: sm.MMCProblem.from_labels(X, y), "state them as an ITMLProblem"),
+    "mcml": (lambda: sm.MCMLProblem(X, y), "state the same labels as an LMNNProblem"),
+    "rca": (lambda: sm.RCAProblem(X, y), "state them as an ITMLProblem"),
+    "nca": (lambda: sm.NCAProblem(X, y), "stationary"),
+    "frml": (lambda: sm.FRMLProblem.from_labels(X, y, 2), "explained by explain"),
+    "lego": (lambda: sm.LEGOProblem(X, PAIRS, TARGETS), "LEGOBatchProblem"),
+}
+
+
+def unsolved(problem: sm.Problem) -> sm.Solution:
+    """A solution without a solve."""
+    certificate = problem.certify(np.eye(3))
+    return sm.Solution(np.eye(3), certificate, certificate.status(1.0), "none", problem=problem)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_others_say_why_not_and_what_instead(name: str) -> None:
+    make, instead = REFUSED[name]
+    problem = make()
+    with pytest.raises(TypeError, match=f"explain does not take {type(problem).__name__}.*{instead}"):
+        sm.explain(unsolved(problem))
+
+
+def test_a_stream_is_refused() -> None:
+    with pytest.raises(TypeError, match="stream"):
+        sm.explain(sm.solve(pola(0.3), "online"))
+
+
+def test_a_statement_that_does_not_say_what_its_multipliers_are() -> None:
+    class Silent(Apart):
+        constraints = None  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match="no method constraints"):
+        sm.explain(unsolved(Silent(X, PAIRS[:2])))
+
+
+def test_pairs_that_contradict_each_other_have_no_optimum_to_explain() -> None:
+    solution = sm.solve(sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False]))
+    with pytest.raises(ValueError, match="contradict each other"):
+        sm.explain(solution)
