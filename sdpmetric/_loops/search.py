@@ -87,7 +87,8 @@ def group_pairs(
     place = np.zeros(n_columns + 1, dtype=np.int64)
     for p in range(len(columns)):
         place[columns[p] + 1] += 1
-    place = np.cumsum(place)
+    for c in range(n_columns):
+        place[c + 1] += place[c]
     order = np.empty(len(rows), dtype=np.int64)
     for p in range(len(rows)):
         order[place[columns[p]]] = p
@@ -95,7 +96,8 @@ def group_pairs(
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
     for p in range(len(rows)):
         indptr[rows[p] + 1] += 1
-    indptr = np.cumsum(indptr)
+    for r in range(n_rows):
+        indptr[r + 1] += indptr[r]
     place = indptr[:-1].copy()
     out = np.empty(len(rows), dtype=np.int32)
     for q in range(len(order)):

@@ -135,3 +135,10 @@ def one_pool() -> Iterator[None]:
         yield
     finally:
         _blas.end()
+
+
+@contextmanager
+def without_openmp() -> Iterator[None]:
+    """Hold the OpenMP regions that the calling thread enters, scikit-learn's, to this one thread."""
+    with _libraries().limit(limits=1, user_api="openmp"):
+        yield

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import distances
 
 FloatArray = NDArray[np.float64]
@@ -35,9 +36,16 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
         Each row nearest first.
     """
     targets = np.empty((len(X), n_neighbors), dtype=np.int32)
-    for label in np.unique(y):
-        members = np.flatnonzero(y == label)
-        targets[members] = members[_nearest_others(X[members], n_neighbors)]
+    classes, sizes = np.unique(y, return_counts=True)
+
+    def search(c: int) -> None:
+        members = np.flatnonzero(y == classes[c])
+        with threads.without_openmp():
+            targets[members] = members[_nearest_others(X[members], n_neighbors)]
+
+    work = float(np.sum(sizes.astype(np.float64) ** 2)) * X.shape[1]
+    with threads.one_pool():
+        threads.run(search, len(classes), threads.parts(work, threads.PRODUCT_WORK))
     return targets
 
 

@@ -16,6 +16,7 @@ import sdpmetric as sm
 from sdpmetric._loops import nca
 from sdpmetric.classification import energies
 from sdpmetric.engine import threads
+from sdpmetric.triplets.neighbors import target_neighbors
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
@@ -114,21 +115,39 @@ def test_the_number_of_parts_depends_on_the_work_alone():
     assert cuts.tolist() == [0, 3, 6, 10]
 
 
-def blas_threads():
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+def pool_threads(kind):
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == kind}
+
+
+def test_openmp_regions_are_held_to_the_calling_thread():
+    with threadpool_limits(limits=3, user_api="openmp"):
+        with threads.without_openmp():
+            assert pool_threads("openmp") == {1}
+        assert pool_threads("openmp") == {3}
+
+
+def test_target_neighbors_are_the_same_with_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(threads, "PRODUCT_WORK", 1)
+    X, y = data(700)
+    found = []
+    for n_threads in (1, 2, 3):
+        with threads.limited(n_threads):
+            found.append(target_neighbors(X, y, 3).tolist())
+    assert found[0] == found[1] == found[2]
+    assert (y[np.array(found[0])] == y[:, None]).all()
 
 
 def test_blas_is_held_to_one_thread_as_long_as_anybody_needs_it():
     with threadpool_limits(limits=2, user_api="blas"):
-        before = blas_threads()
+        before = pool_threads("blas")
         first, second = threads.one_pool(), threads.one_pool()
         first.__enter__()
         second.__enter__()
-        assert blas_threads() == {1}
+        assert pool_threads("blas") == {1}
         first.__exit__(None, None, None)  # in another order than they began
-        assert blas_threads() == {1}
+        assert pool_threads("blas") == {1}
         second.__exit__(None, None, None)
-        assert blas_threads() == before
+        assert pool_threads("blas") == before
 
 
 def data(n=900, d=12):
