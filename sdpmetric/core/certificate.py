@@ -12,6 +12,8 @@ from sdpmetric.core.status import Status
 
 # A lower bound may pass an objective by this much, relatively, through rounding; beyond it they contradict each other.
 CONTRADICTION = 1e-6
+# A relative gap beyond this is worth a word on why the bound may be weak.
+WEAK = 1e-6
 
 
 def absolute_gap(objective: float, lower_bound: float) -> float:
@@ -22,13 +24,14 @@ def absolute_gap(objective: float, lower_bound: float) -> float:
     return max(gap, 0.0) if gap >= -CONTRADICTION * max(1.0, abs(objective)) else math.inf
 
 
-def relative_gap(objective: float, lower_bound: float) -> float:
+def relative_gap(objective: float, lower_bound: float, resolution: float = 0.0) -> float:
     """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence.
 
-    A lower bound above the objective by more than rounding is no evidence: one of the two is wrong.
+    A lower bound above the objective by more than rounding is no evidence: one of the two is wrong. The denominator is
+    at least `resolution`.
     """
     gap = absolute_gap(objective, lower_bound)
-    return gap / max(abs(objective), abs(lower_bound)) if 0.0 < gap < math.inf else gap
+    return gap / max(abs(objective), abs(lower_bound), resolution) if 0.0 < gap < math.inf else gap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +163,11 @@ class DualityCertificate(Certificate):
         Of the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
     polished : bool
         Whether the multipliers behind `lower_bound` were refined by the fast solver's code.
+    resolution : float
+        The relative gap is relative to at least this: a tiny share of the objective of the zero metric. An optimum of 0
+        is attained by no metric of floats where null directions have to be exact, and what is left of it is far below.
+    weakness : str or None
+        Why the lower bound may be weak, where that is known.
     """
 
     dual_residual: float = math.inf
@@ -168,8 +176,15 @@ class DualityCertificate(Certificate):
     unconstrained_lower_bound: float | None = None
     backend_lower_bound: float | None = None
     polished: bool = False
+    resolution: float = 0.0
+    weakness: str | None = None
 
     kind: ClassVar[str] = "duality"
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap relative to the largest of objective, lower bound and resolution; see `relative_gap`."""
+        return relative_gap(self.objective, self.lower_bound, self.resolution)
 
     def with_origin(self, judged: Certificate) -> Self:
         """As for every kind, and whose bounds they are."""
@@ -195,6 +210,7 @@ class DualityCertificate(Certificate):
         """Objective, lower bound and gap."""
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
         polished = ", multipliers polished" if self.polished else ""
+        weak = f"; {self.weakness}" if self.weakness is not None and self.relative_gap > WEAK else ""
         beside = (
             f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"
             if self.unconstrained_lower_bound is not None
@@ -202,7 +218,7 @@ class DualityCertificate(Certificate):
         )
         return (
             f"objective {self.objective:.8g}, proven lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
-            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{beside}"
+            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{beside}{weak}"
         )
 
 

@@ -225,6 +225,8 @@ def run(
                 status = step.status or status
                 if not stream and relative_gap(best.objective, bound.lower_bound) <= tol:
                     break
+                if step.certificate is not None and step.certificate.proves_optimal(tol):
+                    break
                 if callback is not None and callback(row):
                     status = Status.USER_LIMIT
                     break

@@ -21,12 +21,14 @@ from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipli
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import ClippedMultipliers, Push
-from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
+from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.margins import margin_adjoint, slope_adjoint
+from sdpmetric.triplets.bounds import margin_form, silent_beyond, slope_form, unit_groups
 from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -250,7 +252,7 @@ class LMNNProblem(Problem):
     @cached_property
     def push(self) -> Push:
         """The hinges of the objective."""
-        return Push(self.centered, self.source, self.push_weight, self.squared, self.search)
+        return Push(self.X, self.source, self.push_weight, self.squared, self.search)
 
     # -- coordinates for solvers: there C is the identity -----------------------------------------------------------
 
@@ -258,6 +260,11 @@ class LMNNProblem(Problem):
     def pull_cost(self) -> PullCost:
         """The linear part ``<C, M>`` of the objective."""
         return PullCost(self.centered, *self.target_pairs, 1 - self.push_weight, self.ridge)
+
+    @cached_property
+    def cone(self) -> DualCone:
+        """Where dual slacks are proven to be PSD."""
+        return DualCone(self.X, self.pull_cost)
 
     @property
     def coordinates(self) -> psd.Whitening:
@@ -349,10 +356,10 @@ class LMNNProblem(Problem):
             If the point has the wrong shape, is not finite, or is not PSD.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        Z = self.embed(L)
-        return self._push_sums(Z, slopes=dual is None).certificate(
-            self.cost(L, Z),
-            self.pull_cost.whitened(L)[None],
+        images = Images.of(self.X, self.centered, L.T)
+        return self._push_sums(images, slopes=dual is None).certificate(
+            self.pull_cost.bound(L, images),
+            [self.cone.whitened(L)],
             None
             if dual is None
             else self._candidate(self.push.clipped(check_triplet_multipliers(dual), self.separated)),
@@ -360,22 +367,21 @@ class LMNNProblem(Problem):
             null_dimension=self.coordinates.null.shape[1],
         )
 
-    def _push_sums(self, Z: FloatArray, *, slopes: bool) -> PushSums:
-        """Sums over all triplets at embedded points: in closed form where every hinge is 1 or 0, else by a search."""
-        sums = PushSums(self.push, 1, self.coordinates.rank, slopes=slopes)
-        active, source = self.push.unit_groups(Z, self.null_groups), self.source
+    def _push_sums(self, images: Images, *, slopes: bool) -> PushSums:
+        """Sums over all triplets at a point: in closed form where every hinge is 1 or 0, else by a search."""
+        sums = PushSums(self.push, [self.cone], slopes=slopes)
+        highest = float(images.distances(*self.target_pairs)[1].max(initial=0.0))
+        active = unit_groups(images, self.null_groups, highest)
         if active is not None:
-            groups = (active, self.null_groups, self.push.duplicate_groups)
-            (weight, size), (within, _), (coincident, _) = (source.totals_within(each) for each in groups)
-            slope = sums.add_unit_hinges((weight, size), within, coincident)
+            groups = (active, self.cone.groups, self.push.duplicate_groups)
+            totals = [self.source.totals_within(each) for each in groups]
+            slope = sums.add_unit_hinges(totals[0], totals[1][0], totals[2][0], highest)
             if slopes:
-                B = source.adjoint_within(self.points, self.null_groups, accuracy=DUAL_ACCURACY)
-                sums.matrices[0, 0] += slope * B
+                sums.forms[0][0] = self.source.form_within(self.cone.images, self.cone.groups).times(slope)
             return sums
-        for block in self.push.near(Z):
-            for g, part, values in sums.add(Z, block, self.null_groups):
-                B = slope_adjoint(self.points, part, values, accuracy=DUAL_ACCURACY)
-                sums.matrices[g, 0] += self.push_weight * B
+        for block in self.push.near(images.points, widen=silent_beyond(images)):
+            for g, part, values in sums.add(images, block, self.cone.groups):
+                sums.forms[g][0] += slope_form(self.cone.images, part, values).times(self.push_weight)
         return sums
 
     def feasible_dual(self, dual: Dual) -> Dual:
@@ -419,9 +425,10 @@ class LMNNProblem(Problem):
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
         """Whether null directions of the cost separate anchor and impostor."""
-        apart: NDArray[np.bool_] = self.null_groups[triplets.anchors] != self.null_groups[triplets.impostors]
+        groups = self.cone.groups
+        apart: NDArray[np.bool_] = groups[triplets.anchors] != groups[triplets.impostors]
         return apart
 
     def _candidate(self, multipliers: ClippedMultipliers) -> DualCandidate:
-        B = margin_adjoint(self.points, multipliers.triplets, multipliers.values, accuracy=DUAL_ACCURACY)
-        return DualCandidate.of(self.push, multipliers, B[None])
+        form = margin_form(self.cone.images, multipliers.triplets, multipliers.values)
+        return DualCandidate.of(self.push, multipliers, [self.cone], [form])

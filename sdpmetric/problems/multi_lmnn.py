@@ -19,17 +19,20 @@ from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import Form, Images, above
+from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import ClippedMultipliers, Push
-from sdpmetric.problems.push_dual import DUAL_ACCURACY, DualCandidate, PushSums
+from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.regions import Regions, check_members, divide
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
+from sdpmetric.triplets.bounds import scatter_form, silent_beyond, unit_hinges
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs
 from sdpmetric.triplets.sources import LabeledTriplets
-from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
+from sdpmetric.triplets.totals import impostor_counts
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -330,75 +333,99 @@ class MultiMetricLMNNProblem(Problem):
             Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
         """
         L, primal_residual = self.check_point(components, metric)
-        embedded = self.embed(L)
-        near = self.near(embedded)
+        images = [Images.of(self.X, self.tied.centered, factor.T) for factor in L]
+        cost = sum(c.bound(factor, own) for c, factor, own in zip(self.pull_costs, L, images, strict=True))
         given = None if dual is None else self.push.clipped(check_triplet_multipliers(dual), self.separated)
-        return self._push_sums(embedded, near, slopes=dual is None).certificate(
-            self._cost(L, near),
-            self.whitened(L),
+        return self._push_sums(images, slopes=dual is None).certificate(
+            above(cost, self.n_regions),
+            [cone.whitened(factor) for cone, factor in zip(self.cones, L, strict=True)],
             None if given is None else self._candidate(given),
             primal_residual=primal_residual,
             null_dimension=sum(c.coordinates.null.shape[1] for c in self.pull_costs),
             program="Multi-metric LMNN",
         )
 
-    def _push_sums(self, embedded: Sequence[FloatArray], near: FloatArray, *, slopes: bool) -> PushSums:
+    @cached_property
+    def cones(self) -> list[DualCone]:
+        """Where the dual slack of each metric is proven to be PSD."""
+        return [DualCone(self.X, cost) for cost in self.pull_costs]
+
+    def _push_sums(self, images: list[Images], *, slopes: bool) -> PushSums:
         """One exhaustive pass; slopes of the targets, which may belong to another metric, are summed up at its end."""
         mu, n = self.push_weight, len(self.X)
-        sums = PushSums(self.push, self.n_regions, self.regional_points[0].shape[1], slopes=slopes)
-        whole = np.zeros(n, dtype=np.int32)
+        embedded = [own.points for own in images]
+        near, highest = self.near(embedded), self._highest(images)
+        sums = PushSums(self.push, self.cones, slopes=slopes)
+        whole, furthest = np.zeros(n, dtype=np.int32), float(highest.max(initial=0.0))
         for active in ([whole] * self.n_regions, self.null_groups):
-            if all(unit_hinges(Z, own, near.max(initial=0.0)) for Z, own in zip(embedded, active, strict=True)):
-                self._add_unit_hinges(sums, active)
+            if all(unit_hinges(own, group, furthest) for own, group in zip(images, active, strict=True)):
+                self._add_unit_hinges(sums, active, furthest)
                 return sums
-        pull = np.zeros((len(sums.matrices), *near.shape))
-        for region, found in self._found(embedded, near):
-            own = near[found.anchors]
-            for g, part, values in sums.add(embedded[region], found, self.null_groups[region], own):
+        pull, most = np.zeros((len(sums.forms), *near.shape)), 0
+        widen = max(silent_beyond(own) for own in images)
+        for region, found in self._found(embedded, near, widen=widen):
+            cone, own = self.cones[region], (near[found.anchors], highest[found.anchors])
+            for g, part, values in sums.add(images[region], found, cone.groups, own):
                 first, second, weights = slope_pairs(part, values)
                 push = weights > 0
-                sums.matrices[g, region] += mu * adjoint(
-                    self.regional_points[region], first[push], second[push], weights[push], accuracy=DUAL_ACCURACY
-                )
+                form = cone.images.form(first[push], second[push], weights[push], roundings=near.shape[1])
+                sums.forms[g][region] += form.times(mu)
+                rows = part.anchors[part.rows]
+                most += int(np.bincount(rows).max(initial=0)) if g == 0 else 0
                 for k in range(near.shape[1]):
-                    pull[g, :, k] += np.bincount(part.anchors[part.rows], values[:, k], minlength=n)
+                    pull[g, :, k] += np.bincount(rows, values[:, k], minlength=n)
         row, slot = np.nonzero(self.source.targets >= 0)
-        for B, weights in zip(sums.matrices, pull, strict=True):
-            B -= mu * self._by_region(row, self.source.targets[row, slot], weights[row, slot])
+        for forms, weights in zip(sums.forms, pull, strict=True):
+            parts = self._by_region(
+                row, self.source.targets[row, slot], weights[row, slot], roundings=most + self.n_regions
+            )
+            forms[:] = [form - part.times(mu) for form, part in zip(forms, parts, strict=True)]
         return sums
 
-    def _add_unit_hinges(self, sums: PushSums, active: list[IndexArray]) -> None:
+    def _add_unit_hinges(self, sums: PushSums, active: list[IndexArray], highest: float) -> None:
         """Sums over all triplets where those within the given groups of each metric have hinges of 1, the others 0."""
         source, counts = self.source, self.source.target_counts
-        matrices, totals = [], np.zeros(3, dtype=np.int64)
+        forms, totals = [], np.zeros(3, dtype=np.int64)
         pull = np.zeros(len(self.X), dtype=np.int64)
-        for region, (points, own) in enumerate(zip(self.regional_points, self.null_groups, strict=True)):
-            members, groups = self.regions == region, (active[region], own, self.push.duplicate_groups)
+        for region, cone in enumerate(self.cones):
+            members, groups = self.regions == region, (active[region], cone.groups, self.push.duplicate_groups)
             impostors = np.stack([impostor_counts(source.labels, each, members) for each in groups])
             totals += impostors @ counts
             pull += impostors[1]
             anchors, others = counts.astype(np.float64), members.astype(np.float64)
-            matrices.append(impostor_scatter(points, source.labels, own, anchors, others))
-        slope = sums.add_unit_hinges((float(totals[0]), int(totals[0])), float(totals[1]), float(totals[2]))
-        if len(sums.matrices):
+            forms.append(scatter_form(cone.images, source.labels, cone.groups, anchors, others))
+        slope = sums.add_unit_hinges((float(totals[0]), int(totals[0])), float(totals[1]), float(totals[2]), highest)
+        if len(sums.forms):
             first, second = self.target_pairs
-            B = np.stack(matrices)
-            B -= self._by_region(first, second, pull[first].astype(np.float64))
-            sums.matrices[0] += slope * B
+            targets = self._by_region(first, second, pull[first].astype(np.float64))
+            sums.forms[0] = [(push - own).times(slope) for push, own in zip(forms, targets, strict=True)]
 
-    def _by_region(self, first: NDArray[np.integer], second: IndexArray, weights: FloatArray) -> FloatArray:
-        """``D*(w)`` of pairs in whitened coordinates, each under the metric of its second member, (c, rank, rank)."""
+    def _highest(self, images: list[Images]) -> FloatArray:
+        """Upper bounds of the squared distances to the target neighbors, (n, K), padded with -1; see `near`."""
+        targets = self.source.targets
+        highest = np.full(targets.shape, -1.0)
+        row, slot = np.nonzero(targets >= 0)
+        region = self.regions[targets[row, slot]]
+        for r, own in enumerate(images):
+            i, k = row[region == r], slot[region == r]
+            highest[i, k] = own.distances(i, targets[i, k])[1]
+        return highest
+
+    def _by_region(
+        self, first: NDArray[np.integer], second: IndexArray, weights: FloatArray, *, roundings: int = 0
+    ) -> list[Form]:
+        """``D*(w)`` of pairs, each under the metric of its second member, in the coordinates of its dual cone."""
         parts = []
-        for region, points in enumerate(self.regional_points):
+        for region, cone in enumerate(self.cones):
             own = self.regions[second] == region
-            parts.append(adjoint(points, first[own], second[own], weights[own], accuracy=DUAL_ACCURACY))
-        return np.stack(parts)
+            parts.append(cone.images.form(first[own], second[own], weights[own], roundings=roundings))
+        return parts
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
-        """Whether null directions of the impostor's metric separate anchor and impostor."""
-        null_groups = np.stack(self.null_groups)
+        """Whether the null directions of the impostor's metric separate it from the anchor."""
+        groups = np.stack([cone.groups for cone in self.cones])
         region = self.regions[triplets.impostors]
-        apart: NDArray[np.bool_] = null_groups[region, triplets.anchors] != null_groups[region, triplets.impostors]
+        apart: NDArray[np.bool_] = groups[region, triplets.anchors] != groups[region, triplets.impostors]
         return apart
 
     def feasible_dual(self, dual: Dual) -> Dual:
@@ -426,5 +453,6 @@ class MultiMetricLMNNProblem(Problem):
 
     def _candidate(self, multipliers: ClippedMultipliers) -> DualCandidate:
         T, a = multipliers.triplets, multipliers.values
-        B = self._by_region(T.anchors, T.impostors, a) - self._by_region(T.anchors, T.targets, a)
-        return DualCandidate.of(self.push, multipliers, B)
+        push, pull = self._by_region(T.anchors, T.impostors, a), self._by_region(T.anchors, T.targets, a)
+        forms = [plus - minus for plus, minus in zip(push, pull, strict=True)]
+        return DualCandidate.of(self.push, multipliers, self.cones, forms)

@@ -14,6 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, differences, distances
+from sdpmetric.linalg.rigorous import Images, above, sum_above
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -54,6 +55,12 @@ class PullCost:
         """``<C, M>`` for a factor of M, (r, d), and the points ``X @ components.T``, (n, r)."""
         pull = float(distances(Z, self.first, self.second).sum())
         return self.weight * pull + self.ridge * float(np.sum(components**2))
+
+    def bound(self, components: FloatArray, images: Images) -> float:
+        """A float not below ``<C, M>`` at exact components, whose images of the data are given."""
+        _, highest = images.distances(self.first, self.second)
+        pull = above(self.weight * sum_above(highest), 2)
+        return above(pull + self.ridge * above(float(np.sum(components**2)), components.size + 1), 2)
 
     @cached_property
     def matrix(self) -> FloatArray:

@@ -49,7 +49,7 @@ class Push:
     Attributes
     ----------
     X : (n, d) array
-        Centered data.
+        The exact data.
     source : TripletSource
         The triplets and their weights ``w_t``.
     weight : float
@@ -59,7 +59,7 @@ class Push:
         How impostors are searched for.
     """
 
-    X: FloatArray
+    X: NDArray[np.floating]
     source: TripletSource
     weight: float
     squared: bool
@@ -110,25 +110,10 @@ class Push:
         blocks = listed(self.near(Z, groups, widen=widen, among=among), most)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
-    def unit_groups(self, Z: FloatArray, groups: IndexArray) -> IndexArray | None:
-        """Groups within which every hinge is 1 and across which every hinge is 0: all examples, `groups`, or None.
-
-        Parameters
-        ----------
-        Z : (n, r) array
-            Embedded points.
-        groups : (n,) int32 array
-            Groups to try beside that of all examples.
-        """
-        near = float(distances(Z, *self.source.target_pairs()).max(initial=0.0))
-        for each in (np.zeros(len(Z), dtype=np.int32), groups):
-            if unit_hinges(Z, each, near):
-                return each
-        return None
-
     def loss(self, Z: FloatArray, among: IndexArray | None = None) -> float:
         """``sum_t w_t h(1 - <B_t, M>)`` at embedded points, over all anchors or some; the push weight is left out."""
-        if among is None and self.unit_groups(Z, np.zeros(len(Z), dtype=np.int32)) is not None:
+        near = float(distances(Z, *self.source.target_pairs()).max(initial=0.0))
+        if among is None and unit_hinges(Z, np.zeros(len(Z), dtype=np.int32), near):
             return self.source.total_weight
         return sum(hinge_slopes(Z, block, 0.0, self.squared)[0].loss for block in self.near(Z, among=among))
 

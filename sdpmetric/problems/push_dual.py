@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import Form, Images, above, below, sum_above, sum_below
+from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.push import ClippedMultipliers, Push
+from sdpmetric.triplets.bounds import largest_hinges, target_bounds
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.triplets import Candidates
 
@@ -22,10 +24,8 @@ IndexArray = NDArray[np.int32]
 
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
-# An objective below this share of that of the zero metric is nothing but rounding.
-ZERO = 1e-14
-# Absolute error of the matrix of a dual candidate, to be compared with the identity.
-DUAL_ACCURACY = 1e-11
+# Objectives below this share of that of the zero metric are what rounding leaves of null directions.
+RESOLUTION = 1e-14
 
 
 def best_multiple_bound(
@@ -72,11 +72,13 @@ class DualCandidate:
     ----------
     push : Push
     total, squares : float
-        ``sum a`` and ``sum a^2 / w``.
-    matrices : (c, rank, rank) array
-        ``sum a_t B_t`` in coordinates in which the linear cost is the identity, one block for each metric.
+        Bounds of ``sum a`` from below and of ``sum a^2 / w`` from above.
+    forms : tuple of Form
+        ``sum a_t B_t`` in the coordinates of each metric's dual cone.
+    top : float
+        Multiples up to ``1 / top`` are proven to be dual feasible; see `DualCone.top`.
     coincident : float
-        The part of the total that belongs to impostors at the very place of their anchors.
+        The part of the total that belongs to impostors at the very place of their anchors, bounded from below.
     headroom : float
         The largest multiple that stays in the box of the hinge, at least 1.
     violation : float
@@ -86,34 +88,53 @@ class DualCandidate:
     push: Push
     total: float
     squares: float
-    matrices: FloatArray
+    forms: tuple[Form, ...]
+    top: float
     coincident: float
     headroom: float = 1.0
     violation: float = 0.0
 
     @classmethod
-    def of(cls, push: Push, multipliers: ClippedMultipliers, matrices: FloatArray) -> DualCandidate:
+    def of(
+        cls, push: Push, multipliers: ClippedMultipliers, cones: Sequence[DualCone], forms: Sequence[Form]
+    ) -> DualCandidate:
         """Sum up multipliers whose ``sum a_t B_t`` are known."""
         a, w = multipliers.values, multipliers.weights
         headroom = np.inf if push.squared else float((push.weight * w / a).min(initial=np.inf))
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
-            squares = float((a**2 / w).sum())
-        coincident = float(a[push.coincident(multipliers.triplets)].sum())
-        return cls(push, float(a.sum()), squares, matrices, coincident, max(1.0, headroom), multipliers.violation)
-
-    @cached_property
-    def top(self) -> float:
-        """The largest eigenvalue of the matrices."""
-        return max((psd.largest_eigenvalue(B) for B in self.matrices), default=0.0)
+            squares = above(sum_above(a**2 / w), 3)
+        return cls(
+            push,
+            sum_below(a),
+            squares,
+            tuple(forms),
+            max(cone.top(form) for cone, form in zip(cones, forms, strict=True)),
+            sum_below(a[push.coincident(multipliers.triplets)]),
+            max(1.0, headroom),
+            multipliers.violation,
+        )
 
     @cached_property
     def bound(self) -> tuple[float, float]:
-        """The best lower bound that multiples of the multipliers prove, and the multiple."""
+        """The best lower bound that multiples of the multipliers prove, and the multiple, with all rounding outwards.
+
+        The multiple is a float and taken as exact; multipliers may miss their boxes by a few roundings, and are all
+        taken to be smaller by more than that.
+        """
         push = self.push
         if push.weight == 0.0:
             return 0.0, 0.0
         squares = self.squares if push.squared else None
-        return best_multiple_bound(self.total, squares, self.top, push.weight, self.headroom, self.coincident)
+        bound, multiple = best_multiple_bound(
+            self.total, squares, self.top, push.weight, self.headroom, self.coincident
+        )
+        if not bound > 0.0:
+            return 0.0, 0.0
+        if squares is None:
+            rest = max(0.0, 1.0 - multiple)
+            return below(multiple * self.total + rest * self.coincident, 12), multiple
+        lost = above(multiple * multiple * squares / (4.0 * push.weight), 6)
+        return max(0.0, math.nextafter(below(multiple * self.total, 2) - lost, -math.inf)), multiple
 
     def feasible(self, multipliers: ClippedMultipliers) -> Dual:
         """The multiple that proves the bound, of the multipliers that were summed up."""
@@ -132,50 +153,63 @@ class PushSums:
     Parameters
     ----------
     push : Push
-    n_metrics, rank : int
-        Shape of the matrices.
+    cones : sequence of DualCone
+        One for each metric.
     slopes : bool
         Whether dual candidates are wanted: one for each smoothing width.
 
     Attributes
     ----------
-    loss : float
-        ``sum w h``, the push weight left out.
     n_active : int
         Triplets with a positive hinge.
-    matrices : (g, n_metrics, rank, rank) array
-        ``sum a_t B_t`` of each dual candidate, to be filled by the caller of `add`.
+    forms : list of lists of Form
+        ``sum a_t B_t`` of each dual candidate and metric, to be filled by the caller of `add`.
     """
 
-    def __init__(self, push: Push, n_metrics: int, rank: int, *, slopes: bool) -> None:
-        self._push = push
+    def __init__(self, push: Push, cones: Sequence[DualCone], *, slopes: bool) -> None:
+        self._push, self._cones = push, cones
         self._widths = () if not slopes else (0.0,) if push.squared else SMOOTHINGS
-        self._total, self._squares, self._kept = (np.zeros(len(self._widths)) for _ in range(3))
-        self.loss, self.n_active = 0.0, 0
-        self.matrices = np.zeros((len(self._widths), n_metrics, rank, rank))
+        self._total, self._squares, self._coincident = ([0.0] * len(self._widths) for _ in range(3))
+        self._losses: list[float] = []
+        self.n_active = 0
+        self.forms = [[Form.zero(cone.rank) for cone in cones] for _ in self._widths]
+
+    @property
+    def loss(self) -> float:
+        """An upper bound of ``sum w h`` over all triplets, the push weight left out."""
+        return sum_above(np.array(self._losses))
 
     def add(
-        self, Z: FloatArray, part: Candidates, groups: IndexArray, near: FloatArray | None = None
+        self,
+        images: Images,
+        part: Candidates,
+        groups: IndexArray,
+        near: tuple[FloatArray, FloatArray] | None = None,
     ) -> Iterator[tuple[int, Candidates, FloatArray]]:
         """Add a part of the triplets.
 
         Parameters
         ----------
-        Z, part, near
-            As in `sdpmetric.triplets.margins.hinge_slopes`.
+        images : Images
+            The data under the metric of the part's impostors.
+        part : Candidates
         groups : (n,) int32 array
             Pairs of different groups, which cost nothing to push apart, take no part in dual candidates.
+        near : pair of (m, K) arrays, optional
+            Squared distances to the target neighbors of each row, and upper bounds of the exact ones, where they are
+            under another metric; see `target_bounds`.
 
         Yields
         ------
         g, part, slopes
             For each dual candidate: its number, the part without separated pairs, and the slopes, whose ``B_t``,
-            times the push weight, are to be added to ``matrices[g]``.
+            times the push weight, are to be added to ``forms[g]``.
         """
-        push = self._push
-        sums, _ = hinge_slopes(Z, part, 0.0, push.squared, near)
-        self.loss += sums.loss
-        self.n_active += sums.n_active
+        push, Z = self._push, images.points
+        computed, highest = target_bounds(images, part.anchors, part.targets) if near is None else near
+        losses, n_active = largest_hinges(images, part, computed, highest, squared=push.squared)
+        self._losses.append(losses)
+        self.n_active += n_active
         if not self._widths:
             return
         anchors = part.anchors[part.rows]
@@ -184,13 +218,15 @@ class PushSums:
             anchors = part.anchors[part.rows]
         together = push.duplicate_groups[anchors] == push.duplicate_groups[part.impostors]
         for g, gamma in enumerate(self._widths):
-            sums, slopes = hinge_slopes(Z, part, gamma, push.squared, near)
-            self._total[g] += push.weight * sums.slopes
-            self._squares[g] += push.weight**2 * sums.squares
-            self._kept[g] += push.weight * float(slopes[together].sum())
+            sums, slopes = hinge_slopes(Z, part, gamma, push.squared, computed)
+            count = slopes.size + 8
+            self._total[g] = below(self._total[g] + below(push.weight * sums.slopes, count))
+            self._squares[g] = above(self._squares[g] + above(push.weight**2 * sums.squares, count))
+            coincident = push.weight * sum_below(slopes[together].ravel())
+            self._coincident[g] = below(self._coincident[g] + below(coincident))
             yield g, part, slopes
 
-    def add_unit_hinges(self, totals: tuple[float, int], within: float, coincident: float) -> float:
+    def add_unit_hinges(self, totals: tuple[float, int], within: float, coincident: float, highest: float) -> float:
         """Add all triplets at a point where their hinges are 1 or 0.
 
         Parameters
@@ -200,28 +236,43 @@ class PushSums:
         within, coincident : float
             The weight of those that take part in dual candidates, and of those with the impostor at the place of the
             anchor.
+        highest : float
+            An upper bound of the squared distances to target neighbors, by which hinges may exceed 1.
 
         Returns
         -------
         slope : float
             The multiplier of a triplet of weight 1 in every dual candidate; ``sum_t w_t B_t`` times this is to be added
-            to the first of `matrices`, the only one that is left.
+            to the first of `forms`, the only one that is left.
         """
-        slope = self._push.weight * (2.0 if self._push.squared else 1.0)
-        self.loss, self.n_active = self.loss + totals[0], self.n_active + totals[1]
-        self._widths, self.matrices = self._widths[:1], self.matrices[:1]
-        self._total, self._kept = (np.full(len(self._widths), slope * total) for total in (within, coincident))
-        self._squares = slope * self._total
+        slope, count = self._push.weight * (2.0 if self._push.squared else 1.0), totals[1] + 2
+        self._losses.append(above(totals[0] * (1.0 + highest) ** (2 if self._push.squared else 1), count + 4))
+        self.n_active += totals[1]
+        self._widths, self.forms = self._widths[:1], self.forms[:1]
+        self._total = [below(slope * within, count)] * len(self._widths)
+        self._squares = [above(slope * slope * within, count)] * len(self._widths)
+        self._coincident = [below(slope * coincident, count)] * len(self._widths)
         return slope
 
     def _candidates(self) -> list[DualCandidate]:
-        sums = zip(self._total.tolist(), self._squares.tolist(), self.matrices, self._kept.tolist(), strict=True)
-        return [DualCandidate(self._push, *each) for each in sums]
+        return [
+            DualCandidate(
+                self._push,
+                total,
+                squares,
+                tuple(forms),
+                max(cone.top(form) for cone, form in zip(self._cones, forms, strict=True)),
+                coincident,
+            )
+            for total, squares, forms, coincident in zip(
+                self._total, self._squares, self.forms, self._coincident, strict=True
+            )
+        ]
 
     def certificate(
         self,
         cost: float,
-        whitened: FloatArray,
+        whitened: Sequence[FloatArray],
         given: DualCandidate | None,
         *,
         primal_residual: float,
@@ -233,22 +284,20 @@ class PushSums:
         Parameters
         ----------
         cost : float
-            The linear cost at the point.
-        whitened : (c, r, rank) array
-            The point, in coordinates in which the linear cost is the identity.
+            The linear cost at the point, or an upper bound of it.
+        whitened : sequence of (r, rank) arrays
+            The point, in the coordinates of the dual cones.
         given : DualCandidate or None
             The dual candidate; None: those of the slopes.
         primal_residual, null_dimension, program
             As in `DualityCertificate`.
         """
         weight = self._push.weight
-        objective = cost + weight * self.loss
-        if objective <= ZERO * weight * self._push.source.total_weight:
-            objective = 0.0  # the rounding of null directions, whose pull is 0
+        objective = above(cost + weight * self.loss, 2)
         tries = self._candidates() if given is None else [given]
         best = tries[int(np.argmax([candidate.bound[0] for candidate in tries]))]
         lower_bound, multiple = best.bound
-        aligned = float(np.sum((whitened @ best.matrices) * whitened))
+        aligned = sum(float(np.sum((L @ form.matrix) * L)) for L, form in zip(whitened, best.forms, strict=True))
         return DualityCertificate(
             objective=objective,
             lower_bound=lower_bound,
@@ -258,4 +307,6 @@ class PushSums:
             n_active=self.n_active,
             null_dimension=null_dimension,
             program=program,
+            resolution=RESOLUTION * weight * self._push.source.total_weight,
+            weakness=next((cone.weakness for cone in self._cones if cone.weakness is not None), None),
         )

@@ -10,11 +10,12 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.triplets.bounds import scatter_form, slope_form
 from sdpmetric.triplets.impostors import search_tiles, search_trees
 from sdpmetric.triplets.limits import capacity, check_deadline
-from sdpmetric.triplets.margins import slope_adjoint
-from sdpmetric.triplets.totals import impostor_counts, impostor_scatter
+from sdpmetric.triplets.totals import impostor_counts
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -45,15 +46,13 @@ class TripletSource(Protocol):
     def totals_within(self, groups: IndexArray) -> tuple[float, int]:
         """Weight and number of all triplets whose anchor and impostor are of one group, groups (n,)."""
 
-    def adjoint_within(self, points: FloatArray, groups: IndexArray, *, accuracy: float) -> FloatArray:
-        """``sum_t w_t B_t`` over all triplets whose anchor and impostor are of one group, (d, d).
+    def form_within(self, images: Images, groups: IndexArray) -> Form:
+        """``sum_t w_t B_t`` over all triplets whose anchor and impostor are of one group, in coordinates of images.
 
         Parameters
         ----------
-        points : (n, d) array
+        images : Images
         groups : (n,) int32 array
-        accuracy : float
-            See `sdpmetric.linalg.distances.adjoint`.
         """
 
     def capacity(self, among: IndexArray) -> int:
@@ -139,14 +138,13 @@ class LabeledTriplets:
         total = int(self.target_counts @ impostor_counts(self.labels, groups))
         return float(total), total
 
-    def adjoint_within(self, points: FloatArray, groups: IndexArray, *, accuracy: float) -> FloatArray:
-        """``sum_t B_t`` of all triplets within groups; see `TripletSource.adjoint_within`."""
+    def form_within(self, images: Images, groups: IndexArray) -> Form:
+        """``sum_t B_t`` of all triplets within groups; see `TripletSource.form_within`."""
         counts = self.target_counts.astype(np.float64)
         anchors, targets = self.target_pairs()
         weights = impostor_counts(self.labels, groups)[anchors].astype(np.float64)
-        B = impostor_scatter(points, self.labels, groups, counts, np.ones(len(points)))
-        B -= adjoint(points, anchors, targets, weights, accuracy=accuracy)
-        return B
+        push = scatter_form(images, self.labels, groups, counts, np.ones(len(counts)))
+        return push - images.form(anchors, targets, weights)
 
     def capacity(self, among: IndexArray) -> int:
         """Linear in the number of their target pairs; see `sdpmetric.triplets.limits`."""
@@ -287,9 +285,9 @@ class ListedTriplets:
         weights = self._weights_within(groups)
         return float(weights.sum()), int(np.count_nonzero(weights))
 
-    def adjoint_within(self, points: FloatArray, groups: IndexArray, *, accuracy: float) -> FloatArray:
-        """``sum_t w_t B_t`` of all listed triplets within groups; see `TripletSource.adjoint_within`."""
-        return slope_adjoint(points, self.candidates, self._weights_within(groups)[:, None], accuracy=accuracy)
+    def form_within(self, images: Images, groups: IndexArray) -> Form:
+        """``sum_t w_t B_t`` of all listed triplets within groups; see `TripletSource.form_within`."""
+        return slope_form(images, self.candidates, self._weights_within(groups)[:, None])
 
     def _weights_within(self, groups: IndexArray) -> FloatArray:
         C = self.candidates

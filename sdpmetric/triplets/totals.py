@@ -23,7 +23,7 @@ IndexArray = NDArray[np.int32]
 COINCIDENT = 1e-10
 
 
-def unit_hinges(Z: FloatArray, groups: IndexArray, near: float) -> bool:
+def unit_hinges(Z: FloatArray, groups: IndexArray, near: float, error: float = 0.0) -> bool:
     """Whether every hinge within a group is 1 up to rounding, and every hinge across groups is 0.
 
     It is so where the points of each group coincide and groups are further apart than every margin.
@@ -36,6 +36,8 @@ def unit_hinges(Z: FloatArray, groups: IndexArray, near: float) -> bool:
         Numbered from 0, none of them empty.
     near : float
         Largest squared distance to a target neighbor.
+    error : float, default 0
+        How far each point may be from the exact one.
     """
     if not len(Z) or near > COINCIDENT:
         return False
@@ -47,7 +49,7 @@ def unit_hinges(Z: FloatArray, groups: IndexArray, near: float) -> bool:
     if len(centers) == 1 or not Z.shape[1]:
         return len(centers) == 1
     apart, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(centers).kneighbors(centers)
-    return bool(apart[:, 1].min() - 2.0 * radius > (1.0 + 1e-12) * math.sqrt(1.0 + near))
+    return bool(apart[:, 1].min() - 2.0 * radius - 4.0 * error > (1.0 + 1e-12) * math.sqrt(1.0 + near))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import pytest
 from conftest import assert_close, assert_same
 
 import sdpmetric as sm
+from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems import multi_lmnn, push
 from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
@@ -47,7 +48,9 @@ def test_sums_within_groups_are_those_of_the_triplets(listed, rng):
     assert_same(total, sum(w for _, w in within))
     assert size == sum(w > 0 for _, w in within)
     B = sum(w * (oracles.outer(X, i, m) - oracles.outer(X, i, j)) for (i, j, m), w in within)
-    assert_close(source.adjoint_within(X, groups, accuracy=1e-11), B)
+    form = source.form_within(Images.of(X, X - X.mean(axis=0), np.eye(3)), groups)
+    assert_close(form.matrix, B)
+    assert np.linalg.norm(form.matrix - B, 2) <= form.error <= 1e-9 * np.linalg.norm(B, 2)
 
 
 def test_unit_hinges_need_coinciding_groups_that_are_far_apart():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.core.multipliers import Dual
+from sdpmetric.linalg import psd
 from sdpmetric.problems.push import Push
-from sdpmetric.problems.push_dual import DualCandidate
+from sdpmetric.problems.push_dual import best_multiple_bound
 from sdpmetric.solvers.lmnn.active_set import ActiveSet, Positions, carried
 from sdpmetric.triplets.triplets import Candidates
 
@@ -25,6 +26,37 @@ PATIENCE = 5
 
 
 @dataclass(frozen=True, eq=False)
+class DualSums:
+    """Sums over multipliers ``a >= 0`` of a push term, and the lower bound that they prove up to rounding.
+
+    Attributes
+    ----------
+    push : Push
+    total, squares : float
+        ``sum a`` and ``sum a^2 / w``.
+    matrices : (c, rank, rank) array
+        ``sum a_t B_t`` in coordinates in which the linear cost is the identity, one block for each metric.
+    headroom : float
+        The largest multiple that stays in the box of the hinge.
+    """
+
+    push: Push
+    total: float
+    squares: float
+    matrices: FloatArray
+    headroom: float
+
+    @cached_property
+    def bound(self) -> tuple[float, float]:
+        """The best lower bound of all multiples, and the multiple."""
+        top = max((psd.largest_eigenvalue(B) for B in self.matrices), default=0.0)
+        squares = self.squares if self.push.squared else None
+        if self.push.weight == 0.0:
+            return 0.0, 0.0
+        return best_multiple_bound(self.total, squares, top, self.push.weight, self.headroom)
+
+
+@dataclass(frozen=True, eq=False)
 class Multipliers:
     """A multiplier for each triplet of a list, and the sums that their lower bound needs.
 
@@ -33,13 +65,13 @@ class Multipliers:
     values : (nnz, K) array
     matrices : (c, p, p) array
         ``sum_t a_t B_t`` in the coordinates of the loop.
-    sums : DualCandidate
+    sums : DualSums
         In whitened coordinates.
     """
 
     values: FloatArray
     matrices: FloatArray
-    sums: DualCandidate
+    sums: DualSums
 
     @property
     def bound(self) -> float:
@@ -147,17 +179,17 @@ class ErgodicDual:
         return Multipliers(values, matrices, sums)
 
 
-def _sums(push: Push, candidates: Candidates, values: FloatArray, matrices: FloatArray) -> DualCandidate:
+def _sums(push: Push, candidates: Candidates, values: FloatArray, matrices: FloatArray) -> DualSums:
     relative = values
     if candidates.weights is not None:
         relative = values / np.where(candidates.weights > 0, candidates.weights, 1.0)[:, None]
     peak = float(relative.max(initial=0.0))
     squares = float(np.sum(values * relative)) if push.squared else 0.0
     headroom = push.weight / peak if peak > 0 else np.inf
-    return DualCandidate(push, float(values.sum()), squares, matrices, 0.0, headroom)
+    return DualSums(push, float(values.sum()), squares, matrices, headroom)
 
 
-def _mixed(one: DualCandidate, other: DualCandidate, share: float) -> DualCandidate:
+def _mixed(one: DualSums, other: DualSums, share: float) -> DualSums:
     """Sums of a mixture. Squares and peaks are convex along the way: interpolating them errs on the safe side."""
 
     def mix(own: float, others: float) -> float:

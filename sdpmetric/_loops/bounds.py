@@ -1,0 +1,114 @@
+"""Compiled loops of proven bounds: distances between images with errors, largest possible hinges, errors of forms.
+
+Every bound is an inequality that holds for the exact numbers; see `sdpmetric.linalg.rigorous` for the notation.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import FAST
+from sdpmetric._loops.pairs import distance
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# More than the rounding of squaring, and of adding 1.
+SQUARE = 1e-15
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, inline="always")
+def _bounds(length: float, g: float, error: float) -> tuple[float, float]:
+    """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
+    near, far = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
+    return near * near * (1.0 - SQUARE), far * far * (1.0 + SQUARE)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def distance_bounds(
+    P: FloatArray,
+    errors: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    begin: int,
+    end: int,
+    g: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """Bounds of the squared distances of pairs `begin` to `end` of exact points, within `errors` of the rows of P."""
+    for p in range(begin, end):
+        length = math.sqrt(distance(P, first[p], second[p]))
+        low[p], high[p] = _bounds(length, g, errors[first[p]] + errors[second[p]])
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def largest_hinges(
+    P: FloatArray,
+    errors: FloatArray,
+    anchors: IndexArray,
+    near: FloatArray,
+    highest: FloatArray,
+    indptr: NDArray[np.int64],
+    impostors: IndexArray,
+    weights: FloatArray | None,
+    begin: int,
+    end: int,
+    squared: bool,
+    g: float,
+    losses: FloatArray,
+    active: NDArray[np.int64],
+) -> None:
+    """The largest possible sum of hinges of rows `begin` to `end` of candidates, and how many hinges are positive.
+
+    `near` holds computed squared distances to the target neighbors and `highest` upper bounds of the exact ones, both
+    padded with -1. Sums are rounded to nearest.
+    """
+    for r in range(begin, end):
+        i, total, count = anchors[r], 0.0, 0
+        for p in range(indptr[r], indptr[r + 1]):
+            d = distance(P, i, impostors[p])
+            least, _ = _bounds(math.sqrt(d), g, errors[i] + errors[impostors[p]])
+            w = 1.0
+            if weights is not None:
+                w = weights[p]
+            for j in range(near.shape[1]):
+                if near[r, j] < 0.0:
+                    break
+                u = (1.0 + highest[r, j]) * (1.0 + SQUARE) - least
+                if u > 0.0:
+                    total += w * (u * u if squared else u)
+                if w > 0.0 and 1.0 + near[r, j] - d > 0.0:
+                    count += 1
+        losses[r], active[r] = total, count
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def form_error(
+    P: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    weights: FloatArray,
+    lengths: FloatArray,
+    errors: FloatArray,
+    begin: int,
+    end: int,
+    sums: FloatArray,
+) -> None:
+    """In `sums` the sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
+
+    Here p is the difference of two rows of P, e the sum of their errors and l the entries of `lengths`. Rounded to
+    nearest.
+    """
+    error = size = 0.0
+    for p in range(begin, end):
+        a, b, w = first[p], second[p], abs(weights[p])
+        long = math.sqrt(distance(P, a, b))
+        off = errors[a] + errors[b]
+        error += w * (long * (lengths[a] + lengths[b] + 2.0 * off) + off * off)
+        size += w * (long + off) * (long + off)
+    sums[0], sums[1] = error, size

@@ -1,0 +1,92 @@
+"""Exact linear algebra of floats, in whole numbers: which directions are orthogonal to all of some rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntegerArray = NDArray[np.object_]
+
+PRIME = (1 << 31) - 1
+ROUNDS = 8
+
+
+def integers(X: NDArray[np.floating]) -> IntegerArray:
+    """Floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
+    out = np.empty(X.shape, dtype=object)
+    for j in range(X.shape[1]):
+        ratios = [value.as_integer_ratio() for value in X[:, j].astype(np.float64).tolist()]
+        common = max((bottom for _, bottom in ratios), default=1)
+        out[:, j] = [top * (common // bottom) for top, bottom in ratios]
+    return out
+
+
+def null_space(rows: IntegerArray) -> IntegerArray:
+    """A basis of the vectors that are orthogonal to all rows, exactly.
+
+    Rows are chosen by elimination modulo a prime, and solved for in whole numbers; rows that the solution misses are
+    added to the choice.
+
+    Parameters
+    ----------
+    rows : (m, d) array of Python integers
+
+    Returns
+    -------
+    basis : (d, q) array of Python integers
+
+    Raises
+    ------
+    ArithmeticError
+        If the elimination modulo the prime misses rows again and again.
+    """
+    chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2 * rows.shape[1] + 8)).astype(int))]
+    for _ in range(ROUNDS):
+        basis = _solve(chosen, *_pivots(chosen))
+        missed = np.flatnonzero((rows @ basis != 0).any(axis=1))
+        if not len(missed):
+            return basis
+        chosen = np.concatenate([chosen, rows[missed[: rows.shape[1]]]])
+    raise ArithmeticError(f"elimination modulo {PRIME} does not find the rank of {len(rows)} rows.")
+
+
+def _pivots(rows: IntegerArray) -> tuple[list[int], list[int]]:
+    """Rows and columns of a regular submatrix of the largest size, modulo the prime."""
+    A = (rows % PRIME).astype(np.int64)
+    free, at_rows, at_columns = np.ones(len(A), dtype=bool), [], []
+    for j in range(A.shape[1]):
+        candidates = np.flatnonzero((A[:, j] != 0) & free)
+        if not len(candidates):
+            continue
+        pivot = int(candidates[0])
+        free[pivot] = False
+        at_rows.append(pivot)
+        at_columns.append(j)
+        A[pivot] = A[pivot] * pow(int(A[pivot, j]), -1, PRIME) % PRIME
+        for i in candidates[1:]:
+            A[i] = (A[i] - A[i, j] * A[pivot]) % PRIME
+    return at_rows, at_columns
+
+
+def _solve(rows: IntegerArray, at_rows: list[int], at_columns: list[int]) -> IntegerArray:
+    """The vectors orthogonal to the chosen rows: one for each other column, by elimination without fractions."""
+    d, k = rows.shape[1], len(at_columns)
+    others = [j for j in range(d) if j not in set(at_columns)]
+    A = rows[at_rows][:, at_columns + others].copy()
+    last = 1
+    for j in range(k):  # Bareiss: every division is exact
+        pivot = next(i for i in range(j, k) if A[i, j])
+        A[[j, pivot]] = A[[pivot, j]]
+        for i in range(k):
+            if i != j:
+                A[i] = (A[i] * A[j, j] - A[j] * A[i, j]) // last
+        last = A[j, j]
+    basis = np.zeros((d, len(others)), dtype=object)
+    for q, j in enumerate(others):
+        vector = [-int(value) for value in A[:, k + q]] + [int(last)]
+        common = math.gcd(*vector) or 1
+        for at, value in zip([*at_columns, j], vector, strict=True):
+            basis[at, q] = value // common
+    return basis

@@ -1,0 +1,314 @@
+"""Bounds that hold in floating point: directed sums, images and forms with their errors, numbers beyond eigenvalues.
+
+Every float in the data, the weights and a factor is taken as an exact number. With the unit roundoff ``u = 2^-53`` and
+``gamma_n = n u / (1 - n u)``, a sum of n products errs by at most ``gamma_n`` times the sum of the products' absolute
+values, in whatever order it is added up [H2002]. What is proven here rests on three inequalities:
+
+- *images*: ``|fl(c T) - c T| <= gamma_{d+2} |c| |T|`` entry by entry, for rows c with one rounding in each entry;
+- *forms*: with points ``p_i`` that are off by at most ``e_i``, ``sum w_q (p_a - p_b)(p_a - p_b)^T`` is off by at most
+  ``sum |w_q| (2 |p_a - p_b| (e_a + e_b) + (e_a + e_b)^2)`` in the spectral norm, besides the rounding of the sum;
+- *eigenvalues*: if Cholesky's method succeeds in floating point, then the least eigenvalue of a symmetric matrix A is
+  at least ``-gamma_{n+1} / (1 - gamma_{n+1}) trace(A)`` [R2006].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import bounds
+from sdpmetric.engine import threads
+from sdpmetric.linalg.distances import Blocks, laplacian_form
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+U = 2.0**-53
+# Products of numbers that may be smaller than the first can underflow; then every error grows by the second.
+SMALL_PRODUCT, UNDERFLOW = 2.0**-294, 2.0**-400
+# Absolute error of a form up to which it is made from points, and rows that are multiplied out at once.
+ACCURACY, ROWS_AT_ONCE = 2e-10, 1 << 11
+
+
+def gamma(n: float) -> float:
+    """``n u / (1 - n u)``, rounded upwards; infinity where it says nothing."""
+    return n * U / (1.0 - n * U) * (1.0 + 8.0 * U) if n * U < 0.5 else math.inf
+
+
+def above(value: float, roundings: float = 1) -> float:
+    """A float not below the exact value of a nonnegative expression, from its computed value.
+
+    Parameters
+    ----------
+    value : float
+        Made of nonnegative numbers by sums, products, quotients and square roots.
+    roundings : float, default 1
+        How many rounded operations lie between the numbers and the value, at most.
+    """
+    return math.nextafter(value * (1.0 + gamma(roundings + 2)), math.inf) if value > 0.0 else value
+
+
+def below(value: float, roundings: float = 1) -> float:
+    """A float not above the exact value of a nonnegative expression; see `above`."""
+    return max(0.0, math.nextafter(value * (1.0 - gamma(roundings + 2)), -math.inf)) if value > 0.0 else value
+
+
+def sum_above(values: FloatArray) -> float:
+    """A float not below the exact sum of floats of any signs."""
+    total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
+    return math.nextafter(total, math.inf) if total else total
+
+
+def sum_below(values: FloatArray) -> float:
+    """A float not above the exact sum of floats of any signs."""
+    return -sum_above(-np.asarray(values))
+
+
+def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Floats below and above the natural logarithms of positive floats, of any shape.
+
+    With ``x = m 2^e``, m between 0.7 and 1.42, and ``s = (m - 1) / (m + 1)``, ``log m = 2 (s + s^3 / 3 + ...)``, whose
+    terms have one sign; after 13 terms the rest is below ``2^-60`` of the first.
+    """
+    m, e = np.frexp(x)
+    low = m < math.sqrt(0.5)
+    m, e = np.where(low, 2.0 * m, m), np.where(low, e - 1, e).astype(np.float64)
+    s = (m - 1.0) / (m + 1.0)  # m - 1 is exact
+    square, series = s * s, np.zeros_like(s)
+    for k in range(12, -1, -1):
+        series = series * square + 1.0 / (2 * k + 1)
+    part = 2.0 * s * series
+    value = part + e * math.log(2.0)
+    error = gamma(64) * np.abs(part) + gamma(8) * (np.abs(e) + np.abs(value))
+    return np.nextafter(value - error, -np.inf), np.nextafter(value + error, np.inf)
+
+
+def least_eigenvalue(A: FloatArray) -> float:
+    """A float not above the least eigenvalue of a symmetric matrix of floats [R2006]; infinity for the empty matrix.
+
+    A multiple of the identity is added until Cholesky's method succeeds. Its rounding is taken with a few operations
+    to spare, for libraries that multiply by reciprocals.
+    """
+    n = len(A)
+    if n == 0:
+        return math.inf
+    if not np.isfinite(A).all():
+        return -math.inf
+    values = np.linalg.eigvalsh(A)
+    size = float(np.abs(values).max())
+    slack = 2.0 * n * U * size + 1e-300
+    for _ in range(40):
+        shift = slack - float(values[0])
+        shifted = A + shift * np.eye(n)
+        try:
+            np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            slack *= 2.0
+            continue
+        diagonal = np.diag(shifted)
+        error = above(
+            (gamma(n + 8) + gamma(2 * n + 16) ** 2) * float(diagonal.sum()) + U * float(diagonal.max()), 2 * n
+        )
+        return math.nextafter(-shift - math.nextafter(error + 1e-300, math.inf), -math.inf)
+    return -math.inf
+
+
+def largest_eigenvalue(A: FloatArray) -> float:
+    """A float not below the largest eigenvalue of a symmetric matrix of floats; minus infinity for the empty matrix."""
+    return -least_eigenvalue(-A)
+
+
+def norms_above(A: FloatArray) -> FloatArray:
+    """Floats not below the Euclidean norms of the rows of a matrix of floats, (n,)."""
+    norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", A, A)) * (1.0 + gamma(A.shape[1] + 4))
+    return norms
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A symmetric matrix ``sum_q w_q v_q v_q^T`` in floating point, and how far it may be from the exact one.
+
+    Attributes
+    ----------
+    matrix : (r, r) array
+    error : float
+        At least the spectral norm of the difference to the exact matrix.
+    size : float
+        At least ``sum_q |w_q| |v_q|^2``, which no entry of the exact matrix exceeds.
+    """
+
+    matrix: FloatArray
+    error: float
+    size: float
+
+    @classmethod
+    def zero(cls, r: int) -> Form:
+        """The form of no pairs."""
+        return cls(np.zeros((r, r)), 0.0, 0.0)
+
+    def __add__(self, other: Form) -> Form:
+        size = above(self.size + other.size)
+        return Form(self.matrix + other.matrix, above(self.error + other.error + 2.0 * U * size, 4), size)
+
+    def __sub__(self, other: Form) -> Form:
+        return self + Form(-other.matrix, other.error, other.size)
+
+    def times(self, weight: float) -> Form:
+        """The form multiplied by a nonnegative float."""
+        size = above(weight * self.size)
+        return Form(weight * self.matrix, above(weight * self.error + U * size, 3), size)
+
+    @property
+    def least(self) -> float:
+        """A float not above the least eigenvalue of the exact matrix."""
+        return math.nextafter(least_eigenvalue(self.matrix) - self.error, -math.inf)
+
+    @property
+    def largest(self) -> float:
+        """A float not below the largest eigenvalue of the exact matrix."""
+        return math.nextafter(largest_eigenvalue(self.matrix) + self.error, math.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images ``T^T (x_i - m)`` of exact points in floating point, and how far each may be from the exact one.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        The exact points.
+    centered : (n, d) array
+        ``x_i - m`` with a shift m that is the same for all points, in float64: each entry rounded once, or 0 in
+        features whose range is in `slack`.
+    slack : (d,) array
+        0, or the range of a feature that is 0 in `centered` without being constant.
+    map : (d, r) array
+        T, whatever made it: it is taken as exact.
+    """
+
+    X: NDArray[np.floating]
+    centered: FloatArray
+    slack: FloatArray
+    map: FloatArray
+
+    @classmethod
+    def of(cls, X: NDArray[np.floating], centered: FloatArray, T: FloatArray) -> Images:
+        """Images of points that were centered, features that are 0 there being looked at again."""
+        slack = np.zeros(X.shape[1])
+        for j in np.flatnonzero(~centered.any(axis=0)):
+            column = X[:, j].astype(np.float64)
+            slack[j] = math.nextafter(float(column.max() - column.min()), math.inf) if np.ptp(column) else 0.0
+        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64))
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The images, (n, r)."""
+        return np.ascontiguousarray(self.centered @ self.map)
+
+    @cached_property
+    def errors(self) -> FloatArray:
+        """At least the distance of each image to the exact one, (n,)."""
+        d, r = self.map.shape
+        errors = np.zeros(len(self.centered))
+        if r == 0:
+            return errors
+        T = np.abs(self.map)
+        for first in range(0, len(errors), ROWS_AT_ONCE):
+            rows = np.abs(self.centered[first : first + ROWS_AT_ONCE])
+            errors[first : first + ROWS_AT_ONCE] = norms_above(rows @ T)
+        errors *= gamma(d + 3) * (1.0 + gamma(d + 4))
+        if self.slack.any():
+            errors += above(float(norms_above((self.slack @ T)[None])[0]), d + 4)
+        return errors + self._underflow if self._underflow else errors
+
+    @cached_property
+    def _underflow(self) -> float:
+        """What underflow may add to errors: nothing where no product of two nonzero entries is small."""
+        least = [float(np.abs(A[A != 0.0]).min(initial=math.inf)) for A in (self.centered, self.map)]
+        return 0.0 if min(least) == math.inf or least[0] * least[1] >= SMALL_PRODUCT else UNDERFLOW
+
+    def distances(self, first: IndexArray, second: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """Floats below and above the exact squared distances of pairs of images, each (p,).
+
+        With ``s`` the computed distance of the images, ``e`` the sum of their errors and g the relative error of s, the
+        exact distance lies between ``s (1 - g) - e`` and ``s (1 + g) + e``.
+        """
+        low, high = np.empty(len(first)), np.empty(len(first))
+        g = gamma(self.map.shape[1] + 6)
+        ends = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
+        cuts = threads.cuts(len(first), threads.parts(len(first) * self.points.shape[1]))
+        P, errors = self.points, self.errors
+        threads.run(
+            lambda t: bounds.distance_bounds(P, errors, *ends, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
+        )
+        return low, high
+
+    def form(
+        self,
+        first: IndexArray,
+        second: IndexArray,
+        weights: FloatArray,
+        *,
+        roundings: int = 0,
+        accuracy: float = ACCURACY,
+    ) -> Form:
+        """``sum_q w_q (p_a - p_b)(p_a - p_b)^T`` over pairs of exact images.
+
+        It is made from the images by the graph Laplacian of the pairs where its error is then at most `accuracy`, and
+        otherwise from differences of the points themselves, which err less where images are long beside them.
+
+        Parameters
+        ----------
+        first, second : (p,) integer arrays
+        weights : (p,) array
+            Of any signs.
+        roundings : int, default 0
+            Roundings between the exact weights, each a sum of numbers of one sign, and those given.
+        accuracy : float
+        """
+        first, second = np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32)
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        n, r = self.points.shape
+        if not len(first) or r == 0:
+            return Form.zero(r)
+        block = max(ROWS_AT_ONCE, -(-n // 32))
+        degrees = np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
+        # One rounding each of difference, weighting and symmetrizing; then the sums of a row, of a block, of all.
+        terms = degrees + float(min(n, block) + 2 * threads.MOST_PARTS + 32 + threads.ACCUMULATORS + 8 + roundings)
+        relative = terms * U / (1.0 - terms * U) * (1.0 + 8.0 * U)
+        lengths, P, errors = relative * norms_above(self.points), self.points, self.errors
+        cuts = threads.cuts(len(first), threads.parts(len(first) * r))
+        sums = np.empty((len(cuts) - 1, 2))
+        threads.run(
+            lambda t: bounds.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
+            len(sums),
+        )
+        error, size = (float(each) for each in sums.sum(axis=0))
+        error = above(error + gamma(roundings) * size, len(first) + r + 16) + UNDERFLOW
+        size = above(size, len(first) + r + 16) + UNDERFLOW
+        if error <= accuracy:
+            blocks = Blocks(np.unique(np.append(np.arange(0, n, block), n)).astype(np.int64))
+            G = laplacian_form(self.points, first, second, weights, blocks).sum(axis=0)
+            return Form(0.5 * (G + G.T), error, size)
+        return self._form_of_differences(first, second, weights, roundings)
+
+    def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:
+        d, r = self.map.shape
+        T, total, error, size = np.abs(self.map), np.zeros((r, r)), 0.0, 0.0
+        starts = range(0, len(first), ROWS_AT_ONCE)
+        own = gamma(min(ROWS_AT_ONCE, len(first)) + len(starts) + 8 + roundings)
+        for start in starts:
+            some = slice(start, start + ROWS_AT_ONCE)
+            V = self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64)
+            P, w = V @ self.map, weights[some]
+            off = gamma(d + 3) * norms_above(np.abs(V) @ T) + self._underflow
+            long = norms_above(P)
+            total += (P * w[:, None]).T @ P
+            error += float(np.abs(w) @ ((2.0 * long + off) * off + own * long**2))
+            size += float(np.abs(w) @ (long + off) ** 2)
+        error = above(error, len(first) + 2 * d + 16) + UNDERFLOW
+        return Form(0.5 * (total + total.T), error, above(size, len(first) + 16) + UNDERFLOW)

@@ -1,0 +1,185 @@
+"""Where the dual slack of LMNN is proven to be positive semidefinite: coordinates, and what is exactly null in them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from sdpmetric.linalg import exact, psd, rigorous
+from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.problems.pull import PullCost
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Elimination in whole numbers is tried for so many entries and features, and complements of so many features are made.
+EXACT_ENTRIES, EXACT_FEATURES, COMPLEMENT = 400_000, 128, 1500
+# Coordinates in which the cost differs from the identity by more than this are whitened once more.
+WHITE = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class DualCone:
+    """Proves ``C - sum_q w_q v_q v_q^T`` positive semidefinite over pairs q of examples, C the pull cost.
+
+    With V any matrix, ``V^T S V`` is PSD if its least eigenvalue is. That proves S itself PSD where the differences of
+    all pairs that count lie in a space whose dimension is at most the rank of ``V^T C V``, which is full if `floor` is
+    positive: then each x has a y for which ``V y`` has the same products with all differences.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        The exact data.
+    pull : PullCost
+    """
+
+    X: NDArray[np.floating]
+    pull: PullCost
+
+    @property
+    def images(self) -> Images:
+        """The data in coordinates in which the cost is about the identity, (n, rank), with their errors."""
+        return self._decided[0]
+
+    @property
+    def groups(self) -> IndexArray:
+        """Groups of examples, (n,): only pairs within a group may have a multiplier."""
+        return self._decided[1]
+
+    @property
+    def weakness(self) -> str | None:
+        """Why the bound may be weak, in words; None where nothing is known to weaken it."""
+        return self._decided[2]
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates."""
+        return len(self.images.map.T)
+
+    @cached_property
+    def floor(self) -> float:
+        """A number below the least eigenvalue of the cost in these coordinates; 0 where none is proven positive."""
+        least = self._cost(self.images).least
+        return least if 0.0 < least < math.inf else 0.0
+
+    def _cost(self, images: Images) -> Form:
+        """``V^T C V``."""
+        pull, V = self.pull, images.map
+        cost = Form.zero(V.shape[1])
+        if pull.weight > 0.0:
+            weights = np.full(len(pull.first), pull.weight)
+            cost = images.form(pull.first, pull.second, weights, roundings=1)
+        if pull.ridge:
+            size = rigorous.above(pull.ridge * float(np.sum(V**2)), V.size + 4)
+            cost = cost + Form(pull.ridge * (V.T @ V), rigorous.above(rigorous.gamma(len(V) + 4) * size, 2), size)
+        return cost
+
+    def top(self, form: Form) -> float:
+        """An upper bound of the largest eigenvalue of a form against the cost; ``C - t form`` is PSD up to its inverse.
+
+        Infinity where nothing is proven; 0 where every multiple is feasible.
+        """
+        if self.rank == 0:
+            return 0.0  # no pair that counts differs at all
+        if self.floor == 0.0:
+            return math.inf
+        return rigorous.above(max(0.0, form.largest) / self.floor, 2)
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """The part of components that acts on the images, (r, rank)."""
+        if self.images.map.shape[1] == self.pull.coordinates.rank:
+            return self.pull.whitened(components)
+        return np.asarray(components @ np.linalg.pinv(self.images.map).T)
+
+    @cached_property
+    def _decided(self) -> tuple[Images, IndexArray, str | None]:
+        pull, whole = self.pull, Images.of(self.X, self.pull.X, np.zeros((self.X.shape[1], 0)))
+        varying = pull.X.any(axis=0) | (whole.slack > 0.0)
+        V, rank = pull.coordinates.range, pull.coordinates.rank
+        groups = pull.null_groups
+        if rank == int(varying.sum()):
+            return self._images(V, varying), groups, None
+        if pull.ridge:
+            return self._images(self._complemented(varying), varying), groups, None
+        live = varying & self._pulled()
+        groups = _refined(groups, self.X[:, varying & ~live].astype(np.float64))
+        distinct = len(np.unique(self.X[:, live], axis=0)) if rank < live.sum() else 0
+        if rank >= min(int(live.sum()), distinct - 1):
+            return self._images(V, live), groups, None
+        integral = self._eliminated(live)
+        if integral is not None and integral.shape[1] == live.sum() - rank:
+            return self._images(V, live), _refined(groups, exact.integers(self.X[:, live]) @ integral), None
+        weakness = (
+            f"{int(live.sum()) - rank} directions cost nothing up to rounding, which is not proven exactly: "
+            "they are taken as directions of very little cost"
+        )
+        return self._images(self._extended(live), live), groups, weakness
+
+    def _images(self, V: FloatArray, used: NDArray[np.bool_]) -> Images:
+        """Features outside `used` are constant or equal within groups: no difference that counts has them."""
+        images = Images.of(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
+        cost = self._cost(images)
+        if not 0.0 < cost.least < 1.0 - WHITE:
+            return images
+        # The whitening itself was rounded: what it left is whitened again.
+        root = np.linalg.cholesky(cost.matrix)
+        return Images.of(self.X, self.pull.X, scipy.linalg.solve_triangular(root, images.map.T, lower=True).T)
+
+    def _pulled(self) -> NDArray[np.bool_]:
+        """Features in which some pair of the cost differs, exactly."""
+        differ = np.zeros(self.X.shape[1], dtype=bool)
+        for start in range(0, len(self.pull.first), rigorous.ROWS_AT_ONCE):
+            some = slice(start, start + rigorous.ROWS_AT_ONCE)
+            differ |= (self.X[self.pull.first[some]] != self.X[self.pull.second[some]]).any(axis=0)
+        return differ
+
+    def _eliminated(self, live: NDArray[np.bool_]) -> NDArray[np.object_] | None:
+        """All directions in which no pair of the cost differs, in whole numbers; None where that is too much work."""
+        entries = (len(self.X) + len(self.pull.first)) * int(live.sum())
+        if live.sum() > EXACT_FEATURES or entries > EXACT_ENTRIES:
+            return None
+        whole = exact.integers(self.X[:, live])
+        try:
+            return exact.null_space(whole[self.pull.first] - whole[self.pull.second])
+        except ArithmeticError:
+            return None
+
+    def _extended(self, live: NDArray[np.bool_]) -> FloatArray:
+        """Coordinates of all live features, in which even the smallest costs are about 1, as far as floats go."""
+        X = self.X[:, live].astype(np.float64)
+        blocks = [
+            X[self.pull.first[start : start + 4096]] - X[self.pull.second[start : start + 4096]]
+            for start in range(0, len(self.pull.first), 4096)
+        ]
+        scale = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0)
+        _, sigma, Vt = np.linalg.svd(psd.triangle(block / scale for block in blocks), full_matrices=True)
+        sizes = np.full(len(Vt), np.finfo(float).tiny)
+        sizes[: len(sigma)] = sigma
+        sizes = np.maximum(sizes, 1e-18 * sizes.max()) * math.sqrt(self.pull.weight)
+        V = np.zeros((len(live), len(Vt)))
+        V[live] = Vt.T / sizes / scale[:, None]
+        return V
+
+    def _complemented(self, varying: NDArray[np.bool_]) -> FloatArray:
+        """The range of the cost, and an orthonormal complement in which a ridge is the identity."""
+        V = self.pull.coordinates.range
+        if varying.sum() > COMPLEMENT:
+            return np.zeros((len(V), 1))  # proves nothing
+        Q = np.linalg.qr(V[varying], mode="complete")[0][:, V.shape[1] :]
+        complement = np.zeros((len(V), Q.shape[1]))
+        complement[varying] = Q / math.sqrt(self.pull.ridge)
+        return np.concatenate([V, complement], axis=1)
+
+
+def _refined(groups: IndexArray, keys: NDArray[np.float64] | NDArray[np.object_]) -> IndexArray:
+    """Groups split up so that the rows of `keys` agree exactly within each."""
+    if not keys.shape[1]:
+        return groups
+    number: dict[tuple[object, ...], int] = {}
+    rows = zip(groups.tolist(), keys.tolist(), strict=True)
+    return np.array([number.setdefault((group, *key), len(number)) for group, key in rows], dtype=np.int32)

@@ -1,0 +1,138 @@
+"""What floating point proves about triplets: which are silent, the largest possible hinges, forms of multipliers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric._loops import bounds
+from sdpmetric.engine import threads
+from sdpmetric.linalg.rigorous import Form, Images, above, gamma, norms_above, sum_above
+from sdpmetric.triplets import totals
+from sdpmetric.triplets.margins import slope_pairs, target_distances
+from sdpmetric.triplets.triplets import Candidates, Triplets
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+def silent_beyond(images: Images) -> float:
+    """How much wider than the computed limits to search, so that every triplet not found has a hinge of 0, proven.
+
+    With ``s_l`` and ``s_j`` the computed distances (not squared) of an impostor and a target neighbor, g their relative
+    error and e the largest error of an image, the hinge is 0 if
+    ``s_l (1 - g) - 2 e >= sqrt(1 + (s_j (1 + g) + 2 e)^2)``. The right side is at most
+    ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so that it suffices that
+    ``s_l >= sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``.
+
+    Parameters
+    ----------
+    images : Images
+
+    Returns
+    -------
+    widen : float
+        As `TripletSource.near` takes it: a share of the squared limits.
+    """
+    g = gamma(images.map.shape[1] + 8)
+    e = float(images.errors.max(initial=0.0))
+    return above((1.0 + g + 4.0 * e) ** 2 / (1.0 - g) ** 2 - 1.0 + 1e-15, 8)
+
+
+def target_bounds(images: Images, anchors: IndexArray, targets: IndexArray) -> tuple[FloatArray, FloatArray]:
+    """Squared distances to target neighbors, and upper bounds of the exact ones, (m, K) each and padded with -1.
+
+    Parameters
+    ----------
+    images : Images
+    anchors : (m,) int32 array
+    targets : (m, K) int32 array
+        Padded with -1.
+    """
+    near = target_distances(images.points, anchors, targets)
+    highest = np.full(targets.shape, -1.0)
+    row, slot = np.nonzero(targets >= 0)
+    highest[row, slot] = images.distances(anchors[row], targets[row, slot])[1]
+    return near, highest
+
+
+def largest_hinges(
+    images: Images, candidates: Candidates, near: FloatArray, highest: FloatArray, *, squared: bool
+) -> tuple[float, int]:
+    """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive.
+
+    Parameters
+    ----------
+    images : Images
+        The data under the metric of the impostors.
+    candidates : Candidates
+    near, highest : (m, K) arrays
+        From `target_bounds`.
+    squared : bool
+        Whether hinges are squared.
+    """
+    C, P, errors, g = candidates, images.points, images.errors, gamma(images.map.shape[1] + 8)
+    losses, active = np.zeros(len(C.anchors)), np.zeros(len(C.anchors), dtype=np.int64)
+    cuts = C.bounds(threads.parts(len(C.impostors) * P.shape[1]))
+    rows = C.anchors, near, highest, C.indptr, C.impostors, C.weights
+    threads.run(
+        lambda t: bounds.largest_hinges(P, errors, *rows, cuts[t], cuts[t + 1], squared, g, losses, active),
+        len(cuts) - 1,
+    )
+    most = int(np.diff(C.indptr).max(initial=0)) * C.targets.shape[1]
+    return above(sum_above(losses), most + 12), int(active.sum())
+
+
+def slope_form(images: Images, candidates: Candidates, slopes: FloatArray) -> Form:
+    """``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, in the coordinates of the images, with its error."""
+    most = int(np.bincount(candidates.rows).max(initial=0)) + slopes.shape[1]
+    return images.form(*slope_pairs(candidates, slopes), roundings=most)
+
+
+def margin_form(images: Images, triplets: Triplets, values: FloatArray) -> Form:
+    """``sum_t a_t B_t`` of listed triplets, in the coordinates of the images, with its error."""
+    first = np.concatenate([triplets.anchors, triplets.anchors])
+    second = np.concatenate([triplets.impostors, triplets.targets])
+    return images.form(first, second, np.concatenate([values, -values]))
+
+
+def unit_groups(images: Images, groups: IndexArray, highest: float) -> IndexArray | None:
+    """Groups within which every hinge is 1 up to rounding and across which every hinge is 0, proven; or None.
+
+    Parameters
+    ----------
+    images : Images
+    groups : (n,) int32 array
+        Groups to try beside that of all examples.
+    highest : float
+        An upper bound of the squared distances to target neighbors.
+    """
+    for each in (np.zeros(len(groups), dtype=np.int32), groups):
+        if unit_hinges(images, each, highest):
+            return each
+    return None
+
+
+def unit_hinges(images: Images, groups: IndexArray, highest: float) -> bool:
+    """`sdpmetric.triplets.totals.unit_hinges` of exact images."""
+    error = float(images.errors.max(initial=0.0))
+    return error**2 <= totals.COINCIDENT and totals.unit_hinges(images.points, groups, highest, error)
+
+
+def scatter_form(
+    images: Images, labels: IndexArray, groups: IndexArray, anchors: FloatArray, impostors: FloatArray
+) -> Form:
+    """`sdpmetric.triplets.totals.impostor_scatter` of exact images, with its error.
+
+    Every sum in it errs by at most ``gamma_{n + c + 64}``, c the number of cells, of sums over pairs of one group of
+    ``v_i w_l (|p_i| + |p_l|)^2``, fewer than 64 times. Errors of the images add what they add to a form; the sum over
+    pairs of their distances is bounded by that of the squares.
+    """
+    P = images.points
+    G = totals.impostor_scatter(P, labels, groups, anchors, impostors)
+    lengths = norms_above(P) ** 2
+    v, w, vp, wp = (np.bincount(groups, each) for each in (anchors, impostors, anchors * lengths, impostors * lengths))
+    n, e = len(P), float(images.errors.max(initial=0.0))
+    pairs, size = above(float(v @ w), 2 * n), above(2.0 * float(vp @ w + v @ wp), 2 * n + 8)
+    own = 64.0 * gamma(2 * n + 64) * size
+    return Form(0.5 * (G + G.T), above(own + 4.0 * e * (pairs * size) ** 0.5 + 4.0 * e * e * pairs, 8), size)

@@ -1,0 +1,124 @@
+"""Certificates of LMNN against exact rational arithmetic: no objective below, no lower bound above."""
+
+import numpy as np
+import oracles
+import pytest
+from exact import FAMILIES, fraction, hostile, lmnn_objective
+
+import sdpmetric as sm
+from sdpmetric import LMNNProblem, MultiMetricLMNNProblem
+from sdpmetric.linalg.rigorous import Images
+from sdpmetric.triplets.bounds import silent_beyond
+
+
+def exact_objective(problem, L, regions=None):
+    triplets = np.array(oracles.all_triplets(problem.source.targets, problem.source.labels)).reshape(-1, 3)
+    pairs = np.stack(problem.target_pairs, axis=1)
+    X = np.asarray(problem.X, dtype=np.float64)
+    return fraction(
+        lmnn_objective(
+            X, L, pairs, triplets, np.ones(len(triplets)), problem.push_weight, problem.ridge, problem.squared, regions
+        )
+    )
+
+
+def points_of(problem, rng):
+    """Metrics that certificates are made at: solved, the data's own, a random one, and 0."""
+    d = problem.X.shape[1]
+    solution = sm.solve(problem, tol=1e-6, max_iter=400)
+    scale = 1.0 / np.maximum(np.ptp(np.asarray(problem.X, dtype=np.float64), axis=0), 1e-300)
+    return [solution.components, np.diag(scale), rng.normal(size=(2, d)) * scale, np.zeros((0, d))], solution.dual
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_bounds_hold_in_exact_arithmetic(family, rng):
+    for loss, ridge in (("hinge", 0.0), ("squared_hinge", 0.0), ("hinge", 0.25)):
+        X, y = hostile(family, rng)
+        problem = LMNNProblem.from_labels(X, y, 1 + int(rng.integers(2)), 0.3, loss=loss, ridge=ridge)
+        points, dual = points_of(problem, rng)
+        certificates = [problem.certify(L) for L in points] + [problem.certify(points[0], dual=dual)]
+        objectives = [exact_objective(problem, L) for L in points]
+        for certificate, objective in zip(certificates, [*objectives, objectives[0]], strict=True):
+            assert certificate.objective >= objective
+            assert certificate.objective <= float(objective) * (1 + 1e-5) + 1e-12
+        assert max(c.lower_bound for c in certificates) <= min(objectives)
+
+
+def test_nine_points_whose_last_feature_repeats_the_first():
+    """The counterexample of docs/certificates.md: bounds without directed rounding pass the exact objective by 2e-8."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(9, 2))
+        X = np.column_stack([X, X[:, 0] + 1e-9 * rng.normal(size=9)])
+        problem = LMNNProblem.from_labels(X, np.arange(9) % 3, 1, 0.5)
+        for solver in ("factored", "conic"):
+            solution = sm.solve(problem, solver, tol=1e-8, max_time=5)
+            objective = exact_objective(problem, solution.components)
+            assert solution.lower_bound <= objective <= solution.objective
+            assert solution.relative_gap < 1e-2
+
+
+def test_a_feature_constant_within_classes_up_to_rounding():
+    """What looks like a direction without cost has a tiny one: the bound is weak, never wrong."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y = np.arange(12) % 2
+        X = np.column_stack([rng.normal(size=(12, 2)), y + 1e-10 * rng.normal(size=12)])
+        problem = LMNNProblem.from_labels(X, y, 1, 0.5)
+        solution = sm.solve(problem, tol=1e-6, max_time=5)
+        assert solution.lower_bound <= exact_objective(problem, solution.components) <= solution.objective
+
+
+def test_null_directions_are_decided_exactly():
+    """Whole numbers that depend on each other, and a feature that is constant within classes, cost no accuracy."""
+    rng = np.random.default_rng(3)
+    y = np.arange(30) % 3
+    A = rng.integers(0, 9, size=(30, 3)).astype(float)
+    X = np.column_stack([A, A[:, 0] + 2 * A[:, 1], 1.0 * (y == 0)])
+    problem = LMNNProblem.from_labels(X, y, 2, 0.5)
+    solution = sm.solve(problem, tol=1e-4)
+    assert problem.cone.weakness is None
+    assert solution.relative_gap <= 1e-4
+    assert solution.lower_bound > 0.0
+    assert solution.lower_bound <= exact_objective(problem, solution.components) <= solution.objective
+    blurred = LMNNProblem.from_labels(X + 1e-14 * rng.normal(size=X.shape), y, 2, 0.5)
+    assert blurred.cone.weakness is not None
+    assert blurred.certify(solution.components, dual=solution.dual).lower_bound <= exact_objective(
+        blurred, solution.components
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_several_metrics_hold_in_exact_arithmetic(family, rng):
+    X, y = hostile(family, rng, n=14)
+    problem = MultiMetricLMNNProblem.from_labels(X, y, 1, 0.4)
+    solution = sm.solve(problem, tol=1e-4, max_iter=300)
+    d = X.shape[1]
+    points = [solution.components, rng.normal(size=(problem.n_regions, 1, d)), np.zeros((problem.n_regions, 1, d))]
+    certificates = [problem.certify(L) for L in points] + [solution.certificate]
+    objectives = [exact_objective(problem.tied, L, problem.regions) for L in points]
+    for certificate, objective in zip(certificates, [*objectives, objectives[0]], strict=True):
+        assert certificate.objective >= objective
+    assert max(c.lower_bound for c in certificates) <= min(objectives)
+
+
+@pytest.mark.parametrize("method", ["brute", "ball_tree"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_triplets_that_the_search_leaves_out_are_silent(method, family, rng):
+    """Exactly: D(i, l) >= 1 + max_j D(i, j) for every impostor that is not listed, however large the images are."""
+    from exact import Distances
+
+    for size in (1.0, 1e3, 1e7):
+        X, y = hostile(family, rng, n=16)
+        problem = LMNNProblem.from_labels(X, y, 1, 0.5, search=method)
+        d = X.shape[1]
+        L = rng.normal(size=(min(2, d), d)) * size / np.maximum(np.abs(X.astype(float) - X[0]).max(axis=0), 1e-300)
+        images = Images.of(problem.X, problem.centered, L.T)
+        listed = set()
+        for block in problem.push.near(images.points, widen=silent_beyond(images)):
+            listed |= set(zip(block.anchors[block.rows].tolist(), block.impostors.tolist(), strict=True))
+        D = Distances(np.asarray(X, dtype=np.float64), L)
+        for i, j in zip(*map(np.ndarray.tolist, problem.target_pairs), strict=True):
+            for l in np.flatnonzero(problem.source.labels != problem.source.labels[i]).tolist():
+                if (i, l) not in listed:
+                    assert D(i, l) >= 1 + D(i, j)
