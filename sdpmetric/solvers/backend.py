@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import cvxpy as cp
-import numpy as np
 
 from sdpmetric.core.run import Budget
 
@@ -78,8 +79,9 @@ class Backend:
 
     def timed(self, budget: Budget, options: Options) -> Options:
         """The options, and the time that is left where the backend takes a limit."""
-        if self.name in TIME_LIMITS and np.isfinite(budget.remaining):
-            return {TIME_LIMITS[self.name]: max(budget.remaining, 0.1), **options}
+        left = budget.ends - time.perf_counter()
+        if self.name in TIME_LIMITS and math.isfinite(left):
+            return {TIME_LIMITS[self.name]: max(left, 0.1), **options}
         return options
 
     def run(self, program: cp.Problem, budget: Budget, options: Options) -> str:

@@ -17,6 +17,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.push import Push
 from sdpmetric.solvers.backend import Backend
+from sdpmetric.triplets.limits import deadline
 from sdpmetric.triplets.margins import margins
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -187,16 +188,18 @@ def cheap_point(
     own = Budget(None if np.isinf(budget.max_time) else max(0.3 * budget.remaining, 1e-3))
     best, bound = Step(first), -np.inf
     try:
-        for step in steps(own):
-            best = step if step.objective <= best.objective else best
-            bound = max(bound, step.lower_bound)
-            if relative_gap(best.objective, bound) <= START_TOLERANCE:
-                break
+        with deadline(own.ends):
+            for step in steps(own):
+                best = step if step.objective <= best.objective else best
+                bound = max(bound, step.lower_bound)
+                if relative_gap(best.objective, bound) <= START_TOLERANCE:
+                    break
     except BudgetSpent:
         pass
     except KeyboardInterrupt:
         yield Step(best.components)
         raise
+    budget.reserve = max(budget.reserve, own.reserve)
     yield Step(best.components)
     return best.components
 
@@ -224,7 +227,11 @@ def generate(
     Step
         One for each program, with the problem's certificate.
     """
-    settings, objective = list(backend.settings), reduction.problem.objective(reduction.lift(L))
+    components = reduction.lift(L)
+    certificate = reduction.problem.certify(components)
+    if np.isfinite(budget.max_time):  # the answer if time ends before the first program does
+        yield Step(components, lower_bound=certificate.lower_bound, certificate=certificate)
+    settings, objective = list(backend.settings), certificate.objective
     free, at_bound = reduction.index_sets(L)
     faces = reduction.first_faces(L, free, at_bound)
     best_gap, patience = np.inf, PATIENCE
