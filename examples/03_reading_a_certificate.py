@@ -7,7 +7,8 @@ finite distance. It comes to rest above the optimum, and its objective looks as 
 
 The certificate is not deceived. The lower bound stays far below, because the slopes of a point that is not optimal
 cannot prove that it is. Polyak's step, ``(objective - best lower bound) / ||G||^2``, is made of that very gap: it stays
-long as long as something remains to be proven.
+long as long as something remains to be proven. The two rules work in different coordinates, those of the data and those
+in which the pull cost is the identity, so that the lengths of their steps do not compare.
 
 Run it with ``python examples/03_reading_a_certificate.py [picture.png]``.
 """
@@ -94,7 +95,7 @@ def draw(solutions: dict[str, sm.Solution], path: Path) -> None:
     gaps.set_title("What is proven: the interval, relative to the objective", loc="left")
     gaps.axhline(TOLERANCE, color="gray", linewidth=1, linestyle=":")
     gaps.annotate("asked", (1, TOLERANCE), xytext=(2, 3), textcoords="offset points", color="gray", fontsize="small")
-    steps.set(ylabel="step", xlabel="iteration", xscale="log", yscale="log", ylim=(1e-17, 100))
+    steps.set(ylabel="step", xlabel="iteration", xscale="log", yscale="log", ylim=(1e-20, 100))
     steps.set_title("Why: the step", loc="left")
     for axes in (values, gaps, steps):
         axes.legend(fontsize="small", loc="lower left" if axes is steps else "upper right")

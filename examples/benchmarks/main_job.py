@@ -34,6 +34,7 @@ def jobs(everything: bool) -> Iterator[tuple[str, float, str, float, float]]:
             yield name, push_weight, "conic", 1e-6, 1.0
             yield name, push_weight, "subgradient", 1e-3, 1.0
             yield name, push_weight, "factored", 1e-3, 1.0
+        yield "digits61", push_weight, "subgradient", 1e-3, 1.0
         yield "digits61", push_weight, "factored", 1e-3, 1.0
         if everything:
             yield "digits61", push_weight, "conic", 1e-5, 1.0

@@ -150,12 +150,16 @@ class ErgodicDual:
             self._first = gap
         return gap <= RESTART_SHARE * self._first or self._stale >= self._patience
 
-    def restart(self) -> None:
-        """Forget the average, and take off the list the pairs that neither it nor the best multipliers use.
+    def restart(self, *, drop: bool) -> None:
+        """Forget the average; after one that was of no use the next has twice the time.
 
-        After an average that was of no use the next one has twice the time.
+        Parameters
+        ----------
+        drop : bool
+            Take off the list the pairs that neither the average nor the best multipliers use.
         """
-        self.follow(self._active.drop(np.asarray((self._values + self.best.values).any(axis=1))))
+        if drop:
+            self.follow(self._active.drop(np.asarray((self._values + self.best.values).any(axis=1))))
         self._weight = 0.0
         self._values, self._matrices = np.zeros_like(self._values), np.zeros_like(self._matrices)
         self._first = self._objective - self.bound

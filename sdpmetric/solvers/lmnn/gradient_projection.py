@@ -1,0 +1,193 @@
+"""Algorithm 1 of Weinberger and Saul 2009, gradient projection with an active set, and its two rules for the step.
+
+Comments name the lines of Algorithm 1 and the equations of its appendix. See ``docs/subgradient.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.linalg.distances import Blocks
+from sdpmetric.solvers.lmnn.active_set import ActiveSet
+from sdpmetric.solvers.lmnn.coordinates import Coordinates
+from sdpmetric.solvers.lmnn.ergodic import ErgodicDual
+
+FloatArray = NDArray[np.float64]
+
+# The paper's rule: iterations between searches, growth of the step on a decrease of the objective, and its reduction on
+# an increase. The paper does not print the first step: it moves the metric by this share of its norm.
+SEARCH_EVERY, GROW, SHRINK, FIRST_MOVE = 10, 1.01, 0.5, 1e-2
+# The Polyak rule: iterations between searches at most; the share of the objective that may be missing from the list
+# before searches come closer together; and the share of its norm that a step moves the metric by at most.
+LONGEST, HIDDEN, LONGEST_MOVE = 15, 1.0, 0.25
+# The method has converged when a step moves the metric by no more than this share of its norm: by rounding.
+NO_MOVE = 1e-16
+# Pairs of an anchor and an impostor that one search of the Polyak rule may find: a number, a number for each anchor and
+# metric, or a multiple of those at the best metric so far.
+FEWEST_PAIRS, PAIRS_PER_ROW, PAIRS_MULTIPLE = 100_000, 16, 4
+
+
+class StepRule(Protocol):
+    """When the loop searches all triplets, how much it lists, and how far it moves.
+
+    Attributes
+    ----------
+    limit : float
+        Pairs that a search may find: a metric with more of them is left by half the way back to the last searched one.
+    """
+
+    limit: float
+
+    def search_is_due(self, t: int, since: int) -> bool:
+        """Line 6, in iteration t, `since` iterations after the last search."""
+
+    def follow(self, listed: float, objective: float, active: ActiveSet) -> None:
+        """A search has changed the objective, over the triplets of the list before, and over all triplets now."""
+
+    def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
+        """The step alpha of line 14; the last two arguments are the norms of gradient and metric."""
+
+    def restart(self) -> None:
+        """The final search has found new triplets."""
+
+
+class PaperStep:
+    """The rule of the paper: a small step that grows by 1.01 on a decrease and shrinks by 0.5 on an increase."""
+
+    def __init__(self, every: int | None = None) -> None:
+        self._every = SEARCH_EVERY if every is None else every
+        self._step, self._previous = math.nan, math.inf
+        self.limit = math.inf  # the list of the paper only grows
+
+    def search_is_due(self, t: int, since: int) -> bool:
+        """In every tenth iteration, or as often as asked for."""
+        return t % self._every == 0
+
+    def follow(self, listed: float, objective: float, active: ActiveSet) -> None:
+        """The rule does not depend on it."""
+
+    def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
+        """See `StepRule.length`."""
+        if math.isnan(self._step):
+            self._step = FIRST_MOVE * metric / gradient if gradient > 0 else 0.0
+        else:
+            self._step *= GROW if objective < self._previous else SHRINK
+        self._previous = objective
+        return self._step
+
+    def restart(self) -> None:
+        """Begin again with a first step, at the metric at hand."""
+        self._step, self._previous = math.nan, math.inf
+
+
+class PolyakStep:
+    """``(objective - lower bound) / ||G||^2``: long where there is far to go, short near the optimum."""
+
+    def __init__(self, every: int | None = None) -> None:
+        self._longest, self._every = LONGEST if every is None else every, 1
+        self._least, self.limit = math.inf, math.inf
+
+    def search_is_due(self, t: int, since: int) -> bool:
+        """Every so many iterations, and sooner while searches find a lot."""
+        return since >= self._every
+
+    def follow(self, listed: float, objective: float, active: ActiveSet) -> None:
+        """The interval doubles where the list held most of the objective, and shrinks where not."""
+        missing = objective > (1 + HIDDEN) * listed
+        self._every = max(1, self._every // 4) if missing else min(self._longest, 2 * self._every)
+        if objective <= self._least:
+            self._least = objective
+            self.limit = max(FEWEST_PAIRS, PAIRS_PER_ROW * active.rows, PAIRS_MULTIPLE * active.n_found)
+
+    def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
+        """See `StepRule.length`."""
+        if gradient == 0:
+            return 0.0
+        step = max(objective - bound, 0.0) / gradient**2
+        return min(step, LONGEST_MOVE * metric / gradient) if metric > 0 else step
+
+    def restart(self) -> None:
+        """The step depends on the objective only, which has the new triplets in it."""
+
+
+def gradient_projection(coordinates: Coordinates, L: FloatArray, budget: Budget, rule: StepRule) -> Iterator[Step]:
+    """Run Algorithm 1, with the lower bound that its slopes prove.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    L : (c, r, p) array
+        Factors of the metrics to start from.
+    budget : Budget
+        Spent once per iteration.
+    rule : StepRule
+
+    Yields
+    ------
+    Step
+        One for each search. Ends where no step can change the metric any more.
+    """
+    points, cost = coordinates.points, coordinates.cost
+    blocks = Blocks(np.arange(len(cost) + 1, dtype=np.int64) * len(coordinates.regions))
+    precision = 8 * float(np.finfo(coordinates.dtype).eps)
+    M = np.swapaxes(L, 1, 2) @ L  # line 1
+    t = since = 0  # line 2
+    active = ActiveSet(coordinates)  # line 3
+    dual = ErgodicDual(active, coordinates.whiten)
+    searched, search, converged = M, True, False
+    while True:  # line 5
+        budget.spend()
+        Z = blocks.times(points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
+        linear = float(np.sum(cost * M))
+        active.update(Z, afresh=False)  # lines 10 and 11
+        listed = linear + active.loss  # Eq. 18, too low while there are active triplets that are not on the list
+        search = search or rule.search_is_due(t, since) or listed <= dual.bound  # line 6
+        if search:
+            positions = active.search(Z, rule.limit)  # lines 7 and 8
+            if positions is None:  # too many for the list: half the way back
+                M = 0.5 * (M + searched)
+                L, t = _factors(M), t + 1
+                continue
+            dual.follow(positions)
+            active.update(Z, afresh=True)
+            rule.follow(listed, linear + active.loss, active)
+            if converged and (positions < 0).any():
+                rule.restart()
+        objective = linear + active.loss
+        G = cost - active.matrices  # lines 4 and 13, Eq. 19
+        gradient, metric = float(np.linalg.norm(G)), float(np.linalg.norm(M))
+        step = rule.length(objective, dual.bound, gradient, metric)
+        dual.add(step)
+        converged = step * gradient <= NO_MOVE * metric
+        if search:
+            over = dual.improve(objective)
+            # The point is rounded to the data's precision before it is judged.
+            bound, multipliers = dual.bound - precision * objective, dual.multipliers()
+            yield Step(coordinates.lift(L), objective, bound, multipliers, None, step, active.n_active)
+            if converged:
+                return
+            if over or active.size > 2 * rule.limit:
+                dual.restart(drop=math.isfinite(rule.limit))
+            searched, since = M, 0
+        search = converged
+        moved_to = M - step * G
+        # Where nothing but rounding is left the metric is zero, as it is where null directions remove every hinge.
+        vanished = float(np.linalg.norm(moved_to)) <= 1e-14 * metric
+        L = np.zeros((len(M), 0, M.shape[1])) if vanished else _factors(moved_to)  # line 14, Eq. 20
+        M = np.swapaxes(L, 1, 2) @ L
+        t, since = t + 1, since + 1  # line 15
+
+
+def _factors(M: FloatArray) -> FloatArray:
+    """Factors (c, q, p) of the projections of symmetric matrices onto the PSD cone (Eq. 20)."""
+    values, vectors = np.linalg.eigh(M)
+    some = (values > 0).any(axis=0)
+    roots = np.sqrt(np.maximum(values[:, some], 0.0))
+    L: FloatArray = roots[:, :, None] * np.swapaxes(vectors[:, :, some], 1, 2)
+    return L
