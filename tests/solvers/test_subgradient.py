@@ -248,7 +248,7 @@ def test_single_precision_data_are_proven_as_returned() -> None:
     solution = sm.solve(problem, solver="subgradient", tol=1e-3)
     assert solution.components.dtype == np.float32
     assert solution.status is sm.Status.OPTIMAL
-    assert solution.objective == problem.objective(solution.components)
+    assert solution.objective == pytest.approx(problem.objective(solution.components), rel=1e-9)
 
 
 @pytest.mark.parametrize(
