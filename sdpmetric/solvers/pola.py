@@ -19,6 +19,7 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.solvers import pola_interior
 from sdpmetric.solvers.dual_newton import BoxDual, Evaluation
 from sdpmetric.streams.pola import POLAStream
 
@@ -80,7 +81,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     ----------
     problem : POLAProblem
     budget : Budget
-        One iteration for each evaluation of the dual.
+        One iteration for each evaluation of the dual, and for each step of the interior-point method.
     tol : float
         Relative gap to prove.
 
@@ -94,7 +95,8 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     if _contradiction(step):
         return
     dual, a = _Dual(problem), np.zeros(len(problem.pairs))
-    for _ in range(ROUNDS):
+    # A round of active-set steps solves most problems; contradicting pairs need the interior-point method.
+    for _ in range(1 if pola_interior.fits(problem) else ROUNDS):
         before = a
         start = dual.ascend(a, budget, evaluations=FIRST_ORDER, memory=MEMORY)
         for a, _ in dual.newton(start, budget):
@@ -105,10 +107,16 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             if relative_gap(step.objective, step.lower_bound) <= tol:
                 break
         if np.array_equal(a, before):
-            return
+            break
+    if pola_interior.fits(problem):
+        for a, A in pola_interior.iterates(problem, budget):
+            step = _judged(problem, _proof(problem, a), (A, None))
+            yield step
+            if _contradiction(step):
+                return
 
 
-def _judged(problem: POLAProblem, a: FloatArray, point: tuple[FloatArray, float] | None = None) -> Step:
+def _judged(problem: POLAProblem, a: FloatArray, point: tuple[FloatArray, float | None] | None = None) -> Step:
     """The problem's word on a point, repaired, by default the one that minimizes the Lagrangian at the multipliers."""
     if point is None:
         dual_point = problem.dual_point(a)

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpmetric as sm
+from sdpmetric.core.run import Budget
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.problems import contradiction, rays
+from sdpmetric.solvers import pola_interior
 
 PROMISES = {"dual": 1e-6, "conic": 1e-6}
 
@@ -238,6 +240,30 @@ def test_the_program_and_the_statement_agree() -> None:
 def test_a_large_slack_weight_is_the_hard_margin() -> None:
     hard, soft = sm.solve(separable(5)), sm.solve(separable(5, 1e4))
     assert abs(hard.objective - soft.objective) <= 1e-5 * hard.objective
+
+
+@pytest.mark.parametrize("weight", [None, 1.0, 100.0])
+@pytest.mark.parametrize("d", [2, 6])
+def test_labels_at_random_are_solved_or_proven_infeasible(d: int, weight: float | None) -> None:
+    rng = np.random.default_rng(d)
+    problem = sm.POLAProblem.from_labels(rng.normal(size=(140, d)), rng.integers(0, 2, 140), 600, slack_weight=weight)
+    solution = sm.solve(problem, max_iter=2000)
+    if weight is None:
+        assert_contradiction(problem, solution)
+    else:
+        assert solution.status is sm.Status.OPTIMAL
+        assert (
+            abs(loop_objective(problem, solution.metric, solution.extras["threshold"]) / solution.objective - 1) < 1e-8
+        )
+
+
+@pytest.mark.parametrize("weight", [None, 0.3, 30.0])
+def test_the_interior_point_method_alone_proves_the_optimum(weight: float | None) -> None:
+    problem = separable(3, weight)
+    optimum = sm.solve(problem).objective
+    pairs = [(problem.certify(metric=A, dual=a)) for a, A in pola_interior.iterates(problem, Budget())]
+    assert min(certificate.objective for certificate in pairs) <= (1 + 1e-6) * optimum
+    assert max(certificate.lower_bound for certificate in pairs) >= (1 - 1e-6) * optimum
 
 
 def test_single_precision_stays() -> None:
