@@ -82,10 +82,10 @@ class Support:
         return {**self.columns, **values}
 
     def __str__(self) -> str:
-        return (
-            f"{len(self):,} support {self.kind}: {int(self.at_bound.sum()):,} at their bound, "
-            f"{int(self.inside.sum()):,} inside; {int(self.proven.sum()):,} proven to be in every support"
-        )
+        split = f": {int(self.at_bound.sum()):,} at their bound, {int(self.inside.sum()):,} inside"
+        bounded = split if np.isfinite(self.ceilings).any() else ""
+        proven = int(self.proven.sum())
+        return f"{len(self):,} support {self.kind}{bounded}; {proven:,} proven to be in every support"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

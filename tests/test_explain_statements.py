@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -452,6 +455,26 @@ def test_tables_and_words(name: str) -> None:
     kind = "triplets" if name in TRIPLETS else "pairs"
     for words in (f"support {kind}", f"violated {kind}", "optimum by"):
         assert words in str(found)
+
+
+def test_the_statement_of_the_docs_is_explained_by_the_method_of_the_docs() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    blocks = [
+        re.findall(r"```python\n(.*?)```", (docs / page).read_text(encoding="utf-8"), re.DOTALL)
+        for page in ("your_own_statement.md", "duals.md")
+    ]
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(blocks[0][0], names)
+    exec(blocks[1][-1], names)
+    kind = names["ApartProblem"]
+    kind.constraints = names["constraints"]
+    problem = kind(X, PAIRS, 0.1)
+    exact = sm.solve(problem, "conic")
+    found = sm.explain(exact)
+    assert found.sensitivity.margin == found.sensitivity.lower_bound
+    assert found.influence.contribution.sum() == pytest.approx(float(np.trace(exact.metric)), rel=1e-3)
+    there = sm.solve(problem.with_weights(weight=0.2), "conic")
+    assert there.lower_bound <= found.sensitivity.at_most(weight=0.2) + rounding(there.objective)
 
 
 REFUSED: dict[str, tuple[Callable[[], sm.Problem], str]] = {
