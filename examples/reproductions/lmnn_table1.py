@@ -65,7 +65,10 @@ def main(arguments: list[str] | None = None) -> None:
     columns, rows = names(given.columns, COLUMNS), names(given.rows, ROWS)
     splits = slice(*(int(end) if end else None for end in given.splits.split(":")))
     for name in columns if not given.report_only else []:
-        measure(COLUMNS[name], rows, splits, given.output)
+        try:
+            measure(COLUMNS[name], rows, splits, given.output)
+        except ConnectionError as error:  # of data that have to be downloaded
+            print(f"{name} was not measured: {error}")
     found = {name: collect(COLUMNS[name], rows, given.output) for name in columns}
     print(write(found, given.output))
 

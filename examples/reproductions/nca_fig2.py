@@ -2,7 +2,7 @@
 
 Run it with ``python examples/reproductions/nca_fig2.py --data DIR``; DIR (or SDPMETRIC_DATA) holds olivetti.npz and
 usps.npz. The first row are the concentric rings of ``examples/08_nca_rings.py``, whose three methods are used for all;
-the others are data at hand: wine (standardised), faces and digits. 70 % of each for training, the others drawn. It
+the others are data of ours: wine (standardised), faces and digits. 70 % of each for training, the others drawn. It
 writes nca_fig2.md and nca_fig2.png into ``--output``. ``--rows rings,wine`` takes a part.
 """
 
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
     text = (
         "Errors of the nearest neighbor in two dimensions, training part (each example left out) / test part. NCA from "
         f"its default start, and from {given.starts} starts, of which the best objective on the training part is kept. "
-        "The paper prints no errors that are at hand.\n\n"
+        "The paper prints pictures and no errors.\n\n"
     )
     heads = ["data", "rows, training / test", "PCA", "LDA", "NCA", f"NCA, best of {given.starts}"]
     text += markdown(heads, rows)

@@ -37,6 +37,8 @@ class Extras(TypedDict, total=False):
     """Share of all triplets whose multipliers are proven to be at their bounds."""
     mistakes: int
     """Of a stream, items predicted wrongly so far."""
+    perplexity: float
+    """NCA's mean effective number of neighbors, over all examples."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,7 +3,7 @@
 from sdpmetric.datasets.files import read_npz
 from sdpmetric.datasets.generators import concentric_circles, concentric_rings, noisy_digits, zebra_stripes
 from sdpmetric.datasets.named import NAMED, Split, load, load_split, names
-from sdpmetric.datasets.preparation import deskew, reduce, standardize
+from sdpmetric.datasets.preparation import deskew, reduce, standardize, word_counts
 
 __all__ = [
     "NAMED",
@@ -18,5 +18,6 @@ __all__ = [
     "read_npz",
     "reduce",
     "standardize",
+    "word_counts",
     "zebra_stripes",
 ]

@@ -10,13 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 
-FloatArray = NDArray[np.float64]
+from sdpmetric.datasets.preparation import word_counts
+
 Labels = NDArray[np.generic]
 # Examples, labels, and how many leading rows are for training where that is customary.
-Fetched = tuple[FloatArray, Labels, int | None]
+Fetched = tuple[NDArray[np.generic], Labels, int | None]
 
 OPENML = re.compile(r"openml:(?P<name>[^/]+)(/(?P<version>\d+))?")
 # OpenML's data sets whose first rows are for training by custom.
@@ -74,15 +73,12 @@ def _openml(name: str, version: str | None, label: str | None) -> Fetched:
     return np.asarray(X, dtype=np.float64), np.asarray(found.target), CUSTOMARY.get(name.lower())
 
 
-def _newsgroups(n_words: int = 20000, n_components: int = 200) -> Fetched:
-    """Weighted word counts of the commonest words, reduced; what is fitted is fitted to the training part."""
+def _newsgroups(n_words: int = 20000) -> Fetched:
+    """Counts of the commonest words of all documents, those of the training part by date first."""
     train, test = (sklearn_datasets.fetch_20newsgroups(subset=part) for part in ("train", "test"))
-    weigh = TfidfVectorizer(max_features=n_words, sublinear_tf=True, stop_words="english")
-    words = weigh.fit_transform(train.data)
-    turn = TruncatedSVD(min(n_components, min(words.shape) - 1), random_state=0).fit(words)
-    X = np.concatenate([turn.transform(words), turn.transform(weigh.transform(test.data))])
+    counts = word_counts([*train.data, *test.data], n_words)
     names = np.array(train.target_names)
-    return X, names[np.concatenate([train.target, test.target])], len(train.target)
+    return counts, names[np.concatenate([train.target, test.target])], len(train.target)
 
 
 def _olivetti() -> Fetched:

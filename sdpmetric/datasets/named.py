@@ -69,8 +69,8 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     Returns
     -------
     X : (n, d) array
-        In a file's order of columns. An NPZ file's X is returned as it is. Of 20 newsgroups: weighted counts of the
-        20,000 commonest words, reduced to 200 singular directions of the training part.
+        In a file's order of columns. An NPZ file's X is returned as it is. Of 20 newsgroups: counts of the 20,000
+        commonest words, see `word_counts`.
     y : (n,) array
         Strings, for a CSV file.
 

@@ -1,12 +1,14 @@
-"""What is done to data before a metric is learned: standardizing, reducing, and setting slanted images upright."""
+"""What is done to data before a metric is learned: standardizing, reducing, counting words, setting images upright."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.core import validation
@@ -61,6 +63,42 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
         Z: FloatArray = PCA(n_components, svd_solver="full").fit_transform(data)
     size = float(np.linalg.norm(Z, axis=1).mean())
     return Z * (mean_norm / size) if size > 0 else Z
+
+
+def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16]:
+    """How often each text has each of the commonest words of all of them.
+
+    Words are runs of letters, in lower case, of two letters at least; none is left out as too common. Weinberger and
+    Saul (2009, section 4.5) [WS2009] count the 20,000 commonest words of 20 newsgroups; how words were cut is that of
+    the package "rainbow" there, and may differ.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    n_words : int, default 20000
+        Words kept, fewer if the texts have fewer; of equally common ones those that come first in the alphabet.
+
+    Returns
+    -------
+    counts : (n, n_words) array of uint16
+        Columns in alphabetical order; 65,535 for more.
+
+    Raises
+    ------
+    ValueError
+        If no text has a word, or `n_words` is not positive.
+    """
+    if isinstance(n_words, bool) or not isinstance(n_words, int | np.integer) or n_words < 1:
+        raise ValueError(f"n_words must be a positive integer, got {n_words!r}.")
+    counter = CountVectorizer(token_pattern=r"(?u)[^\W\d_]{2,}")
+    try:
+        found = counter.fit_transform(texts)
+    except ValueError as error:
+        raise ValueError("the texts have no words of two letters or more; there is nothing to count.") from error
+    often = np.asarray(found.sum(axis=0)).ravel()
+    kept = np.sort(np.argsort(-often, kind="stable")[:n_words])  # columns are in alphabetical order
+    counts: NDArray[np.uint16] = found[:, kept].minimum(np.iinfo(np.uint16).max).astype(np.uint16).toarray()
+    return counts
 
 
 def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:

@@ -16,6 +16,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import StationarityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Problem
+from sdpmetric.problems import soft_neighbors
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
@@ -273,13 +274,20 @@ class NCAProblem(Problem):
         """
         L, _ = self._check_point(components, None)
         which = np.arange(len(self.X)) if examples is None else np.asarray(examples)
-        Z = np.asarray(self.X, dtype=np.float64) @ L.T
-        Z -= Z.mean(axis=0)
-        norms = np.einsum("ij,ij->i", Z, Z)
-        D = np.maximum(norms[which, None] + norms - 2 * Z[which] @ Z.T, 0.0)
-        D[np.arange(len(which)), which] = np.inf
-        E = np.exp(D.min(axis=1, keepdims=True) - D)
-        return np.asarray(E / E.sum(axis=1, keepdims=True))
+        return soft_neighbors.distribution(np.asarray(self.X, dtype=np.float64) @ L.T, which)
+
+    def perplexity(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
+        """Effective number of neighbors of each example, ``exp(-sum_j p_ij log p_ij)``, (n,): between 1 and n - 1.
+
+        The scale of the factor sets it: it falls, or stays, as all distances grow (section 2 of the paper).
+
+        Parameters
+        ----------
+        components, metric
+            As in `objective`.
+        """
+        L, _ = self._check_point(components, metric)
+        return soft_neighbors.perplexity(np.asarray(self.X, dtype=np.float64) @ L.T)
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.core.problem import Extras
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
@@ -86,18 +87,24 @@ def steps(
         try:
             found = minimize(evaluate, packed.flat(L), jac=True, method="L-BFGS-B", options=options, callback=after)
         except (BudgetSpent, KeyboardInterrupt):
-            yield Step(reached, best)
+            yield Step(reached, best, extras=_extras(problem, reached))
             raise
         if iterations is not None:
             ended = Status.STATIONARY if found.success else Status.USER_LIMIT if found.status == 1 else None
-            yield Step(packed.factor(found.x), float(found.fun), status=ended)
+            factor = packed.factor(found.x)
+            yield Step(factor, float(found.fun), status=ended, extras=_extras(problem, factor))
             return
         L = reached  # a line search may end far out, where all is flat, beside a better point that it has passed
-        yield Step(L, best)
+        yield Step(L, best, extras=_extras(problem, L))
         if stationarity <= tol:
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0
         limit *= GROWTH
+
+
+def _extras(problem: NCAProblem, factor: FloatArray) -> Extras:
+    """The perplexity; one pass over all pairs, as an evaluation is."""
+    return {"perplexity": float(problem.perplexity(factor).mean())}
 
 
 @dataclass(frozen=True)

@@ -302,9 +302,9 @@ def test_without_a_network_the_sentence_says_what_to_do(home):
         datasets.load("20newsgroups", label="group")
 
 
-def test_newsgroups_are_split_by_date_and_reduced(home):
+def test_newsgroups_are_counts_of_words_in_random_splits_or_by_date(home):
     groups = ["rec.autos", "sci.space"]
-    texts = ["engine wheel brake", "orbit rocket moon", "wheel engine road", "moon launch orbit"]
+    texts = ["Engine wheel brake, wheel 42!", "orbit rocket moon", "wheel engine road", "moon launch orbit"]
     parts = {"train": (texts, [0, 1, 0, 1]), "test": (["engine road", "rocket unseen", "orbit moon"], [0, 1, 1])}
     kept = {
         part: Bunch(data=data, target=np.array(target), target_names=groups, filenames=np.array(data))
@@ -312,12 +312,32 @@ def test_newsgroups_are_split_by_date_and_reduced(home):
     }
     home.mkdir()
     (home / "20news-bydate_py3.pkz").write_bytes(codecs.encode(pickle.dumps(kept), "zlib_codec"))
-    X_train, y_train, X_test, y_test = datasets.load_split("20newsgroups")
-    assert X_train.shape == (4, 3)
-    assert X_test.shape == (3, 3)
-    assert sorted(y_train) == ["rec.autos"] * 2 + ["sci.space"] * 2
-    nearest = np.argmax(X_test @ X_train.T, axis=1)
-    np.testing.assert_array_equal(y_train[nearest], y_test)
+    X, y = datasets.load("20newsgroups")
+    words = ["brake", "engine", "launch", "moon", "orbit", "road", "rocket", "unseen", "wheel"]
+    assert X.shape == (7, len(words))
+    assert X.dtype == np.uint16
+    # scikit-learn shuffles each part; the counts are those of the texts all the same.
+    everything = [*texts, *parts["test"][0]]
+    expected = [[text.lower().count(word) for word in words] for text in everything]
+    assert sorted(X.tolist()) == sorted(expected)
+    by_text = dict(zip(map(tuple, expected), [0, 1, 0, 1, 0, 1, 1], strict=True))
+    assert [groups[by_text[tuple(row)]] for row in X.tolist()] == y.tolist()
+    by_date = datasets.load_split("20newsgroups")
+    assert (len(by_date.X_train), len(by_date.X_test)) == (4, 3)
+    drawn = [datasets.load_split("20newsgroups", test_share=0.3, random_state=seed) for seed in range(4)]
+    assert {(len(split.X_train), len(split.X_test)) for split in drawn} == {(4, 3)}
+    assert len({split.X_test.tobytes() for split in drawn}) > 1
+
+
+def test_the_commonest_words_are_counted():
+    counts = datasets.word_counts(["b b a", "c b a2 a_d", "Éa éa I"], 2)
+    np.testing.assert_array_equal(datasets.word_counts(["bb bb aa", "cc bb", "aa"], 2), [[1, 2], [0, 1], [1, 0]])
+    np.testing.assert_array_equal(datasets.word_counts(["bb aa", "cc"], 2), [[1, 1], [0, 0]])  # the first of equals
+    np.testing.assert_array_equal(counts, [[0], [0], [2]])  # words of two letters or more
+    with pytest.raises(ValueError, match="no words"):
+        datasets.word_counts(["1 2", "a"])
+    with pytest.raises(ValueError, match="n_words must be"):
+        datasets.word_counts(["aa"], 0)
 
 
 def test_a_file_with_another_number_of_labels_is_refused(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 import sdpmetric as sm
 from sdpmetric._loops import nca as loops
 from sdpmetric.datasets import concentric_rings
+from sdpmetric.problems import soft_neighbors
 from sdpmetric.solvers import nca_stochastic
 from sdpmetric.solvers.nca_start import start_of
 
@@ -286,3 +287,34 @@ def test_a_line_search_that_ends_far_out_is_not_the_end():
     solution = sm.solve(sm.NCAProblem(X, y, 2), tol=1e-5)
     assert solution.status is sm.Status.STATIONARY
     assert solution.objective < -340
+
+
+# -- perplexity -------------------------------------------------------------------------------------------------------
+
+
+def test_perplexity_is_the_exponential_of_the_entropy():
+    problem = make(2)
+    L = np.random.default_rng(0).normal(size=(2, 3))
+    p = problem.distribution(L)
+    expected = [math.exp(-sum(q * math.log(q) for q in row if q > 0)) for row in p]
+    np.testing.assert_allclose(problem.perplexity(L), expected, rtol=1e-12)
+    np.testing.assert_allclose(problem.perplexity(metric=L.T @ L), expected, rtol=1e-9)
+
+
+def test_perplexity_falls_as_the_factor_grows():
+    """From all other examples to the nearest one; the derivative of the entropy is minus a variance."""
+    problem = make(3)
+    L = np.random.default_rng(1).normal(size=(3, 3))
+    found = np.stack([problem.perplexity(scale * L) for scale in (1e-6, 0.01, 0.1, 0.3, 1.0, 3.0, 1e3)])
+    np.testing.assert_allclose(found[0], N - 1, rtol=1e-6)
+    np.testing.assert_allclose(found[-1], 1.0, rtol=1e-6)
+    assert np.all(np.diff(found, axis=0) <= 1e-9)
+
+
+def test_perplexity_by_blocks_and_in_the_solution(monkeypatch):
+    problem = make(4)
+    solution = sm.solve(problem)
+    whole = problem.perplexity(solution.components)
+    assert solution.extras["perplexity"] == pytest.approx(whole.mean(), rel=1e-12)
+    monkeypatch.setattr(soft_neighbors, "BLOCK", 3 * N)
+    np.testing.assert_allclose(problem.perplexity(solution.components), whole, rtol=1e-12)

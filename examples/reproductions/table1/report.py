@@ -5,8 +5,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from table1.columns import ABSENT, COLUMNS, Column
-from table1.paper import ERRORS
+from table1.columns import COLUMNS, Column
 from table1.rows import ROWS, Cell
 
 Found = dict[str, dict[str, list[Cell]]]
@@ -53,18 +52,15 @@ def write(found: Found, output: Path) -> str:
 
 def _overview(found: Found) -> str:
     """Test errors, the paper's in brackets."""
-    head = "| test error, % | " + " | ".join([*found, *ABSENT]) + " |"
-    lines = [head, "| --- |" + " --- |" * (len(found) + len(ABSENT))]
+    head = "| test error, % | " + " | ".join(found) + " |"
+    lines = [head, "| --- |" + " --- |" * len(found)]
     for row, (title, _) in ROWS.items():
-        if not any(column.get(row) for column in found.values()):
-            continue
         cells = [_error([c.test for c in found[name].get(row, [])]) for name in found]
         papers = [printed(COLUMNS[name], row) for name in found]
-        shown = [c if p is None else f"{c or 'not measured'} ({p:.2f})" for c, p in zip(cells, papers, strict=True)]
-        absent = [f"not measured ({ERRORS[name][row]:.2f})" if row in ERRORS[name] else "" for name in ABSENT]
-        lines.append(f"| {title} | " + " | ".join([*shown, *absent]) + " |")
-    reasons = "".join(f"\n- {name}: {reason}." for name, reason in ABSENT.items())
-    return "\n".join(lines) + "\n\nIn brackets the paper's figures.\n" + reasons
+        if any(cells):
+            shown = [c if p is None else f"{c or 'not measured'} ({p:.2f})" for c, p in zip(cells, papers, strict=True)]
+            lines.append(f"| {title} | " + " | ".join(shown) + " |")
+    return "\n".join(lines) + "\n\nIn brackets the paper's figures."
 
 
 def _details(name: str, rows: dict[str, list[Cell]]) -> str:
