@@ -253,8 +253,8 @@ COLUMNS = {
             "20news",
             lambda: _whole("20newsgroups"),
             10,
-            "10 random draws of 13,179 documents for training and 5,648 for test, counts of the 20,000 commonest words, "
-            "200 principal components",
+            "10 random draws of 13,179 documents for training and 5,648 for test, counts of the 20,000 commonest "
+            "words, 200 principal components",
             200,
             sizes=(SIZES["20news"].train, SIZES["20news"].test),
             paper="20news",
