@@ -56,7 +56,11 @@ def search_tiles(
     """
     Z = Z - Z.mean(axis=0)
     norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
-    # The product of r + 2 terms errs by at most (r + 2) * eps * (|a|^2 + |b|^2); its entries' rounding adds 2 eps.
+    # No pair within its limit is missed. With n_i = |z_i|^2 and u the unit roundoff of the product's precision, the
+    # computed entry is at most the exact distance less (n_i + n_l) times the allowance, plus what rounding adds, which
+    # is at most (n_i + n_l) u times: 2 (r + 2) by the product of r + 2 terms, whose absolute values add up to at most
+    # 2 (n_i + n_l); 2 and 1 where z and n are stored in it; 4 where Z is centered; r + 2 where n is summed up. The last
+    # two are in double precision, where the sum is 3 r + 13. The allowance is 4 (r + 4) u.
     allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
     single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
     if not single:
@@ -124,9 +128,12 @@ def search_trees(
     """Search by one ball tree per class, asked by the anchors of every other class; see `search_tiles`."""
     trees = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
     built = [(label, members, BallTree(Z[members])) for label, members in trees]
+    # Trees compare distances to centers of balls, which err by (r + 4) u of the longest point, twice and for two points.
+    eps = float(np.finfo(np.float64).eps)
+    allowance = 4.0 * (Z.shape[1] + 4) * eps * float(np.sqrt(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
     for first in range(0, len(anchors), ANCHORS_AT_ONCE):
         block = slice(first, first + ANCHORS_AT_ONCE)
-        asked, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12)
+        asked, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12) + allowance
         owners: list[NDArray[np.int64]] = []
         found: list[IndexArray] = []
         for label, members, tree in built:
