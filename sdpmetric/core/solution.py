@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.linalg import psd
@@ -157,6 +158,30 @@ class Solution:
         arrays |= {f"trace_{f.name}": self.trace[f.name] for f in fields(TraceRow)}
         with Path(path).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    def save_proof(self, path: str | Path) -> None:
+        """Write what is proven as a file that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
+
+        The file holds the hash of the data, the statement's parameters, components, multipliers, and the claims. See
+        ``docs/certificates.md``.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, an NPZ file.
+
+        Raises
+        ------
+        ValueError
+            If there is no problem or no multipliers, or the statement has no proofs that can be written down.
+        """
+        problem: object = self.problem
+        if not isinstance(problem, Provable):
+            raise ValueError(
+                "only solutions of LMNN, POLA and MMC problems can be written as proofs; a loaded solution needs its "
+                "problem: Solution.load(path, problem)."
+            )
+        problem.proof(np.asarray(self.components, dtype=np.float64), self.dual, self.extras).write(path)
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem | None = None) -> Solution:

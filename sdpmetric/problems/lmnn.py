@@ -19,9 +19,11 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem
+from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import ClippedMultipliers, Push
@@ -422,6 +424,10 @@ class LMNNProblem(Problem):
         violated = [violated_in(Z, part, self.squared) for part in self.push.near(Z)]
         pull, trace = float(distance(*self.target_pairs).sum()), float(np.sum(components**2))
         return triplet_constraints(self.push, distance, violated, dual, feasible, pull=pull, trace=trace)
+
+    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+        """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""
+        return proofs.lmnn(self, components, dual)
 
     def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
         """Whether null directions of the cost separate anchor and impostor."""

@@ -15,9 +15,11 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
-from sdpmetric.core.problem import SmoothProblem
+from sdpmetric.core.problem import Extras, SmoothProblem
+from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, differences, distances
+from sdpmetric.problems import proofs
 
 FloatArray = NDArray[np.float64]
 
@@ -284,6 +286,10 @@ class MMCProblem(SmoothProblem):
             null_dimension=self.coordinates.null.shape[1],
             program="MMC",
         )
+
+    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+        """What a point and weights prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.mmc`."""
+        return proofs.mmc(self, components, dual)
 
     def _bound(self, weights: FloatArray) -> tuple[float, float]:
         """The lower bound of weights, and the multiple of them that proves it."""

@@ -16,8 +16,9 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate, Infeasib
 from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
-from sdpmetric.problems import contradiction, rays
+from sdpmetric.problems import contradiction, proofs, rays
 from sdpmetric.problems.pair_margins import PairMargins
 
 FloatArray = NDArray[np.float64]
@@ -329,6 +330,12 @@ class POLAProblem(Problem):
             complementarity=aligned / max(1.0, objective) if feasible else math.inf,
             n_active=int(np.count_nonzero(self.margins.of(q, b) < 1.0 + ACTIVE * b)),
             program="POLA",
+        )
+
+    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+        """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.pola`."""
+        return proofs.pola(
+            self, components, dual, self._threshold(self._distances(components), extras.get("threshold"))
         )
 
     def certify_with(

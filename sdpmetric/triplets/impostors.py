@@ -128,7 +128,7 @@ def search_trees(
     """Search by one ball tree per class, asked by the anchors of every other class; see `search_tiles`."""
     trees = [(label, columns[labels[columns] == label]) for label in np.unique(labels[columns])]
     built = [(label, members, BallTree(Z[members])) for label, members in trees]
-    # Trees compare distances to centers of balls, which err by (r + 4) u of the longest point, twice and for two points.
+    # Trees compare distances to centers of balls, which err by (r + 4) u of the longest point, for two points each.
     eps = float(np.finfo(np.float64).eps)
     allowance = 4.0 * (Z.shape[1] + 4) * eps * float(np.sqrt(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
     for first in range(0, len(anchors), ANCHORS_AT_ONCE):

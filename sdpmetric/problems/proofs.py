@@ -1,0 +1,117 @@
+"""Proofs of LMNN, POLA and MMC as `sdpmetric.check` verifies them: points and multipliers, feasible with room."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.multipliers import Multipliers, check_multipliers, check_triplet_multipliers
+from sdpmetric.core.proof import Proof
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import adjoint
+from sdpmetric.linalg.rigorous import above, sum_above, sum_below
+from sdpmetric.triplets.sources import LabeledTriplets
+
+if TYPE_CHECKING:
+    from sdpmetric.problems.lmnn import LMNNProblem
+    from sdpmetric.problems.mmc import MMCProblem
+    from sdpmetric.problems.pola import POLAProblem
+
+FloatArray = NDArray[np.float64]
+
+# Room that is left to constraints, relatively, so that they hold exactly and can be checked in floats: for at most so
+# many examples, and for more.
+FEW, ROOM, MORE_ROOM = 500, 1e-10, 1e-8
+
+
+def lmnn(problem: LMNNProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
+    """Multipliers a little below what `certify` takes, so that the slack matrix is positive definite.
+
+    Raises
+    ------
+    ValueError
+        If there are no multipliers, or the triplets are not those of labels.
+    """
+    source = problem.source
+    if not isinstance(source, LabeledTriplets):
+        raise ValueError("proof files of LMNN are about labelled data; state the problem by LMNNProblem.from_labels.")
+    if dual is None:
+        raise ValueError(
+            "this solution has no multipliers to prove a lower bound with; solve with 'factored' or 'conic'."
+        )
+    L = np.asarray(components, dtype=np.float64)
+    feasible = problem.feasible_dual(check_triplet_multipliers(dual))
+    mu, room = problem.push_weight, ROOM if len(problem.X) <= FEW else MORE_ROOM
+    a = (1.0 - room) * feasible.values
+    a = a if problem.squared else np.minimum(a, mu)
+    lost = above(sum_above(a**2) / (4.0 * mu), 4) if problem.squared else 0.0
+    return Proof(
+        "LMNN",
+        problem.certify(L, dual=dual).objective,
+        max(0.0, sum_below(a) - lost),
+        {"push_weight": mu, "ridge": problem.ridge, "squared": problem.squared},
+        {"X": problem.X, "y": source.labels},
+        {
+            "components": L,
+            "targets": source.targets,
+            "triplets": feasible.triplets.to_array(),
+            "multipliers": a,
+            "coordinates": problem.cone.images.map,
+        },
+    )
+
+
+def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None, threshold: float) -> Proof:
+    """A point and the best multiple of the multipliers; a hard margin is exceeded by a little.
+
+    Raises
+    ------
+    ValueError
+        If there are no multipliers.
+    """
+    if dual is None:
+        raise ValueError("this solution has no multipliers to prove a lower bound with; solve with 'dual' or 'conic'.")
+    L, b = problem.repair(np.asarray(components, dtype=np.float64), threshold)
+    if problem.slack_weight is None:
+        L, b = math.sqrt(1.0 + ROOM) * L, (1.0 + ROOM) * b
+    a = np.clip(check_multipliers(dual, len(problem.pairs), "numbers, one per pair"), 0.0, problem.margins.ceiling)
+    a = np.minimum(problem.best_multiple(a) * a, problem.margins.ceiling)
+    q = np.sum((problem.differences @ L.T) ** 2, axis=1)
+    return Proof(
+        "POLA",
+        float(problem.margins.objective(float(np.sum((L @ L.T) ** 2)), q, b)),
+        problem.dual_point(a).value,
+        {
+            "threshold": b,
+            "initial_threshold": problem.initial_threshold,
+            "slack_weight": problem.slack_weight,
+        },
+        {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar},
+        {"components": L, "multipliers": a},
+    )
+
+
+def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
+    """A point that spends a little less than 1, weights, and how much of the similar pairs' cost they stay below."""
+    L = np.asarray(components, dtype=np.float64)
+    L = L * math.sqrt((1.0 - ROOM) / max(1.0, problem.spent(L)))
+    given = (
+        problem.multipliers(L) if dual is None else check_multipliers(dual, len(problem.dissimilar_pairs[0]), "weights")
+    )
+    first, second = problem.dissimilar_pairs
+    live = (np.asarray(problem.X)[first] != np.asarray(problem.X)[second]).any(axis=1)
+    w = np.maximum(given[live] / given[live].max(), 1e-12)
+    top = psd.largest_eigenvalue(adjoint(problem.points, first[live], second[live], w))
+    w = 0.5 * math.sqrt(float((1.0 / w).sum()) / top) * w
+    theta = (1.0 + ROOM) * psd.largest_eigenvalue(adjoint(problem.points, first[live], second[live], w))
+    return Proof(
+        "MMC",
+        problem.objective(L),
+        -theta - float((0.25 / w).sum()),
+        {"theta": theta},
+        {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar},
+        {"components": L, "weights": w, "coordinates": problem.coordinates.range},
+    )
