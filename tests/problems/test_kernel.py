@@ -119,7 +119,7 @@ def test_independent_examples_without_ridge_end_with_a_proof() -> None:
     for solver in ("factored", "conic", "subgradient"):
         solution = sm.solve(problem, solver=solver)
         assert solution.status.ok, solution
-        assert solution.objective == 0.0
+        assert 0.0 <= solution.objective <= 1e-15  # rounded upwards
         assert solution.certificate.null_dimension > 0
 
 

@@ -181,7 +181,7 @@ def test_an_interruption_before_the_start_has_a_point_leaves_the_given_one(small
     monkeypatch.setattr(factored, "steps", interrupted)
     solution = solve(small.problem, start=2.0 * np.eye(small.d))
     assert solution.status is Status.INTERRUPTED
-    assert solution.objective == small.problem.objective(2.0 * np.eye(small.d))
+    assert solution.objective == pytest.approx(small.problem.objective(2.0 * np.eye(small.d)), rel=1e-9)
 
 
 # -- an independent witness -----------------------------------------------------------------------------------------
