@@ -19,7 +19,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators.base import Data, LabelledEstimator, Labels, Watcher
 from sdpmetric.problems.nca import NCAProblem, Objective
-from sdpmetric.solvers.nca_start import Init, initial
+from sdpmetric.solvers.nca_start import Init, initial, unsaturated
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +38,8 @@ class NCA(LabelledEstimator):
         Rows of the components; default the number of features.
     init : {"auto", "pca", "lda", "identity", "random"} or (r, d) array, default "auto"
         Where to begin. "auto": "lda" where ``n_components <= min(d, classes - 1)``, else "pca" where
-        ``n_components < min(d, n)``, else "identity".
+        ``n_components < min(d, n)``, else "identity". Where distances are so large that the gradient vanishes there
+        and scikit-learn stops at once, the same components at a smaller scale. An array is taken as it is.
     warm_start : bool, default False
         Begin with the components of the fit before; ``n_components`` and ``init`` are ignored then.
     max_iter : int, default 50
@@ -145,7 +146,7 @@ class NCA(LabelledEstimator):
         if self.diagonal and how == "auto":
             how = "identity"
         start = initial(X, problem.index, problem.n_components, how, self.random_state_)
-        return np.diag(np.diag(start)) if self.diagonal else start
+        return unsaturated(problem, np.diag(np.diag(start)) if self.diagonal else start)
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         problem = cast(NCAProblem, watcher.problem)  # what _problem made

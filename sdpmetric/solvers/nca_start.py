@@ -18,6 +18,8 @@ Init = Literal["auto", "pca", "lda", "identity", "random"]
 # Mean squared norms of the embedding among which a start is scaled, the examples that decide, and the share of the
 # largest gain over a factor of zeros that is enough.
 SIZES, DECIDING, MOST = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0), 500, 0.75
+# A start of at most this stationarity cannot be improved by descent: its softmaxes are saturated.
+SATURATED = 1e-5
 
 
 def initial(
@@ -68,19 +70,50 @@ def initial(
 
 
 def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
-    """`initial` components at a scale from which descent gets far.
-
-    Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
-    and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
-    """
+    """`initial` components at the scale of `rescaled`."""
     validation.check_spread(problem.X)  # before it is centered
     index = None if len(problem.targets) else problem.index[problem.order]
     L = initial(problem.rows, index, problem.n_components, "identity" if problem.diagonal else "auto")
-    size = float(np.mean(np.sum((problem.rows @ L.T) ** 2, axis=1)))
+    return rescaled(problem, L, random_state)
+
+
+def unsaturated(problem: NCAProblem, components: FloatArray) -> FloatArray:
+    """Components as they are, or rescaled where every softmax is saturated, so that the gradient vanishes.
+
+    Parameters
+    ----------
+    problem : NCAProblem
+    components : (r, d) array
+    """
+
+    def stationarity(L: FloatArray) -> float:
+        return problem.stationarity(L, problem.value_and_gradient(L)[1])
+
+    if stationarity(components) > SATURATED or not (problem.rows @ components.T).any():
+        return components
+    other = rescaled(problem, components)
+    return other if stationarity(other) > SATURATED else components
+
+
+def rescaled(problem: NCAProblem, components: FloatArray, random_state: int = 0) -> FloatArray:
+    """Components at a scale from which descent gets far.
+
+    Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
+    and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
+
+    Parameters
+    ----------
+    problem : NCAProblem
+    components : (r, d) array
+        Not 0.
+    random_state : int, default 0
+        Of the examples that decide.
+    """
+    size = float(np.mean(np.sum((problem.rows @ components.T) ** 2, axis=1)))
     n = len(problem.X)
     deciding = np.random.default_rng(random_state).permutation(n)[:DECIDING]
-    scaled = [np.sqrt(wanted / size) * L for wanted in SIZES]
-    values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * L, *scaled]])
+    scaled = [np.sqrt(wanted / size) * components for wanted in SIZES]
+    values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * components, *scaled]])
     enough = values[0] - MOST * max(values[0] - values.min(), 0.0)
     best: FloatArray = scaled[int(np.argmax(values[1:] <= enough))]
     return best

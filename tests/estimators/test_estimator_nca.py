@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sdpmetric.estimators import NCA
+from sdpmetric.problems.nca import NCAProblem
 
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -196,3 +197,15 @@ def test_example_plot_nca_illustration():
         found.append(chosen / chosen.sum())
     assert found[1] == pytest.approx(found[0], abs=1e-8)
     assert found[1][y == y[3]].sum() > 0.99
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("n_components", "init"), [(None, "identity"), (5, "pca")])
+def test_large_distances_do_not_stop_it_at_its_start(n_components, init):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(10), 8)
+    data = 1e3 * (0.4 * rng.normal(size=(10, 30))[y] + rng.normal(size=(80, 30)))
+    nca = NCA(n_components, init=init, max_iter=20).fit(data, y)
+    stopped = NeighborhoodComponentsAnalysis(n_components, init=init, max_iter=20, random_state=0).fit(data, y)
+    problem = NCAProblem(data, y, n_components)
+    assert nca.solution_.objective < problem.objective(stopped.components_) - 5.0
