@@ -35,12 +35,13 @@ FEWEST_CANDIDATES = 8
 # Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
 FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
 # A gap below so many times what the smoothing alone keeps open is all that a width is good for.
-CLOSE = 5.0
-STALL = 1e-2
+CLOSE, CLOSE_TIGHT, TIGHT = 5.0, 1.5, 1e-5
+# A round ends when the objective falls more slowly than this share of the gap; less after each round without progress.
+STALL, LEAST_STALL = 1e-2, 1e-10
 # Candidates are searched anew when a round has lowered the objective by this share of it.
 SMALL_STEP = 1e-3
 # Rounds without a proof that fits the width, before it shrinks all the same.
-PATIENCE = 8
+PATIENCE = 16
 # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
 LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
 # Rows of the factor shorter than this share of the longest are dropped.
@@ -156,7 +157,7 @@ def refine_until_proven(
     gamma: float = FIRST_WIDTH,
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
-    patience, lower_bound, stall = PATIENCE, -math.inf, STALL
+    patience, lower_bound, stall, wider = PATIENCE, -math.inf, STALL, None
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
     yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
@@ -170,21 +171,39 @@ def refine_until_proven(
             continue
         bound = watch.best or prove(working, state.L, gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
-        stall = stall if bound.value > lower_bound else max(0.1 * stall, 1e-5)
+        stall = stall if bound.value > lower_bound else max(0.1 * stall, LEAST_STALL)
         lower_bound = max(lower_bound, bound.value)
         seen = working.value(state.L, gamma).objective
         # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
         moved = before - seen > SMALL_STEP * seen
-        widen = 0.1 + 0.5 * gamma if moved or relative_gap(seen, lower_bound) <= tol else None
-        yield _step(problem, working, state, bound, gamma, widen, budget)
         least = bound.smoothing_loss / seen
-        patience = patience - 1 if relative_gap(seen, bound.value) > CLOSE * least else 0
+        patience = patience - 1 if relative_gap(seen, bound.value) > _close(tol) * least else 0
+        listed = moved or patience <= 0 or relative_gap(seen, lower_bound) <= tol
+        yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if listed else None, budget)
+        if wider is not None:
+            end = State(_extrapolated(wider, (gamma, state.L)))
+            nearer = relative_gap(working.value(end.L, gamma).objective, lower_bound)
+            if nearer <= max(tol, 0.5 * relative_gap(seen, lower_bound) if patience <= 0 else 0.0):
+                search(end, working, 0.1, budget)
+                value = working.value(end.L, gamma)
+                yield Step(problem.lift_regional(end.L), value.objective, step=gamma, n_active=value.n_active)
         if patience <= 0:
+            wider = gamma, state.L
             # No further down than the tolerance asks for: the wider, the better conditioned.
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
-            if widen is None:
-                search(state, working, 0.1 + 0.5 * gamma, budget)
         state.L = _escape(working, state.L, gamma, bound)
+
+
+def _close(tol: float) -> float:
+    """How many times the loss of the smoothing a gap may be before the width shrinks."""
+    return CLOSE if tol >= TIGHT else CLOSE_TIGHT
+
+
+def _extrapolated(wider: tuple[float, FloatArray], narrower: tuple[float, FloatArray]) -> FloatArray:
+    """The factors at width 0, where the optimal metrics move in proportion to the width; two widths with factors."""
+    (gamma, L), (small, end) = wider, narrower
+    M, N = (np.swapaxes(factor, 1, 2) @ factor for factor in (L, end))
+    return psd.stack([psd.factor(each) for each in N + small / (gamma - small) * (N - M)])
 
 
 @dataclass
@@ -225,7 +244,7 @@ class _Settled:
         gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
         proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
         # A width whose own loss is not below the tolerance cannot prove it: on to the next one when it is close.
-        close = least > 0.5 * self.tol and gap < CLOSE * least
+        close = least > 0.5 * self.tol and gap < _close(self.tol) * least
         return proven or close or decrease < self.stall * (gap - least) or least > 0.7 * gap
 
 

@@ -1,0 +1,46 @@
+"""Tolerances that may be out of reach: what a looser one has proven, a tighter one proves too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+
+import sdpmetric as sm
+from sdpmetric.datasets import reduce
+
+
+def solved(name: str, tol: float) -> sm.Solution:
+    load = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}[name]
+    X, y = load(return_X_y=True)
+    if name == "digits":
+        some = np.random.default_rng(0).permutation(len(X))[:500]
+        X, y = reduce(X[some], 30), y[some]
+    else:
+        X = StandardScaler().fit_transform(X)
+    return sm.solve(sm.LMNNProblem.from_labels(X, y), solver="factored", tol=tol)
+
+
+def check(name: str, tols: list[float], reached: float) -> None:
+    proven = np.inf
+    for tol in tols:
+        solution = solved(name, tol)
+        assert solution.relative_gap <= proven
+        if solution.status == "optimal":
+            assert solution.relative_gap <= tol
+            proven = tol
+    assert proven <= reached
+
+
+@pytest.mark.parametrize("name", ["iris", "wine"])
+def test_the_gap_does_not_grow_when_the_tolerance_shrinks(name: str) -> None:
+    check(name, [1e-3, 1e-6, 1e-8, 1e-12], 1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reached"), [("iris", 1e-8), ("wine", 1e-8), ("breast cancer", 1e-8), ("digits", 1e-6)]
+)
+def test_the_gap_does_not_grow_over_ten_tolerances(name: str, reached: float) -> None:
+    check(name, [10.0**-k for k in range(3, 13)], reached)
