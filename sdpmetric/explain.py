@@ -318,7 +318,7 @@ def _support(found: Constraints, certificate: Certificate) -> Support:
     lower, upper = found.loss.intervals(found.excess, certificate.gap + ROUNDING * abs(certificate.objective))
     values = (a[active], ceilings[active], lower[active], upper[active])
     columns = _columns(found, active)
-    return Support(certificate.constraints, columns, *values, max(SUPPORT, certificate.relative_gap))
+    return Support(certificate.constraints, columns, *values, max(SUPPORT, min(certificate.relative_gap, 1.0)))
 
 
 def _influence(found: Constraints, n: int) -> Influence:

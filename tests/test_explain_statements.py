@@ -448,6 +448,22 @@ def test_without_multipliers_the_point_suggests_some(name: str) -> None:
 
 
 @EVERY
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1e6])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_points_that_prove_nothing_have_intervals_that_say_nothing_wrong(name: str, size: float) -> None:
+    """Singular, tiny and huge metrics: the gap may be infinite, and no number is NaN."""
+    problem = CASES[name]()
+    L = np.stack([size * np.eye(3)] * 3) if name.startswith("several") else size * np.eye(3)
+    certificate = problem.certify(L)
+    found = sm.explain(sm.Solution(L, certificate, certificate.status(1.0), "none", problem=problem))
+    best = sm.explain(solved(name)).sensitivity
+    assert found.certificate.lower_bound <= best.objective + rounding(best.objective)
+    assert not np.isnan([*found.support.lower, *found.support.upper, *found.slacks.losses]).any()
+    assert (found.support.lower <= found.support.upper + rounding(1.0)).all()
+    assert str(found)
+
+
+@EVERY
 def test_tables_and_words(name: str) -> None:
     found = sm.explain(solved(name))
     for part, rows in ((found.support, len(found.support)), (found.influence, N), (found.slacks, len(found.slacks))):
