@@ -173,8 +173,8 @@ class Sensitivity:
     weights : mapping of str to float
         By each weight of the statement (`Problem.weights`).
     margin : float or None
-        By the margin of all constraints, ``sum a``; None for a statement without a margin. For LMNN with the hinge that
-        is the lower bound itself: the optimum is proportional to the margin.
+        By the margin of all constraints, ``sum a``; None for a statement without a margin. Where the other terms are
+        linear and the losses are hinges, the optimum is proportional to the margin, and that is the lower bound itself.
     constraint_weights : (v,) array
         By the factor of the loss of every violated constraint, in the order of `Slacks`; 0 for all others.
     problem : Problem
