@@ -130,6 +130,22 @@ def make_instance(kind: str, seed: int, *, mu: float = 0.3, ridge: float = 0.0, 
     return Instance(problem, oracles.Statement.from_targets(X, y, targets, *shared), y)
 
 
+def check_weak_duality(case, rng, wrong=1.0):
+    """Every bound, from whatever multipliers, is below every objective, from whatever metric."""
+    problem, statement = case.problem, case.statement
+    good = statement.good_factor()
+    points = [good, case.random_factor(rng), 0 * good, problem.lift(np.zeros((0, problem.points.shape[1])))]
+    objectives = [statement.objective_at(L) for L in points]
+    certificates = [problem.certify(L) for L in points]
+    certificates += [problem.certify(points[1], dual=case.random_dual(rng)) for _ in range(3)]
+    best = min(objectives)
+    for c in certificates:
+        assert np.isfinite(c.lower_bound)
+        assert c.lower_bound * wrong <= best + rounding(best), c
+        assert c.relative_gap <= 1.0 or c.objective == np.inf
+    return max(c.lower_bound for c in certificates), best
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20090)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+import sdpmetric as sm
 from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
@@ -70,3 +71,12 @@ def update(point: Threshold, v: FloatArray, sign: float, gamma: float = 0.0) -> 
     if sign > 0:
         return Threshold(psd.project(moved.metric), moved.threshold), step
     return Threshold(moved.metric, max(1.0, moved.threshold)), step
+
+
+def separable(seed: int, weight: float | None = None, p: int = 25, start: float = 1.5) -> sm.POLAProblem:
+    """A hard margin that can be kept, with a planted metric of rank 2 in 3 dimensions."""
+    rng = np.random.default_rng(seed)
+    X, L = rng.normal(size=(15, 3)), rng.normal(size=(2, 3))
+    pairs = np.array([rng.choice(15, 2, replace=False) for _ in range(p)])
+    q = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
+    return sm.POLAProblem(X, pairs, q < np.quantile(q, 0.4), weight, start)

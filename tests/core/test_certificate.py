@@ -5,7 +5,7 @@ import math
 import numpy as np
 import oracles
 import pytest
-from conftest import KINDS, assert_same, make_instance, rounding
+from conftest import KINDS, assert_same, check_weak_duality, make_instance, rounding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,22 +82,6 @@ def test_every_kind_comes_back_from_its_fields_and_says_how_a_solve_ended():
 
 
 # -- weak duality -----------------------------------------------------------------------------------------------------
-
-
-def check_weak_duality(case, rng, wrong=1.0):
-    """Every bound, from whatever multipliers, is below every objective, from whatever metric."""
-    problem, statement = case.problem, case.statement
-    good = statement.good_factor()
-    points = [good, case.random_factor(rng), 0 * good, problem.lift(np.zeros((0, problem.points.shape[1])))]
-    objectives = [statement.objective_at(L) for L in points]
-    certificates = [problem.certify(L) for L in points]
-    certificates += [problem.certify(points[1], dual=case.random_dual(rng)) for _ in range(3)]
-    best = min(objectives)
-    for c in certificates:
-        assert math.isfinite(c.lower_bound)
-        assert c.lower_bound * wrong <= best + rounding(best), c
-        assert c.relative_gap <= 1.0 or c.objective == INF
-    return max(c.lower_bound for c in certificates), best
 
 
 CASES = st.tuples(

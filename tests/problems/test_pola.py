@@ -7,6 +7,7 @@ import pytest
 from conftest import assert_same, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from pola_oracle import separable
 
 import sdpmetric as sm
 from sdpmetric.core.run import Budget
@@ -32,15 +33,6 @@ def random_pola(seed: int) -> sm.POLAProblem:
         similar = q < np.quantile(q, 0.4)
     weight = float(10 ** rng.uniform(-2, 2)) if rng.random() < 0.4 else None
     return sm.POLAProblem(X, pairs, similar, weight, float(rng.choice([1.0, 3.0])))
-
-
-def separable(seed: int, weight: float | None = None, p: int = 25, start: float = 1.5) -> sm.POLAProblem:
-    """A hard margin that can be kept, with a planted metric of rank 2 in 3 dimensions."""
-    rng = np.random.default_rng(seed)
-    X, L = rng.normal(size=(15, 3)), rng.normal(size=(2, 3))
-    pairs = np.array([rng.choice(15, 2, replace=False) for _ in range(p)])
-    q = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
-    return sm.POLAProblem(X, pairs, q < np.quantile(q, 0.4), weight, start)
 
 
 def loop_objective(problem: sm.POLAProblem, A: np.ndarray, b: float) -> float:

@@ -9,8 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from conftest import rounding
-from pola_oracle import Threshold, project_cone, project_margin, update
-from test_pola import separable
+from pola_oracle import Threshold, project_cone, project_margin, separable, update
 
 import sdpmetric as sm
 from sdpmetric._loops import eigenpair
