@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
@@ -147,7 +148,7 @@ def _check_rank(problem: Problem, entry: Solver, n_components: int) -> None:
         raise ValueError(
             f"n_components is for LMNN and its default solver only, got {type(problem).__name__} with {entry.name!r}."
         )
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    whole = validation.is_integer(n_components)
     if not whole or not 1 <= n_components <= d:
         raise ValueError(f"n_components must be an integer between 1 and {d}, got {n_components!r}.")
 

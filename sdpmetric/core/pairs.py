@@ -35,7 +35,7 @@ def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[
     rows = validation.check_pairs(pairs, n)
     itself = rows[:, 0] == rows[:, 1]
     if itself.any():
-        raise ValueError(f"pair {rows[itself][0].tolist()} is an example with itself, 0 apart always; leave it out.")
+        raise ValueError(f"pair {rows[itself][0].tolist()} repeats a row; leave it out.")
     flags = np.asarray(similar)
     if flags.dtype != bool and flags.dtype.kind in "iuf" and np.isin(flags, (1, -1)).all():
         flags = flags == 1
@@ -79,7 +79,7 @@ def check_targets(
     rows = validation.check_pairs(pairs, len(data))
     itself = rows[:, 0] == rows[:, 1]
     if itself.any():
-        raise ValueError(f"pair {rows[itself][0].tolist()} is an example with itself, 0 apart always; leave it out.")
+        raise ValueError(f"pair {rows[itself][0].tolist()} repeats a row; leave it out.")
     values = _numbers("targets", targets, len(rows))
     if not (np.isfinite(values) & (values >= 0)).all():
         worst = values[~(np.isfinite(values) & (values >= 0))][0]
@@ -120,8 +120,8 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
     random_state : int or None
         Seed of the sample; None: 0.
     """
-    if n_pairs is not None and (isinstance(n_pairs, bool) or not isinstance(n_pairs, int | np.integer) or n_pairs < 1):
-        raise ValueError(f"n_pairs must be a positive integer or None (all pairs), got {n_pairs!r}.")
+    if n_pairs is not None:
+        validation.check_integer("n_pairs", n_pairs)
     rng = np.random.default_rng(0 if random_state is None else random_state)
     if n_pairs is not None and len(index) > LISTED:
         return _drawn_pairs(index, n_pairs, rng)

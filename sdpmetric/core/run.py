@@ -287,7 +287,7 @@ def check_patience(patience: int | None, score: Score | None) -> None:
     ValueError
         If it is so.
     """
-    whole = isinstance(patience, int | np.integer) and not isinstance(patience, bool)
+    whole = validation.is_integer(patience)
     if patience is not None and not (score is not None and whole and patience >= 1):
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
 

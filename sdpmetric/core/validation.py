@@ -82,8 +82,7 @@ def check_names(name: str, labels: NDArray[np.generic]) -> None:
 
 def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbors: int) -> None:
     """Every class must have more than `n_neighbors` members."""
-    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
-        raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
+    check_integer("n_neighbors", n_neighbors)
     counts = np.bincount(index, minlength=len(classes))
     if counts.min() <= n_neighbors:
         smallest = int(counts.argmin())
@@ -192,6 +191,20 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
         upper = "" if high == np.inf else f" and at most {high:g}"
         raise ValueError(f"{name} must be a finite number of at least {low:g}{upper}, got {value!r}.")
     return number
+
+
+def check_integer(name: str, value: int, low: int = 1, high: int | None = None) -> int:
+    """An integer in [low, high]; bool is none."""
+    if not is_integer(value) or value < low or (high is not None and value > high):
+        wanted = "a positive integer" if low == 1 else f"an integer of at least {low}"
+        upper = "" if high is None else f" and at most {high}"
+        raise ValueError(f"{name} must be {wanted}{upper}, got {value!r}.")
+    return int(value)
+
+
+def is_integer(value: object) -> bool:
+    """Say whether it is an integer of Python or NumPy, and no bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def positive(value: object) -> bool:

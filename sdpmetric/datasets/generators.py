@@ -175,5 +175,4 @@ def concentric_rings(
 
 def _check_counts(**counts: int) -> None:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"{name} must be a positive integer, got {count!r}.")
+        validation.check_integer(name, count)

@@ -53,7 +53,7 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     """
     validation.check_number("mean_norm", mean_norm, 0.0)
     data = validation.check_data(X).astype(np.float64)
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    whole = validation.is_integer(n_components)
     if not whole or not 1 <= n_components <= min(data.shape):
         raise ValueError(
             f"cannot keep {n_components!r} principal components of {data.shape[0]} examples with {data.shape[1]} "

@@ -93,8 +93,7 @@ class LargeMarginEstimator(LabelledEstimator):
 
     def _fit(self, X: Data, y: Labels, regions: Labels | None = None) -> Self:
         """Solve, and solve again with the target neighbors that are nearest under what was learned before."""
-        if isinstance(self.n_passes, bool) or not isinstance(self.n_passes, int | np.integer) or self.n_passes < 1:
-            raise ValueError(f"n_passes must be a positive integer, got {self.n_passes!r}.")
+        validation.check_integer("n_passes", self.n_passes)
         context = self._init_callback_context(max_subtasks=int(self.n_passes))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         examples = self._examples(X, y)
@@ -151,8 +150,7 @@ class LargeMarginEstimator(LabelledEstimator):
         held = rows[:0]
         if self.early_stopping:
             patience, share = self.n_iter_no_change, self.validation_fraction
-            if isinstance(patience, bool) or not isinstance(patience, int | np.integer) or patience < 1:
-                raise ValueError(f"n_iter_no_change must be a positive integer, got {patience!r}.")
+            validation.check_integer("n_iter_no_change", patience)
             if not 0.0 < validation.check_number("validation_fraction", share, 0.0, 1.0) < 1.0:
                 raise ValueError(f"validation_fraction must lie between 0 and 1, for example 0.3, got {share!r}.")
             classes, index, counts = np.unique(y, return_inverse=True, return_counts=True)
@@ -174,7 +172,7 @@ class LargeMarginEstimator(LabelledEstimator):
         k = self.n_neighbors
         classes, index = validation.check_labels(y, len(X))
         counts = np.bincount(index)
-        counted = isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1
+        counted = validation.is_integer(k) and k >= 1
         if not counted or counts.min() > k:
             return None  # the statement has the sentence for what is no number
         small = np.flatnonzero(counts <= k)

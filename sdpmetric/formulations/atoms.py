@@ -49,8 +49,7 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     >>> round(program.solve(), 6)
     0.25
     """
-    if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
-        raise ValueError(f"d must be a positive integer, the number of features, got {d!r}.")
+    validation.check_integer("d", d)
     M = cp.Variable((int(d), int(d)), symmetric=True, name=name)
     return M, (M >> 0).set_label(CONE if name == "M" else f"{CONE}_{name}")
 

@@ -18,15 +18,6 @@ FloatArray = NDArray[np.float64]
 LARGEST = 1e60
 
 
-def check_count(name: str, given: int, high: int | None = None) -> int:
-    """A positive integer."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise ValueError(f"{name} must be a positive integer, got {given!r}.")
-    if high is not None and given > high:
-        raise ValueError(f"{name} must be at most {high}, got {given}.")
-    return int(given)
-
-
 def check_vector(name: str, given: ArrayLike, d: int) -> FloatArray:
     """A finite (d,) vector in float64."""
     try:
@@ -64,13 +55,6 @@ def check_dtype(given: DTypeLike) -> np.dtype[np.floating]:
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
     return cast("np.dtype[np.floating]", dtype)
-
-
-def check_seed(given: int) -> int:
-    """A seed that a saved index can name."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
-        raise ValueError(f"random_state must be an integer of at least 0, got {given!r}.")
-    return int(given)
 
 
 def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[MetricStep]:

@@ -14,10 +14,8 @@ from sdpmetric._loops import hashing as loops
 from sdpmetric.core import validation
 from sdpmetric.hashing.checks import (
     LARGEST,
-    check_count,
     check_dtype,
     check_names,
-    check_seed,
     check_steps,
     check_vector,
     read_archive,
@@ -100,13 +98,13 @@ class HashIndex:
             raise ValueError(f"components must be a finite matrix of shape (r, d), got shape {G.shape}.")
         if np.abs(G).max() > LARGEST:
             raise ValueError(f"components has an entry of {np.abs(G).max():.3g}, too large to be squared; scale it.")
-        self.n_bits = check_count("n_bits", n_bits, 1024)
-        self.max_pending = check_count("max_pending", max_pending)
+        self.n_bits = validation.check_integer("n_bits", n_bits, high=1024)
+        self.max_pending = validation.check_integer("max_pending", max_pending)
         self.rehash_share = validation.check_number("rehash_share", rehash_share, 0.0, 1.0)
         self.search_share = validation.check_number("search_share", search_share, 0.0, 1.0)
         held = check_dtype(dtype)
         d = G.shape[1]
-        self.random_state = check_seed(random_state)
+        self.random_state = validation.check_integer("random_state", random_state, 0)
         self._center = np.zeros(d) if center is None else check_vector("center", center, d)
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._upkeep = self._started(Planes(G, directions), held)
@@ -251,12 +249,12 @@ class HashIndex:
         target = check_vector("a query", q, self.n_features) - self._center
         if n == 0:
             raise ValueError("the index is empty; add examples before you ask for neighbors.")
-        if check_count("k", k) > n:
+        if validation.check_integer("k", k) > n:
             raise ValueError(f"k is {k}, but the index has {n} examples; ask for at most as many.")
         if n_candidates is None:
             wanted = int(np.ceil(validation.check_number("share", share, 0.0, 1.0) * n))
         else:
-            wanted = check_count("n_candidates", n_candidates)
+            wanted = validation.check_integer("n_candidates", n_candidates)
         wanted = min(n, max(wanted, k))
         self._upkeep.catch_up()
         table, planes = self._upkeep.table, self._upkeep.planes

@@ -165,7 +165,7 @@ class EmbeddingDisplay:
         ValueError
             If there is no such example, or two axes were not given.
         """
-        whole = isinstance(example, int | np.integer) and not isinstance(example, bool)
+        whole = validation.is_integer(example)
         if example is not None and not (whole and 0 <= example < len(self.y)):
             raise ValueError(f"example must be a row from 0 to {len(self.y) - 1}, got {example!r}.")
         self.ax_ = axes_of(ax, 2, (11.0, 5.2), "none")

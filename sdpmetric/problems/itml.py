@@ -124,8 +124,8 @@ class ITMLProblem(SmoothProblem):
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
                 f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
-                "pairs are to be nearer than upper, dissimilar ones further than lower. What is not named is a "
-                "percentile of the pairs' distances: name both."
+                "pairs are to be nearer than upper, dissimilar ones further than lower. Bounds you omit default to "
+                "distance percentiles; pass both."
             )
         if self.gamma == 0.0:
             raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")

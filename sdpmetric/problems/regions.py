@@ -57,8 +57,7 @@ def _named(how: str, X: FloatArray, y: NDArray[np.generic], n_regions: int | Non
             raise ValueError("n_regions is for clusters; regions='class' has one region for each class.")
         return y
     count = len(np.unique(y)) if n_regions is None else n_regions
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= len(X):
-        raise ValueError(f"n_regions must be an integer between 1 and {len(X)}, got {n_regions!r}.")
+    validation.check_integer("n_regions", count, high=len(X))
     if how == "kmeans":
         clusters = KMeans(int(count), random_state=random_state)
     elif how == "spectral":

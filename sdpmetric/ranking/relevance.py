@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.core import validation
 from sdpmetric.core.digest import digest
 
 IndexArray = NDArray[np.int32]
@@ -127,8 +128,7 @@ class Relevance:
             If an item is out of range, there is not one list for each item with `leave_one_out`, or, with "error", a
             query has no relevant or no irrelevant item.
         """
-        if isinstance(n_items, bool) or not isinstance(n_items, int | np.integer) or n_items < 1:
-            raise ValueError(f"n_items must be a positive integer, got {n_items!r}.")
+        validation.check_integer("n_items", n_items)
         if isinstance(lists, str) or not isinstance(lists, Iterable):
             raise ValueError(f"lists must be a sequence with one list of row numbers for each query, got {lists!r}.")
         arrays = [np.asarray(one) for one in lists]

@@ -16,7 +16,6 @@ from sdpmetric.core.status import Status
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.streams.draws import check_count
 from sdpmetric.streams.frml import FRMLStream
 
 FloatArray = NDArray[np.float64]
@@ -82,7 +81,7 @@ def steps(
     for name, value in (("step", step), ("decay", decay)):
         validation.check_number(name, value, 0.0)
     for name, count in (("batch_size", batch_size), ("passes", passes), ("stop_after", stop_after)):
-        check_count(name, count)
+        validation.check_integer(name, count)
     # Fourth powers of distances occur: a power of two as the unit keeps them in range and changes no digit.
     unit = 2.0 ** round(math.log2(validation.check_spread(problem.X)) / 2)
     X = np.asarray(problem.X, dtype=np.float64) / unit

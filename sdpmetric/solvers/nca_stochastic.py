@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.core import validation
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
@@ -64,8 +65,7 @@ def steps(
     Step
         The best point so far, with the score of the phase: the mean of ``p_i`` (of ``log p_i``) of those held back.
     """
-    if isinstance(candidates, bool) or not isinstance(candidates, int | np.integer) or candidates < 1:
-        raise ValueError(f"candidates must be a positive integer, got {candidates!r}.")
+    validation.check_integer("candidates", candidates)
     rng, n = np.random.default_rng(random_state), len(problem.X)
     L = start_of(problem, random_state) if start is None else start
     shuffled = rng.permutation(n)

@@ -88,20 +88,13 @@ def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
 
 def check_rank(n_components: int, n_features: int) -> int:
     """A rank from 1 to the number of features."""
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    whole = validation.is_integer(n_components)
     if not whole or not 1 <= n_components <= n_features:
         raise ValueError(
             f"n_components must be an integer from 1 to the number of features, {n_features}, got {n_components!r}; "
             "a metric cannot have a larger rank than that."
         )
     return int(n_components)
-
-
-def check_count(name: str, value: int) -> int:
-    """A positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-    return int(value)
 
 
 def start_factor(start: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:

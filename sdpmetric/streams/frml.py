@@ -12,7 +12,7 @@ from sdpmetric._loops import frml as loops
 from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.truncation import RankLoss, rank_weights
-from sdpmetric.streams.draws import REACH, check_count, check_draws, check_rank, check_vector, seed, start_factor
+from sdpmetric.streams.draws import REACH, check_draws, check_rank, check_vector, seed, start_factor
 
 FloatArray = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ class FRMLStream:
         start: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.n_features = check_count("n_features", n_features)
+        self.n_features = validation.check_integer("n_features", n_features)
         self.n_components = check_rank(n_components, self.n_features)
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
@@ -103,7 +103,7 @@ class FRMLStream:
         self.regularization = validation.check_number("regularization", regularization, 0.0)
         self.step = validation.check_number("step", step, 0.0)
         self.decay = validation.check_number("decay", decay, 0.0)
-        self.batch_size = check_count("batch_size", batch_size)
+        self.batch_size = validation.check_integer("batch_size", batch_size)
         self.scale = None if scale is None else validation.check_number("scale", scale, np.finfo(float).tiny)
         self._random = seed(random_state)
         self.components = start_factor(start, self.n_components, self.n_features, self._random)
@@ -242,7 +242,11 @@ class FRMLStream:
             relevant or no irrelevant item (unless the relevance says to exclude such queries).
         """
         draws, related = check_draws(X, relevance, queries, self.n_features)
-        count = -(-len(related.queries) // self.batch_size) if n_steps is None else check_count("n_steps", n_steps)
+        count = (
+            -(-len(related.queries) // self.batch_size)
+            if n_steps is None
+            else validation.check_integer("n_steps", n_steps)
+        )
         weights = self._weights(len(draws.items), float(related.n_irrelevant[related.queries].mean()))
         if self._taken:
             self._move()

@@ -61,8 +61,7 @@ class LogDetStream:
     _explicit: ClassVar[bool] = False
 
     def __init__(self, n_features: int, learning_rate: float, initial_metric: ArrayLike | None = None) -> None:
-        if isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or n_features < 1:
-            raise ValueError(f"n_features must be a positive integer, got {n_features!r}.")
+        validation.check_integer("n_features", n_features)
         self.learning_rate = check_rate(learning_rate)
         self._G = np.eye(int(n_features))
         if initial_metric is not None:

@@ -27,8 +27,7 @@ class PairStream:
     """
 
     def __init__(self, n_features: int, initial_threshold: float, gamma: float | None) -> None:
-        if isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or n_features < 1:
-            raise ValueError(f"n_features must be a positive integer, got {n_features!r}.")
+        validation.check_integer("n_features", n_features)
         self.n_features = int(n_features)
         self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0)
         self.gamma = None if gamma is None else validation.check_number("gamma", gamma, 0.0)

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import similarity as loops
+from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.streams.draws import Draws, check_count, check_draws, check_vector, seed
+from sdpmetric.streams.draws import Draws, check_draws, check_vector, seed
 
 FloatArray = NDArray[np.float64]
 
@@ -26,7 +27,7 @@ class TripletStream:
     """
 
     def __init__(self, n_features: int, random_state: int | None) -> None:
-        self.n_features = check_count("n_features", n_features)
+        self.n_features = validation.check_integer("n_features", n_features)
         self._random = seed(random_state)
         self._totals = np.zeros(4, dtype=np.int64)
         self.cumulative_loss = 0.0
@@ -91,7 +92,7 @@ class TripletStream:
             Triplets; default: one for each query on average.
         """
         draws, related = check_draws(X, relevance, queries, self.n_features)
-        count = len(related.queries) if n_steps is None else check_count("n_steps", n_steps)
+        count = len(related.queries) if n_steps is None else validation.check_integer("n_steps", n_steps)
         self.cumulative_loss += self._steps(draws, count)
         return self
 

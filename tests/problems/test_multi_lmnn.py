@@ -219,7 +219,7 @@ def test_asymmetric_neighbors_match_a_loop_and_ties_shrink() -> None:
         ({"regions": "nearest"}, "regions must be 'class', 'kmeans', 'spectral' or an array"),
         ({"regions": np.zeros(3)}, "one region for each of 150"),
         ({"regions": np.r_[np.zeros(148), 1, 1]}, "region 1.0 has 2 members"),
-        ({"regions": "kmeans", "n_regions": 0}, "n_regions must be an integer between 1 and 150"),
+        ({"regions": "kmeans", "n_regions": 0}, "n_regions must be a positive integer and at most 150"),
         ({"n_regions": 3}, "one region for each class"),
     ],
 )

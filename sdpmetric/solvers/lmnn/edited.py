@@ -124,8 +124,8 @@ class EditedProgram:
             found = False
         if not found:
             raise ValueError(
-                f"{backend} found no solution of program (status {self.program.status}); check that its constraints "
-                "can hold together, give it more time, or try another backend."
+                f"{backend} found no solution of program (status {self.program.status}); check that the "
+                "program is feasible, give it more time, or try another backend."
             )
         own = -np.inf
         if backend in ("CLARABEL", "SCS"):
