@@ -128,6 +128,18 @@ def norms_above(A: FloatArray) -> FloatArray:
     return norms
 
 
+def norm_above(A: FloatArray) -> float:
+    """A float not below the Frobenius norm of a matrix of floats."""
+    return above(float(np.sqrt(np.sum(A * A))), A.size + 2)
+
+
+def metric_norm_above(L: FloatArray) -> float:
+    """A float not below ``||L^T L||_F`` for a factor of floats, (r, d)."""
+    short = L if len(L) <= L.shape[1] else L.T
+    rounding = gamma(short.shape[1] + 2) * float(np.sum(L * L))
+    return above(norm_above(short @ short.T) + rounding, L.size + 4)
+
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """A symmetric matrix ``sum_q w_q v_q v_q^T`` in floating point, and how far it may be from the exact one.
@@ -171,6 +183,17 @@ class Form:
     def largest(self) -> float:
         """A float not below the largest eigenvalue of the exact matrix."""
         return math.nextafter(largest_eigenvalue(self.matrix) + self.error, math.inf)
+
+    @property
+    def positive_part(self) -> float:
+        """A float not below the Frobenius norm of the positive part of the exact matrix.
+
+        It is the distance to the negative semidefinite matrices, of which minus the computed negative part is one.
+        """
+        values, vectors = np.linalg.eigh(self.matrix)
+        G = (vectors * np.sqrt(np.maximum(-values, 0.0))).T
+        rounding = gamma(len(G) + 4) * (float(np.sum(G * G)) + norm_above(self.matrix))
+        return above(norm_above(self.matrix + G.T @ G) + rounding + math.sqrt(len(G)) * self.error, len(G) ** 2 + 8)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,11 +18,13 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import Form, Images, above, below, metric_norm_above, sum_above, sum_below
 from sdpmetric.problems import screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push_dual import SMOOTHINGS
 from sdpmetric.problems.screening import Screening
-from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint, slope_adjoint
+from sdpmetric.triplets.bounds import largest_hinges, margin_form, silent_beyond, slope_form, target_bounds
+from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint
 from sdpmetric.triplets.sources import SearchMethod
 from sdpmetric.triplets.triplets import Triplets
 
@@ -226,29 +229,32 @@ class FrobeniusLMNNProblem(Problem):
         """
         base = self.base
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        Z = base.embed(L)
+        images, plain = Images.of(base.X, base.centered, L.T), self._plain
         widths = () if dual is not None else SMOOTHINGS
-        totals, B = np.zeros(len(widths)), np.zeros((len(widths), len(self.linear_cost), len(self.linear_cost)))
-        loss, n_active = 0.0, 0
-        for block in base.push.near(Z):
-            sums, _ = hinge_slopes(Z, block, 0.0, False)
-            loss, n_active = loss + sums.loss, n_active + sums.n_active
+        totals, forms = [0.0] * len(widths), [Form.zero(base.X.shape[1]) for _ in widths]
+        losses, n_active = [], 0
+        for block in base.push.near(images.points, widen=silent_beyond(images)):
+            near, highest = target_bounds(images, block.anchors, block.targets)
+            loss, active = largest_hinges(images, block, near, highest, squared=False)
+            losses.append(loss)
+            n_active += active
             for g, gamma in enumerate(widths):
-                sums, slopes = hinge_slopes(Z, block, gamma, False)
-                totals[g] += base.push_weight * sums.slopes
-                B[g] += base.push_weight * slope_adjoint(base.centered, block, slopes)
-        cost = base.cost(L, Z)
-        objective = cost + base.push_weight * loss + self.penalty(L)
+                sums, slopes = hinge_slopes(images.points, block, gamma, False, near)
+                totals[g] = below(totals[g] + below(base.push_weight * sums.slopes, slopes.size + 4))
+                forms[g] += slope_form(plain, block, slopes, accuracy=np.inf).times(base.push_weight)
+        cost = base.pull_cost.bound(L, images)
+        penalty = above(0.5 * self.frobenius * metric_norm_above(L) ** 2, 4)
+        objective = above(cost + above(base.push_weight * sum_above(np.array(losses)), 2) + penalty, 3)
         violation = 0.0
-        tries = [(float(total), matrix, 1.0) for total, matrix in zip(totals, B, strict=True)]
+        tries = [(total, form, 1.0) for total, form in zip(totals, forms, strict=True)]
         if dual is not None:
             triplets, a, ceilings, violation = self._repaired(check_triplet_multipliers(dual))
             headroom = max(1.0, float((ceilings / a).min(initial=np.inf)))
-            tries = [(float(a.sum()), margin_adjoint(base.centered, triplets, a), headroom)]
-        multiples = [self._best_multiple(*each) for each in tries]
-        values = [self._value(m * total, m * B) for m, (total, B, _) in zip(multiples, tries, strict=True)]
+            tries = [(sum_below(a), margin_form(plain, triplets, a, accuracy=np.inf), headroom)]
+        multiples = [self._best_multiple(total, form.matrix, headroom) for total, form, headroom in tries]
+        values = [self._value(m, total, form) for m, (total, form, _) in zip(multiples, tries, strict=True)]
         best = int(np.argmax(values))
-        aligned = cost + 2.0 * self.penalty(L) - multiples[best] * float(np.sum((L @ tries[best][1]) * L))
+        aligned = cost + 2.0 * self.penalty(L) - multiples[best] * float(np.sum((L @ tries[best][1].matrix) * L))
         return DualityCertificate(
             objective=objective,
             lower_bound=values[best],
@@ -355,12 +361,27 @@ class FrobeniusLMNNProblem(Problem):
             multipliers.violation,
         )
 
-    def _value(self, total: float, B: FloatArray) -> float:
-        positive = np.maximum(np.linalg.eigvalsh(B - self.linear_cost), 0.0)
-        # A long negative part swamps what is positive: by so much may the computed part be too short.
-        rounding = 4 * float(np.finfo(float).eps) * float(np.linalg.norm(B) + np.linalg.norm(self.linear_cost))
-        size = float(np.linalg.norm(positive)) + rounding
-        return max(0.0, total - 0.5 * size**2 / self.frobenius)  # no multipliers at all prove 0
+    def _value(self, multiple: float, total: float, form: Form) -> float:
+        """A float not above the dual value of a multiple of multipliers, which may miss their boxes by rounding."""
+        if multiple <= 0.0:
+            return 0.0  # no multipliers at all prove 0
+        lost = (form.times(multiple) - self._cost).positive_part ** 2
+        return max(0.0, below(multiple * total, 12) - above(0.5 * lost / self.frobenius, 12))
+
+    @cached_property
+    def _plain(self) -> Images:
+        """The data as they are."""
+        return Images.of(self.base.X, self.base.centered, np.eye(self.base.X.shape[1]))
+
+    @cached_property
+    def _cost(self) -> Form:
+        """``C`` with its error."""
+        pull, d = self.base.pull_cost, self.base.X.shape[1]
+        form = Form(pull.ridge * np.eye(d), 0.0, pull.ridge * d)
+        if pull.weight > 0.0:
+            weights = np.full(len(pull.first), pull.weight)
+            form += self._plain.form(pull.first, pull.second, weights, roundings=1, accuracy=np.inf)
+        return form
 
     def _best_multiple(self, total: float, B: FloatArray, headroom: float) -> float:
         """The multiple of a dual candidate with the largest dual value, which is concave along it."""

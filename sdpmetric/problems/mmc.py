@@ -18,8 +18,11 @@ from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
 from sdpmetric.core.problem import Extras, SmoothProblem
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import adjoint, differences, distances
+from sdpmetric.linalg.distances import differences, distances
+from sdpmetric.linalg.rigorous import Images, above, below, sum_above, sum_below
 from sdpmetric.problems import proofs
+from sdpmetric.problems.dual_cone import DualCone
+from sdpmetric.problems.pull import PullCost
 
 FloatArray = NDArray[np.float64]
 
@@ -259,11 +262,13 @@ class MMCProblem(SmoothProblem):
             dissimilar pair.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        spent = self.spent(L)
+        images = Images.of(self.X, self.centered, L.T)
+        spent = above(sum_above(images.distances(*self.similar_pairs)[1]))
+        lengths = np.sqrt(images.distances(*self.dissimilar_pairs)[0])
+        objective = -below(sum_below(lengths) / math.sqrt(max(1.0, spent)), 4)
         if spent > 1.0:
             primal_residual = max(primal_residual, spent - 1.0)
             L = L / math.sqrt(spent)
-        objective = self.objective(L)
         if dual is None:
             tries = [self.multipliers(L, s) for s in SMOOTHINGS]
         else:
@@ -296,7 +301,17 @@ class MMCProblem(SmoothProblem):
         largest = float(weights[self._live].max())
         if largest <= 0.0:
             return -math.inf, 0.0
-        w = np.maximum(weights / largest, SMALLEST_WEIGHT)
-        top = psd.largest_eigenvalue(adjoint(self.points, *self.dissimilar_pairs, w)) * (1 + 1e-13)
-        inverse = float((1.0 / w[self._live]).sum())
-        return -math.sqrt(top * inverse), 0.5 * math.sqrt(inverse / top) / largest
+        w = np.maximum(weights / largest, SMALLEST_WEIGHT)[self._live]
+        first, second = (rows[self._live] for rows in self.dissimilar_pairs)
+        if (self.cone.groups[first] != self.cone.groups[second]).any():
+            return -math.inf, 0.0  # apart at no cost, as far as is proven
+        top = self.cone.top(self.cone.images.form(first, second, w))
+        inverse = above(sum_above(1.0 / w), 2)
+        if not 0.0 < top < math.inf:
+            return -math.inf, 0.0
+        return -above(math.sqrt(top * inverse), 3), 0.5 * math.sqrt(inverse / top) / largest
+
+    @cached_property
+    def cone(self) -> DualCone:
+        """Where multiples of the similar pairs' cost are proven to be above sums over dissimilar pairs."""
+        return DualCone(self.X, PullCost(self.centered, *self.similar_pairs, 1.0, 0.0))

@@ -18,6 +18,7 @@ from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import Images, U, above, metric_norm_above, sum_above, sum_below
 from sdpmetric.problems import contradiction, proofs, rays
 from sdpmetric.problems.pair_margins import PairMargins
 
@@ -305,7 +306,7 @@ class POLAProblem(Problem):
         L, b = self.repair(L, b)
         q = self._distances(L)
         feasible = self.slack_weight is not None or (primal_residual <= REPAIRABLE and self.margins.separated(q))
-        objective = self.margins.objective(rays.squared_norm(L), q, b) if feasible else math.inf
+        objective = self._highest(L, b) if feasible else math.inf
         if dual is None:
             tries = self._candidates(q, b)
         else:
@@ -315,16 +316,16 @@ class POLAProblem(Problem):
             if self.contradicts(a):
                 pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
                 return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=pairs)
-        scaled = [self.best_multiple(a) * a for a in clipped]
-        points = [self.dual_point(a) for a in scaled]
-        best = int(np.argmax([point.value for point in points]))
-        a, point = scaled[best], points[best]
+        scaled = [np.minimum(self.best_multiple(a) * a, self.margins.ceiling) for a in clipped]
+        bounds = [self._lowest(a) for a in scaled]
+        best = int(np.argmax(bounds))
+        a, point = scaled[best], self.dual_point(scaled[best])
         slacks = np.maximum(0.0, 1.0 - self.margins.of(q, b))
         aligned = float(a @ np.abs(self.margins.of(q, b) - 1.0 + slacks)) + abs(self._conflict(a, L, point))
         return DualityCertificate(
             objective=objective,
             constraints="pairs",
-            lower_bound=point.value,
+            lower_bound=bounds[best],
             primal_residual=primal_residual,
             dual_residual=float(np.abs(tries[best] - clipped[best]).max(initial=0.0) / max(1.0, a.max(initial=0.0))),
             complementarity=aligned / max(1.0, objective) if feasible else math.inf,
@@ -376,6 +377,47 @@ class POLAProblem(Problem):
             n_active=n_updates,
             program="POLA online",
         )
+
+    def _highest(self, components: FloatArray, threshold: float) -> float:
+        """A float not below the objective of exact components; of a hard margin, of their least feasible multiple."""
+        images = Images.of(self.X, self._centered, components.T)
+        low, high = images.distances(self.pairs[:, 0], self.pairs[:, 1])
+        y, b = self.signs, max(1.0, threshold)
+        margins = np.where(y > 0, b - high, low - b)
+        size, multiple, slack = metric_norm_above(components), 1.0, 0.0
+        if self.slack_weight is not None:
+            hinges = np.maximum(0.0, 1.0 - margins + 4.0 * U * (1.0 + b + np.where(y > 0, high, low)))
+            slack = above(self.slack_weight * sum_above(hinges), 4)
+        elif len(margins):
+            least = float((margins - 4.0 * U * (b + np.where(y > 0, high, low))).min())
+            if least <= 0.0:
+                return math.inf
+            multiple = above(1.0 / min(least, 1.0), 2)
+        rounding = 4.0 * U * (multiple * b + self.initial_threshold) if multiple != 1.0 else 0.0
+        excess = above(abs(multiple * b - self.initial_threshold) + rounding)
+        return above(0.5 * (multiple * size) ** 2 + 0.5 * excess**2 + slack, 8)
+
+    def _lowest(self, dual: FloatArray) -> float:
+        """A float not above the dual value of multipliers in their box."""
+        used = np.flatnonzero(dual)
+        a, y, first, second = dual[used], self.signs[used], *self.pairs[used].T
+        images = Images.of(self.X, self._centered, np.eye(self.X.shape[1]))
+        size = images.form(first, second, -a * y, accuracy=0.0).positive_part
+        value = sum_below(a) - above(0.5 * size * size, 2)
+        start = self.initial_threshold
+        least = math.inf
+        for total in (sum_below(a * y), sum_above(a * y)):  # concave in the total: least at an end
+            if start + total < 1.0:
+                parts = np.array([value, 0.5 * (1.0 - start) ** 2, -total])
+            else:
+                parts = np.array([value, -0.5 * total * total, -total * start])
+            least = min(least, math.fsum(parts) - 8.0 * U * float(np.abs(parts).sum()))
+        return least
+
+    @cached_property
+    def _centered(self) -> FloatArray:
+        X = np.asarray(self.X, dtype=np.float64)
+        return np.asarray(X - X.mean(axis=0))
 
     def dual_point(self, dual: FloatArray) -> DualPoint:
         """The primal point and the dual value of multipliers that lie in their box.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sdpmetric._loops import bounds
 from sdpmetric.engine import threads
-from sdpmetric.linalg.rigorous import Form, Images, above, gamma, norms_above, sum_above
+from sdpmetric.linalg.rigorous import ACCURACY, Form, Images, above, gamma, norms_above, sum_above
 from sdpmetric.triplets import totals
 from sdpmetric.triplets.margins import slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates, Triplets
@@ -83,17 +83,17 @@ def largest_hinges(
     return above(sum_above(losses), most + 12), int(active.sum())
 
 
-def slope_form(images: Images, candidates: Candidates, slopes: FloatArray) -> Form:
+def slope_form(images: Images, candidates: Candidates, slopes: FloatArray, *, accuracy: float = ACCURACY) -> Form:
     """``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, in the coordinates of the images, with its error."""
     most = int(np.bincount(candidates.rows).max(initial=0)) + slopes.shape[1]
-    return images.form(*slope_pairs(candidates, slopes), roundings=most)
+    return images.form(*slope_pairs(candidates, slopes), roundings=most, accuracy=accuracy)
 
 
-def margin_form(images: Images, triplets: Triplets, values: FloatArray) -> Form:
+def margin_form(images: Images, triplets: Triplets, values: FloatArray, *, accuracy: float = ACCURACY) -> Form:
     """``sum_t a_t B_t`` of listed triplets, in the coordinates of the images, with its error."""
     first = np.concatenate([triplets.anchors, triplets.anchors])
     second = np.concatenate([triplets.impostors, triplets.targets])
-    return images.form(first, second, np.concatenate([values, -values]))
+    return images.form(first, second, np.concatenate([values, -values]), accuracy=accuracy)
 
 
 def unit_groups(images: Images, groups: IndexArray, highest: float) -> IndexArray | None:
