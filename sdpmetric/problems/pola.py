@@ -392,7 +392,7 @@ class POLAProblem(Problem):
             least = float((margins - 4.0 * U * (b + np.where(y > 0, high, low))).min())
             if least <= 0.0:
                 return math.inf
-            multiple = above(1.0 / min(least, 1.0), 2)
+            multiple = above(1.0 / least, 2) if least < 1.0 else 1.0
         rounding = 4.0 * U * (multiple * b + self.initial_threshold) if multiple != 1.0 else 0.0
         excess = above(abs(multiple * b - self.initial_threshold) + rounding)
         return above(0.5 * (multiple * size) ** 2 + 0.5 * excess**2 + slack, 8)
