@@ -62,6 +62,33 @@ def test_nca_fig2(run):
     assert float(line.split(" / ")[-1].strip("% |")) < 12
 
 
+def test_nca_fig3(run):
+    text = run("nca_fig3", "--pairs", "150", "--iterations", "60")
+    (line,) = [line for line in text.splitlines() if line.startswith("| network by Eq. 8")]
+    angle, height = (float(cell) for cell in line.strip("| ").split(" | ")[1:])
+    assert angle > 90
+    assert height > 40
+
+
+def test_gradient_of_eq_8_and_of_the_network(run):
+    nca_fig3 = importlib.import_module("nca_fig3")
+    rng = np.random.default_rng(0)
+    X, pairs, weights = rng.normal(size=(8, 3)), np.array([[0, 4], [1, 5], [2, 6]]), rng.random(3)
+    network = nca_fig3.Network(3, 5)
+    flat = network.start(1)
+    value, gradient = network.cost(flat, X, pairs, weights)
+    Y = network.forward(flat, X)[0]
+    D = np.sum((Y[:, None] - Y) ** 2, axis=2)
+    total = np.exp(-D).sum() - len(Y)  # no face is a pair with itself
+    written = -sum(w * np.log(np.exp(-D[a, b]) / total) for (a, b), w in zip(pairs, weights, strict=True))
+    assert value == pytest.approx(written + 0.5 * nca_fig3.DECAY * flat @ flat)
+    for k in range(0, len(flat), 3):
+        step = np.zeros(len(flat))
+        step[k] = 1e-6
+        change = network.cost(flat + step, X, pairs, weights)[0] - network.cost(flat - step, X, pairs, weights)[0]
+        assert gradient[k] == pytest.approx(change / 2e-6, rel=1e-4, abs=1e-6)
+
+
 def test_pola_fig2(run):
     text = run("pola_fig2")
     rows = {line.split(" | ")[0][2:]: line.strip("| ").split(" | ")[1:] for line in text.splitlines() if "|" in line}
