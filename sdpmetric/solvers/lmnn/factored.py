@@ -145,7 +145,7 @@ def last_step(problem: RegionalProblem, state: State, working: WorkingSet, budge
 def search(state: State, working: WorkingSet, widen: float, budget: Budget) -> None:
     """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take."""
     state.L = working.search(state.L, widen)
-    budget.reserve = max(budget.reserve, working.seconds * len(working.problem.X) / len(working.anchors))
+    budget.reserve = max(budget.reserve, 2.0 * working.seconds * len(working.problem.X) / len(working.anchors))
 
 
 def refine_until_proven(
@@ -160,7 +160,8 @@ def refine_until_proven(
     patience, lower_bound, stall, wider = PATIENCE, -math.inf, STALL, None
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
-    yield Step(problem.lift_regional(state.L), first.objective, step=gamma, n_active=first.n_active)
+    objective = first.objective if working.whole else math.inf
+    yield Step(problem.lift_regional(state.L), objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
         watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
         began = state.L.copy()
@@ -180,7 +181,9 @@ def refine_until_proven(
         patience = patience - 1 if relative_gap(seen, bound.value) > _close(tol) * least else 0
         listed = moved or patience <= 0 or relative_gap(seen, lower_bound) <= tol
         yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if listed else None, budget)
-        if wider is not None:
+        if not working.whole and relative_gap(seen, lower_bound) <= tol:
+            return
+        if wider is not None and working.whole:
             end = State(_extrapolated(wider, (gamma, state.L)))
             nearer = relative_gap(working.value(end.L, gamma).objective, lower_bound)
             if nearer <= max(tol, 0.5 * relative_gap(seen, lower_bound) if patience <= 0 else 0.0):
@@ -264,6 +267,8 @@ def _step(
         search(state, working, widen, budget)
         value = working.value(state.L, gamma)
         objective, n_active = value.objective, value.n_active
+    if not working.whole:  # both are estimates
+        return Step(problem.lift_regional(state.L), step=gamma)
     return Step(problem.lift_regional(state.L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)
 
 

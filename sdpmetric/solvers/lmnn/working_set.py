@@ -224,6 +224,7 @@ class WorkingSet:
         L : (c, r, rank) array
             The factor that was searched: the given one, or one that is nearer to the last one or larger.
         """
+        asked = L
         for attempt in range(ATTEMPTS):
             try:
                 self._list(L, widen)
@@ -242,7 +243,7 @@ class WorkingSet:
         # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
         self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
         self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
-        return self.search(L, widen)
+        return self.search(asked, widen)
 
     def _nearer(self, L: FloatArray, attempt: int) -> FloatArray:
         """Half the way back to the metric of the last search, or after that, or without one, a larger metric."""

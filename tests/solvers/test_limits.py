@@ -1,0 +1,80 @@
+"""Limits that hold: caps on candidates, deadlines of searches, well-separated classes, and a point in any case."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+import sdpmetric as sm
+from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
+from sdpmetric.triplets import limits
+
+
+def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNNProblem:
+    X, y = make_blobs(n, 20, centers=10, cluster_std=deviation, random_state=0)[:2]
+    return sm.LMNNProblem.from_labels(X, y, **options)
+
+
+@pytest.mark.parametrize("deviation", [0.5, 1.0, 2.0, 5.0])
+def test_separated_classes_are_proven_with_few_candidates(deviation: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 20_000)
+    solution = sm.solve(separated(deviation=deviation), solver="factored")
+    assert solution.relative_gap <= 1e-3
+
+
+def test_an_indicator_of_one_class_is_proven() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(5), 120)
+    X = np.column_stack([rng.normal(size=(600, 6)) + 0.8 * rng.normal(size=(5, 6))[y], y == 0])
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y), solver="factored")
+    assert solution.relative_gap <= 1e-3
+
+
+def test_a_search_holds_to_its_cap_and_reports_where_it_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 1000)
+    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 2)
+    problem = separated(300)
+    working = WorkingSet(OneRegion(problem), np.arange(300, dtype=np.int32))
+    tiny = 1e-3 * np.eye(problem.points.shape[1])[None]
+    L = working.search(tiny, 0.1)
+    assert np.sum(L**2) > np.sum(tiny**2)
+    assert len(working.candidates.impostors) <= 1.5 * working.capacity
+    assert working.whole
+    exact = problem.objective(problem.lift(L[0]))
+    assert working.value(L, 0.01).objective == pytest.approx(exact, rel=1e-9)
+
+
+def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two classes at one place, no metric separates them: the anchors are fewer, and no bound is claimed."""
+    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 500)
+    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 1)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)), np.repeat([0, 1], 100)
+    X[:60], X[100:160] = 0.0, 0.0
+    problem = sm.LMNNProblem.from_labels(X, y)
+    solution = sm.solve(problem, solver="factored", max_time=5)
+    reference = sm.solve(sm.LMNNProblem.from_labels(X, y), solver="conic", tol=1e-4)
+    assert solution.lower_bound <= reference.objective * (1 + 1e-6)
+    assert solution.objective >= reference.lower_bound * (1 - 1e-6)
+    assert problem.certify(solution.components).objective == pytest.approx(solution.objective, rel=1e-9)
+
+
+def test_a_search_after_the_deadline_ends() -> None:
+    problem = separated(300)
+    Z = problem.points
+    with limits.deadline(time.perf_counter() - 1.0), pytest.raises(limits.BudgetSpent):
+        problem.candidates(Z)
+    assert len(problem.candidates(Z).anchors) == 300
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("seconds", [1e-3, 0.05])
+def test_the_smallest_time_limits_end_with_a_certified_point(several: bool, seconds: float) -> None:
+    X, y = make_blobs(3000, 10, centers=5, cluster_std=4.0, random_state=0)[:2]
+    statement = sm.MultiMetricLMNNProblem if several else sm.LMNNProblem
+    solution = sm.solve(statement.from_labels(X, y), max_time=seconds)
+    assert np.isfinite(solution.objective)
+    assert 0.0 <= solution.lower_bound <= solution.objective
