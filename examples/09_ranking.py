@@ -2,8 +2,8 @@
 
 Left: what the sampling truncated by gamma makes of the loss of ranks (Lim and Lanckriet 2014, their Fig. 1). Middle:
 mean average precision (MAP) of digits held back against the rank of the metric, beside principal components and LORETA
-(as their Figs. 2 and 3). Right: MAP against seconds for several gamma (as their Fig. 4): late passes spend nearly all
-draws on queries whose relevant item already ranks high, and truncation saves them.
+(their Figs. 2 to 4 have such curves for three data sets). Right: MAP against seconds for several gamma: late passes
+spend nearly all draws on queries whose relevant item already ranks high, and truncation saves them.
 
 Run it with ``python examples/09_ranking.py [picture.png]``.
 """

@@ -98,6 +98,19 @@ def test_pola_fig2(run):
     assert learned[2] == "0%"
 
 
+def test_pola_fig3_rivals(run, tmp_path):
+    """Made digits, two classes of which differ in a few pixels: POLA sees them, and so does Fisher's direction."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.arange(10).repeat(20), np.arange(10).repeat(10)])
+    X = np.clip(rng.normal(90, 40, size=(300, 784)) + 120 * (np.arange(784) % 10 == y[:, None]), 0, 255)
+    np.savez(tmp_path / "mnist.npz", X=X.astype(np.uint8), y=y, n_train=200)
+    text = run("pola_fig3_rivals", "--every", "40")
+    rows = {line.split(" | ")[0][2:]: line.strip("| ").split(" | ")[1:] for line in text.splitlines() if "|" in line}
+    assert "| RCA | 45 of 45 | 2 | " in text
+    assert int(rows["POLA"][0]) <= 20
+    assert int(rows["FDA, one direction"][0]) <= 20
+
+
 def test_pola_fig4(run):
     text = run("pola_fig4", "--documents", "120")
     means = [float(cell) for cell in text.splitlines()[-1].strip("| ").split(" | ")[2:]]
