@@ -26,6 +26,12 @@ def balls(A: FloatArray) -> arb_mat:
     return arb_mat(A.shape[0], A.shape[1], [arb(value) for value in A.ravel().tolist()])
 
 
+def scaled(A: arb_mat, weights: list[arb]) -> arb_mat:
+    """A matrix whose rows are multiplied by weights."""
+    columns = range(A.ncols())
+    return arb_mat(A.nrows(), A.ncols(), [w * A[t, k] for t, w in enumerate(weights) for k in columns])
+
+
 def upper(ball: arb) -> float:
     """A float not below any number of a ball."""
     return math.nextafter(float(ball.upper()), math.inf)
@@ -81,12 +87,8 @@ def is_positive_definite(
     if len(X) <= SMALL:
         B = balls(V)
         T = B.transpose() * B * arb(ridge)
-        for start in range(0, len(first), ROWS):
-            some = slice(start, start + ROWS)
-            P = (balls(X[first[some]]) - balls(X[second[some]])) * B
-            W = arb_mat(P.nrows(), P.ncols(), [arb(w) for w in weights[some].tolist() for _ in range(P.ncols())])
-            scaled = arb_mat(P.nrows(), P.ncols(), [a * b for a, b in zip(P.entries(), W.entries(), strict=True)])
-            T += P.transpose() * scaled
+        P = (balls(X[first]) - balls(X[second])) * B
+        T += P.transpose() * scaled(P, [arb(w) for w in weights.tolist()])
         return _eliminates(T)
     T, error, size = ridge * (V.T @ V), gamma(len(V) + 4) * ridge * float(np.sum(V**2)), ridge * float(np.sum(V**2))
     terms = gamma(ROWS + len(first) // ROWS + 8)

@@ -20,6 +20,13 @@ class BadInput(Exception):
     """A file that cannot be read, or lacks what a check needs."""
 
 
+class Refused(Exception):
+    """What the proof does not prove: the step that fails, and why."""
+
+    def __init__(self, step: str, why: str) -> None:
+        super().__init__(f"{step}: {why}")
+
+
 @dataclass(frozen=True)
 class Proof:
     """A proof file: what it claims, and the arrays that are to prove it."""
@@ -100,25 +107,15 @@ def read_csv(path: Path) -> Arrays:
     try:
         with path.open(newline="") as file:
             rows = [row for row in csv.reader(file) if row]
-        if not _numeric(rows[0][:-1]):
-            rows = rows[1:]
-        X = np.array([[float(value) for value in row[:-1]] for row in rows])
-        labels = [row[-1] for row in rows]
+        rows = rows if _numbers(rows[0][:-1]) is not None else rows[1:]
+        X, labels = [[float(value) for value in row[:-1]] for row in rows], [row[-1] for row in rows]
+        return {"X": np.array(X), "y": np.array(_numbers(labels) or labels)}
     except (OSError, ValueError, IndexError) as error:
         raise BadInput(f"{path} is not a CSV file of features and a last column of labels: {error}") from error
-    return {"X": X, "y": np.array([float(value) for value in labels] if _numeric(labels) else labels)}
 
 
-def _numeric(cells: list[str]) -> bool:
+def _numbers(cells: list[str]) -> list[float] | None:
     try:
-        [float(cell) for cell in cells]
+        return [float(cell) for cell in cells]
     except ValueError:
-        return False
-    return True
-
-
-class Refused(Exception):
-    """What the proof does not prove: the step that fails, and why."""
-
-    def __init__(self, step: str, why: str) -> None:
-        super().__init__(f"{step}: {why}")
+        return None

@@ -10,17 +10,8 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from sdpmetric.check.arithmetic import (
-    ROWS,
-    Distances,
-    U,
-    balls,
-    differing,
-    is_positive_definite,
-    lower,
-    rank_is_at_most,
-    upper,
-)
+from sdpmetric.check import arithmetic
+from sdpmetric.check.arithmetic import ROWS, Distances, U, balls, lower, scaled, upper
 from sdpmetric.check.files import Arrays, BadInput, Proof, Refused, digest, read_data, read_proof
 
 FloatArray = NDArray[np.float64]
@@ -119,7 +110,7 @@ def pola(X: FloatArray, data: Arrays, proof: Proof) -> tuple[float, float, str]:
     if len(a) != p or (a < 0.0).any() or (weight is not None and any(not arb(x) <= weight for x in a.tolist())):
         raise Refused("multipliers", "one is missing, negative or above the slack weight")
     signed = [arb(x) * s for x, s in zip(a.tolist(), y, strict=True)]
-    S = V.transpose() * arb_mat(p, d, [signed[t] * V[t, k] for t in range(p) for k in range(d)])
+    S = V.transpose() * scaled(V, signed)
     values, vectors = np.linalg.eigh([[float(S[i, j].mid()) for j in range(d)] for i in range(d)])
     G = balls((vectors * np.sqrt(np.maximum(values, 0.0))).T)  # any factor of Q will do; this one is nearly the best
     total = sum(signed, arb(0))
@@ -154,11 +145,8 @@ def mmc(X: FloatArray, data: Arrays, proof: Proof) -> tuple[float, float, str]:
     return upper(objective), lower(value), f"{int(similar.sum())} similar and {int((~similar).sum())} dissimilar pairs"
 
 
-STATEMENTS: dict[str, Callable[[FloatArray, Arrays, Proof], tuple[float, float, str]]] = {
-    "LMNN": lmnn,
-    "POLA": pola,
-    "MMC": mmc,
-}
+Statement = Callable[[FloatArray, Arrays, Proof], tuple[float, float, str]]
+STATEMENTS: dict[str, Statement] = {"LMNN": lmnn, "POLA": pola, "MMC": mmc}
 
 
 def _require_psd(
@@ -171,13 +159,13 @@ def _require_psd(
     """
     if V.shape[0] != X.shape[1]:
         raise Refused("coordinates", f"they have {V.shape[0]} rows for {X.shape[1]} features")
-    differ = differing(X, first, second)
+    differ = arithmetic.differing(X, first, second)
     V = np.where(differ[:, None], V, 0.0)  # any V will do
     if ridge > 0.0 and V.shape[1] != differ.sum():
         raise Refused("coordinates", "with a ridge they must be as many as the features that differ")
-    if not rank_is_at_most(X[:, differ], first, second, V.shape[1]):
+    if not arithmetic.rank_is_at_most(X[:, differ], first, second, V.shape[1]):
         raise Refused("coordinates", "differences that count are not proven to lie in as many dimensions")
-    if not is_positive_definite(X, first, second, weights, V, ridge):
+    if not arithmetic.is_positive_definite(X, first, second, weights, V, ridge):
         raise Refused("dual cone", "the slack matrix is not proven to be positive semidefinite")
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``sdpmetric demo``, ``solve``, ``compare`` and ``verify``.
+"""The command line: ``sdpmetric demo``, ``solve``, ``compare``, ``verify`` and ``check``.
 
 Results go to standard output, progress and errors to standard error. The exit code is 0 if the asked gap was proven (of
 a stream or a non-convex statement: if the solve ended as it should), 1 if it was not, 2 for bad input.
@@ -203,6 +203,19 @@ def verify(
         certificate = verify_point(problem, components, metric=matrix, rescale=rescale, tol=tol, max_time=max_time)
     out.print(str(certificate), sentence(certificate, tol), sep="\n")
     finish(certificate.proves_optimal(tol))
+
+
+@app.command()
+def check(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv or .npz file: the numbers that were solved.")],
+    proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of Solution.save_proof.")],
+) -> None:
+    """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input."""
+    from sdpmetric.check.__main__ import main as check_files  # needs the extra "check"
+
+    code, text = check_files([data, proof])
+    typer.echo(text)
+    raise typer.Exit(code)
 
 
 def main() -> None:

@@ -1,0 +1,188 @@
+"""A campaign against exact rational arithmetic: no objective below the exact one, no lower bound above any.
+
+Problems are drawn from the hostile families of tests/exact.py. For each, certificates are made at several points
+(solved, scaled, random, zero), from slopes and from the solver's multipliers, and compared with exact objectives.
+
+    python examples/benchmarks/rigor.py --problems 500 --seed 0 [--seconds 60]
+
+prints how many problems of each statement and family were tried, and every violation with its seed. The exit code is 1
+if there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from flint import arb, fmpq
+
+import sdpmetric as sm
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+import oracles
+from exact import FAMILIES, Distances, fraction, hostile, lmnn_objective, number, rational
+
+# Statements in the proportion in which they are tried.
+STATEMENTS = ("lmnn", "lmnn", "lmnn", "squared", "ridge", "several", "frobenius", "pola", "mmc")
+
+
+def points(problem, solution, rng):
+    d = problem.X.shape[1]
+    scale = 1.0 / np.maximum(np.ptp(np.asarray(problem.X, dtype=np.float64), axis=0), 1e-300)
+    return [np.asarray(solution.components, float), np.diag(scale), rng.normal(size=(2, d)) * scale, np.zeros((0, d))]
+
+
+def triplets_of(problem):
+    return np.array(oracles.all_triplets(problem.source.targets, problem.source.labels)).reshape(-1, 3)
+
+
+def solved(problem, rng):
+    return sm.solve(problem, tol=10.0 ** -rng.integers(3, 9), max_iter=int(rng.integers(30, 300)))
+
+
+def norm(L):
+    A = rational(L) * rational(L).transpose()
+    return sum((entry**2 for entry in A.entries()), fmpq(0))
+
+
+def lmnn(X, y, rng, loss="hinge", ridge=0.0):
+    problem = sm.LMNNProblem.from_labels(
+        X, y, int(rng.integers(1, 3)), float(rng.uniform(0.1, 0.9)), loss=loss, ridge=ridge
+    )
+    solution, triplets = solved(problem, rng), triplets_of(problem)
+    pairs = np.stack(problem.target_pairs, axis=1)
+    for L in points(problem, solution, rng):
+        exact = lmnn_objective(
+            np.asarray(X, float),
+            L,
+            pairs,
+            triplets,
+            np.ones(len(triplets)),
+            problem.push_weight,
+            ridge,
+            loss != "hinge",
+        )
+        yield fraction(exact), problem.certify(L)
+    yield None, solution.certificate
+
+
+def several(X, y, rng):
+    problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 1, 0.4)
+    solution, triplets = solved(problem, rng), triplets_of(problem)
+    pairs, shape = np.stack(problem.target_pairs, axis=1), (problem.n_regions, 1, X.shape[1])
+    for L in (np.asarray(solution.components, float), rng.normal(size=shape), np.zeros(shape)):
+        exact = lmnn_objective(
+            np.asarray(X, float), L, pairs, triplets, np.ones(len(triplets)), 0.4, regions=problem.regions
+        )
+        yield fraction(exact), problem.certify(L)
+    yield None, solution.certificate
+
+
+def frobenius(X, y, rng):
+    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, 1, 0.4, 0.5)
+    solution, triplets = solved(problem, rng), triplets_of(problem.base)
+    pairs = np.stack(problem.base.target_pairs, axis=1)
+    for L in points(problem, solution, rng):
+        exact = lmnn_objective(np.asarray(X, float), L, pairs, triplets, np.ones(len(triplets)), 0.4)
+        yield fraction(exact + (number(0.25) * norm(L) if len(L) else 0)), problem.certify(L)
+    yield None, solution.certificate
+
+
+def some_pairs(X, y, rng, n):
+    pairs = np.unique(np.sort(rng.integers(0, len(X), (n, 2)), axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
+
+
+def pola(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, 16)
+    problem = sm.POLAProblem(X, pairs, similar, 0.3, 1.5)
+    solution = solved(problem, rng)
+    for L in points(problem, solution, rng)[:3]:
+        b = float(rng.uniform(1, 3))
+        D = Distances(np.asarray(X, float), L)
+        missed = [
+            1 - (number(b) - D(int(i), int(j))) * (1 if same else -1)
+            for (i, j), same in zip(pairs, similar, strict=True)
+        ]
+        slack = sum((max(fmpq(0), u) for u in missed), fmpq(0))
+        exact = (norm(L) + (number(b) - number(1.5)) ** 2) / 2 + number(0.3) * slack
+        yield fraction(exact), problem.certify(L, threshold=b)
+    yield None, solution.certificate
+
+
+def mmc(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, 60)
+    problem = sm.MMCProblem(X, pairs, similar)
+    solution = solved(problem, rng)
+    for L in points(problem, solution, rng)[:2]:
+        D = Distances(np.asarray(X, float), L)
+        spent = sum((D(int(i), int(j)) for (i, j), same in zip(pairs, similar, strict=True) if same), fmpq(0))
+        lengths = [arb(D(int(i), int(j))).sqrt() for (i, j), same in zip(pairs, similar, strict=True) if not same]
+        exact = -sum(lengths, arb(0)) / (arb(spent).sqrt() if spent > 1 else arb(1))
+        yield float(exact.mid()) - 1e-15 * abs(float(exact.mid())), problem.certify(L)
+    yield None, solution.certificate
+
+
+DRAWS = {
+    "lmnn": lmnn,
+    "squared": lambda X, y, rng: lmnn(X, y, rng, loss="squared_hinge"),
+    "ridge": lambda X, y, rng: lmnn(X, y, rng, ridge=float(10.0 ** rng.integers(-4, 2))),
+    "several": several,
+    "frobenius": frobenius,
+    "pola": pola,
+    "mmc": mmc,
+}
+
+
+def drawn(seed: int) -> tuple[str, str]:
+    """Statement and family of a seed."""
+    return STATEMENTS[seed % len(STATEMENTS)], FAMILIES[seed // len(STATEMENTS) % len(FAMILIES)]
+
+
+def violations(statement: str, family: str, seed: int) -> list[str]:
+    """What a problem's certificates get wrong; empty if nothing."""
+    rng = np.random.default_rng(seed)
+    X, y = hostile(family, rng, n=int(rng.integers(9, 15)), d=int(rng.integers(1, 5)))
+    y = np.unique(y, return_inverse=True)[1]
+    judged = list(DRAWS[statement](X, y, rng))
+    exact = [value for value, _ in judged if value is not None]
+    found = [f"objective {c.objective!r} < {float(v)!r}" for v, c in judged if v is not None and c.objective < v]
+    bounds = [c.lower_bound for _, c in judged if math.isfinite(c.lower_bound)]
+    if bounds and max(bounds) > min(exact):
+        found.append(f"lower bound {max(bounds)!r} > {float(min(exact))!r}")
+    return [f"{statement} {family} seed {seed}: {text}" for text in found]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    options = parser.parse_args()
+    tried, refused, wrong, began = Counter(), 0, [], time.perf_counter()
+    for k in range(options.problems):
+        if time.perf_counter() - began > options.seconds:
+            break
+        seed = options.seed + k
+        statement, family = drawn(seed)
+        try:
+            wrong += violations(statement, family, seed)
+        except ValueError:  # a statement that refuses such data, in a sentence
+            refused += 1
+            continue
+        tried[statement] += 1
+    for statement, count in sorted(tried.items()):
+        print(f"{statement:10} {count:7,}")
+    print(f"{sum(tried.values()):,} problems, {refused:,} refused as statements, {len(wrong)} violations")
+    print(*wrong, sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
