@@ -104,7 +104,7 @@ class Network:
         return value + 0.5 * DECAY * float(flat @ flat), gradient + DECAY * flat
 
 
-def told(train: np.ndarray, pose: np.ndarray, test: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def explained(train: np.ndarray, pose: np.ndarray, test: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Share of the variance of angle and height that the 10 nearest training faces in the plane explain, in %."""
     left = KNeighborsRegressor(10).fit(train, pose).predict(test) - asked
     return 100 * (1 - np.mean(left**2, axis=0) / np.var(asked, axis=0))
@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
         ("network by Eq. 8", Y, shown),
         ("two principal components", pca.transform(X), pca.transform(Q)),
     ):
-        rows.append([name, *(f"{share:.0f}" for share in told(A, train.pose, B, test.pose))])
+        rows.append([name, *(f"{share:.0f}" for share in explained(A, train.pose, B, test.pose))])
     note = (
         f"{len(train.pairs):,} pairs for training, {len(test.images):,} faces of other persons for test; cost of Eq. 8 "
         f"{found.fun:,.0f} after {found.nit} iterations. The paper prints no figures; it says that the network finds "
