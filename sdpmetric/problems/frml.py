@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,15 +17,13 @@ from sdpmetric.core.certificate import Certificate, RelaxationCertificate, Stati
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
+from sdpmetric.problems.frml_relaxation import relaxed
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import sorted_scores
 from sdpmetric.ranking.truncation import RankLoss, expected_weights, rank_weights
 
 FloatArray = NDArray[np.float64]
-
-# Triplets that a relaxation may list.
-LISTED = 20_000_000
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -289,32 +286,7 @@ class FRMLProblem(Problem):
         """
         if self.loss != "auc" or self.lam == 0.0:
             raise ValueError("the relaxation is for loss='auc' with a positive regularization; state the problem so.")
-        related, X = self.relevance, np.asarray(self.X, dtype=np.float64)
-        asked = related.queries
-        count = int((related.n_relevant[asked] * related.n_irrelevant[asked]).sum())
-        if count > LISTED:
-            raise ValueError(f"the relaxation lists {count:,} triplets, more than {LISTED:,}; take fewer queries.")
-        first = 0 if self.queries is None else len(X)
-        rows = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
-        pulls = self.lam / related.n_relevant[asked]
-        least = min(0.5, float(pulls.min()))
-        triplets, weights, root = [], [], np.zeros((0, X.shape[1]))
-        for q, pull in zip(asked.tolist(), pulls.tolist(), strict=True):
-            near, far = related.relevant(q), related.irrelevant(q)
-            grid = np.stack(np.meshgrid(near, far, indexing="ij"), axis=-1).reshape(-1, 2)
-            triplets.append(np.column_stack([np.full(len(grid), first + q), grid]))
-            weights.append(np.full(len(grid), 1.0 / ((1.0 - least) * len(near))))
-            if pull > least * (1.0 + 1e-12):
-                beyond = math.sqrt(pull / least - 1.0) * (rows[first + q] - X[near])
-                root = psd.triangle([np.concatenate([root, beyond])])
-        root = root[np.abs(root).max(axis=1, initial=0.0) > 0.0]
-        if len(root):
-            origin = len(rows)
-            rows = np.concatenate([rows, np.zeros((1, X.shape[1])), root])
-            held = np.arange(origin + 1, origin + 1 + len(root))
-            triplets.append(np.column_stack([np.full(len(root), origin), held, np.zeros(len(root), dtype=np.int64)]))
-            weights.append(np.zeros(len(root)))
-        return LMNNProblem.from_triplets(rows, np.concatenate(triplets), np.concatenate(weights), 1.0 - least)
+        return relaxed(self.X, self.relevance, self.queries, self.lam)
 
     # -- parts --------------------------------------------------------------------------------------------------
 
