@@ -1,4 +1,4 @@
-"""What a stream's theorem says: its cumulative loss beside the exact optimum that the theorem compares it with."""
+"""Regret of a stream: its cumulative loss, the optimum that the theorem compares it with, and the bound."""
 
 from __future__ import annotations
 
@@ -27,55 +27,69 @@ from sdpmetric.streams.lego import LEGOStream
 
 FloatArray = NDArray[np.float64]
 
-# The stream is run again, and must lose what the solution says to this share.
-REPEATS = 1e-6
-# Weights of the squared norm beside the squared hinges, relative to the radius, that the least loss is bounded with.
+# Relative tolerance to which a rerun of the stream must reproduce the solution's loss.
+REPRODUCED = 1e-6
+# Weights of the squared norm, relative to the radius, that are tried to bound the least loss.
 WEIGHTS = (1e-2, 1e-4, 1e-6)
-# Larger learning rates, whose comparators lose less: their misses prove the least loss of LEGO's stream.
+# Factors of LEGO's learning rate: comparators of larger rates have smaller losses, which bound the least loss.
 RATES = (1.0, 1e2, 1e4, 1e6)
-# Visits of L-BFGS-B, each started where the one before stopped.
-VISITS = 20
+# Runs of L-BFGS-B, each started where the last one stopped.
+RESTARTS = 20
 
 
 def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> RegretCertificate:
-    """Set a stream's cumulative loss beside what its theorem allows, the comparator from the exact optimum.
+    """Compare a stream's cumulative loss with the exact comparator and the bound of its theorem.
 
     Parameters
     ----------
     problem : POLAProblem or LEGOProblem
-        Whose pairs were the stream.
+        Its pairs are the stream.
     solution : Solution
-        Of ``solve(problem, solver="online")``, which has taken them all.
+        Of ``solve(problem, solver="online")`` for all pairs.
     tol : float, default 1e-6
         Relative gap to which the comparator's convex program is solved.
     **options
-        Those that the solver was given. For POLA: ``gamma=``.
+        The options of that solve. For POLA: ``gamma=``.
 
     Returns
     -------
     RegretCertificate
         The solution's, with `regret_bound`, which holds for any stream of these pairs, and a `lower_bound` of the loss
         of every fixed metric on it, as tight as the program was solved. POLA without `gamma` has a bound only where
-        some metric keeps all margins and the solver finds one; `regret_bound` is None otherwise.
+        some metric satisfies all margins and the solver finds one; `regret_bound` is None otherwise.
 
     Raises
     ------
     TypeError
-        If problems of this kind are no streams, or the solution is none.
+        If the problem is not a stream, or `solution` is not a Solution.
     ValueError
         If the solution is not that of the whole stream with these options.
     """
     if not isinstance(solution, Solution):
-        raise TypeError(f"solution must be what solve gave for this stream, got {type(solution).__name__}.")
+        raise TypeError(f"solution must be the Solution of this stream, got {type(solution).__name__}.")
     return _regret(problem, solution, tol=tol, **options)
 
 
 @singledispatch
 def _regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> RegretCertificate:
     raise TypeError(
-        f"there is no theorem on the regret of {type(problem).__name__}; pass the problem of a stream, solved by "
-        'solver="online".'
+        f"no regret bound is known for {type(problem).__name__}; pass a POLAProblem or a LEGOProblem and its solution "
+        'by solver="online".'
     )
+
+
+def _of_whole_stream(solution: Solution, n_items: int, loss: float, learner: str) -> RegretCertificate:
+    own = solution.certificate
+    if (
+        not isinstance(own, RegretCertificate)
+        or solution.n_iter != n_items
+        or abs(loss - solution.objective) > REPRODUCED * max(1.0, loss)
+    ):
+        raise ValueError(
+            f"solution has the cumulative loss {solution.objective:.8g}, but online {learner} has {loss:.8g} on these "
+            "pairs; pass the solution of the whole stream, and the options of that solve."
+        )
+    return own
 
 
 @_regret.register
@@ -84,16 +98,8 @@ def _(
 ) -> RegretCertificate:
     if options:
         raise TypeError(f"regret of POLA does not take {', '.join(sorted(options))}; its option is gamma.")
-    again, own = solve(problem, solver="online", gamma=gamma), solution.certificate
-    if (
-        not isinstance(own, RegretCertificate)
-        or solution.n_iter != len(problem.pairs)
-        or abs(again.objective - solution.objective) > REPEATS * max(1.0, again.objective)
-    ):
-        raise ValueError(
-            f"the solution lost {solution.objective:.8g} where online POLA with gamma={gamma!r} loses "
-            f"{again.objective:.8g} on these pairs; pass the solution of a whole stream, and the gamma it was given."
-        )
+    again = solve(problem, solver="online", gamma=gamma)
+    own = _of_whole_stream(solution, len(problem.pairs), again.objective, f"POLA with gamma={gamma!r}")
     certificate = replace(own, lower_bound=max(again.lower_bound, least_loss(problem)))
     if gamma is not None:
         objective, _ = comparator(problem, gamma, tol)
@@ -147,7 +153,7 @@ def _comparator(problem: POLAProblem, gamma: float, tol: float) -> tuple[float, 
         return -value, -unit * (rest - gamma * a)
 
     x = np.zeros(len(V))
-    for _ in range(VISITS):
+    for _ in range(RESTARTS):
         x = minimize(
             negative,
             x,
@@ -165,12 +171,12 @@ def least_loss(problem: POLAProblem) -> float:
     """A lower bound on the sum of squared hinges of every fixed metric and threshold, by weak duality.
 
     Multipliers ``a >= 0`` prove ``sum_t (a_t - a_t^2 / 4) - sum_t a_t y_t`` if ``sum_t a_t y_t v_t v_t^T`` is PSD and
-    ``sum_t a_t y_t <= 0``. Those of `comparator` for a small weight of the norm nearly are; what they lack is made up
-    for by multipliers that strictly contradict each other. Without such the bound is 0.
+    ``sum_t a_t y_t <= 0``. The multipliers of `comparator` for a small weight of the norm are nearly feasible; adding
+    multipliers that strictly contradict each other makes them feasible. The bound is 0 where there are none.
     """
-    doubt = contradiction_program(problem)
-    doubt.solve(solver=cp.CLARABEL)
-    found = named(doubt)["a"].value
+    program = contradiction_program(problem)
+    program.solve(solver=cp.CLARABEL)
+    found = named(program)["a"].value
     if found is None:
         return 0.0
     strict = np.maximum(np.asarray(found, dtype=np.float64), 0.0)
@@ -178,18 +184,18 @@ def least_loss(problem: POLAProblem) -> float:
     U, sigma, _ = np.linalg.svd(V, full_matrices=False)
     U = np.sqrt(len(V)) * U[:, sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)]
 
-    def lacking(a: FloatArray) -> float:
-        """How much of the identity, and of 1, is lacking for a proof; negative: there is so much to spare."""
+    def violation(a: FloatArray) -> float:
+        """Violation of the two conditions, relative to the identity and to 1; negative where both hold strictly."""
         return max(psd.largest_eigenvalue(-(U * (a * y)[:, None]).T @ U), float(a @ y))
 
-    spare = -lacking(strict)
+    spare = -violation(strict)
     if spare <= 1e-9 * float(strict.sum()):
         return 0.0
     best = 0.0
     for weight in WEIGHTS:
         gamma = weight * problem.radius
         a = 2.0 * gamma * _comparator(problem, gamma, 1e-4)[2]
-        a = a + 1.0000001 * max(0.0, lacking(a)) / spare * strict
+        a = a + 1.0000001 * max(0.0, violation(a)) / spare * strict
         a[a <= contradiction.NEGLIGIBLE * a.max(initial=0.0)] = 0.0
         linear, square = float(a.sum() - a @ y), 0.25 * float(a @ a)
         if square > 0.0 and contradiction.contradicts(V, y, a):  # any multiple of a proof is one
@@ -203,16 +209,7 @@ def _(problem: LEGOProblem, solution: Solution, *, tol: float = 1e-6, **options:
         raise TypeError(f"regret of LEGO takes no options, got {', '.join(sorted(options))}.")
     stream = LEGOStream(problem.X.shape[1], problem.learning_rate, problem.initial_metric)
     stream.partial_fit(problem.X, problem.pairs, problem.targets, problem.sides)
-    own = solution.certificate
-    if (
-        not isinstance(own, RegretCertificate)
-        or solution.n_iter != len(problem.pairs)
-        or abs(stream.cumulative_loss - solution.objective) > REPEATS * max(1.0, stream.cumulative_loss)
-    ):
-        raise ValueError(
-            f"the solution lost {solution.objective:.8g} where LEGO loses {stream.cumulative_loss:.8g} on these pairs; "
-            "pass the solution of this problem's whole stream."
-        )
+    own = _of_whole_stream(solution, len(problem.pairs), stream.cumulative_loss, "LEGO")
     rates = [problem.with_weights(learning_rate=problem.learning_rate * more) for more in RATES]
     found = [np.asarray(solve(LEGOBatchProblem(at), tol=tol).components, dtype=np.float64) for at in rates]
     return replace(

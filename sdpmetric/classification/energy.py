@@ -1,4 +1,4 @@
-"""Energy-based classification: the label under which a new example would cost the objective least."""
+"""Energy-based classification: the label of a new example that adds least to the objective."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sdpmetric.core import validation
 from sdpmetric.engine import threads
 
 FloatArray = NDArray[np.float64]
-# By which distances the target neighbors of a query are found.
+# Distances by which the target neighbors of a query are found.
 QueryNeighbors = Literal["metric", "euclidean"]
 
-# Distances of this many queries and training examples stand in memory at once, unless one query has more.
+# Distances in memory at once, unless one query has more.
 BLOCK = 8_000_000
-# Queries that a thread works on at once, at most: enough of them for a matrix product at full speed; and all that are.
+# Queries of a thread at once, enough for a fast matrix product, and of all threads.
 ROWS, ROWS_AT_ONCE = 128, 1024
 
 
@@ -38,12 +38,11 @@ def energies(
     regions: ArrayLike | None = None,
     query_neighbors: QueryNeighbors = "metric",
 ) -> FloatArray:
-    """What each label would cost each query: Weinberger and Saul 2009, Eq. 15 [WS2009].
+    """What each label would add to the objective for each query: Weinberger and Saul 2009, Eq. 15 [WS2009].
 
-    With the label y a query t pays ``(1 - mu) sum_j D(t, j)`` for its target neighbors, the k nearest training examples
-    of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` for the examples l of other labels that invade its
-    margins, and ``mu sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` for the margins of examples i of other labels that it
-    invades itself.
+    The energy of label y for a query t is the sum of ``(1 - mu) sum_j D(t, j)`` over its target neighbors j, the k
+    nearest training examples of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` over its impostors l, and ``mu
+    sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` over the examples i to which it is an impostor itself.
 
     Several metrics belong to one class each: the distance from an example to another one is that of the other's
     class, so that ``D(i, t)`` depends on the label that t is tried with.
@@ -97,7 +96,7 @@ def energy_predict(
     regions: ArrayLike | None = None,
     query_neighbors: QueryNeighbors = "metric",
 ) -> NDArray[np.generic]:
-    """The label of least energy for each query; of equal ones the first.
+    """The label of least energy for each query; the first of equal ones.
 
     Parameters
     ----------
@@ -167,7 +166,7 @@ class _State:
         starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
         maps = [L[L.any(axis=1)].T for L in factors]  # without the zeros that factors of several ranks are padded with
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `_check_norms`
-            center = train.mean(axis=0, dtype=np.float64)  # distances lose less to rounding near the origin
+            center = train.mean(axis=0, dtype=np.float64)  # rounding errors of distances are smallest near the origin
             centered, centered_queries = train - center, queries - center
             embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]
             asked = [(centered_queries @ V).astype(dtype, copy=False) for V in maps]
@@ -185,7 +184,7 @@ class _State:
     def blocks(
         self,
     ) -> Iterator[tuple[slice, FloatArray, NDArray[np.floating], NDArray[np.floating], FloatArray]]:
-        """Queries by blocks: energies but for the queries' own impostors, and what `loops.scan` measured."""
+        """Queries by blocks: energies without the queries' own impostors, and the output of `loops.scan`."""
         # |q|^2 - 2 <q, z> + |z|^2 as one product.
         queries = [_beside_norms(Q, scale=-2.0) for Q in self.queries]
         train = [np.ascontiguousarray(_beside_norms(Z)[:, [*range(Z.shape[1]), -1, -2]]) for Z in self.train]
@@ -238,7 +237,7 @@ class _State:
 
 
 def _by_rows(loop: Callable[..., FloatArray], arrays: Sequence[NDArray[np.generic]], *rest: object) -> FloatArray:
-    """What a compiled loop returns for all queries, from arrays with a row for each and from what they share."""
+    """Run a compiled loop over all queries in threads; arrays have a row for each query, `rest` is shared."""
     cuts = threads.cuts(len(arrays[0]), threads.parts(len(arrays[0]), ROWS))
     found = [np.empty(0)] * (len(cuts) - 1)
 
@@ -302,7 +301,7 @@ def _reach(
 
 
 def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLike | sp.sparray | sp.spmatrix:
-    """Rows of unequal length, padded with -1, as the graph that they mean."""
+    """Rows of unequal length, padded with -1, as a sparse graph."""
     if sp.issparse(target_neighbors):
         return target_neighbors
     given = validation.rectangular("target_neighbors", target_neighbors)

@@ -13,7 +13,7 @@ from sdpmetric._loops import partial
 from sdpmetric.core import validation
 
 FloatArray = NDArray[np.float64]
-# Embedded examples further out have squared distances that are no numbers.
+# Squared distances of embedded examples further out overflow.
 LARGEST = 1e150
 Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"]
 
@@ -29,7 +29,7 @@ def nearest_neighbors(
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Nearest training examples under learned metrics.
 
-    Under several metrics a training example is as far away as the metric of its own region says, whatever the query
+    With several metrics, the distance to a training example is measured by the metric of the training example's region
     (Weinberger and Saul 2009, section 5.2, Eq. 16) [WS2009]: the distance is not symmetric.
 
     Parameters
@@ -82,8 +82,8 @@ def nearest_neighbors(
         raise ValueError(f"n_neighbors must be between 1 and {len(train) - (X is None)}, got {n_neighbors!r}.")
     if not factors.shape[1]:  # a metric of rank 0 puts all examples in one place
         factors = np.zeros((len(factors), 1, train.shape[1]))
-    # Distances lose less to rounding near the origin, and neighbors are the same in units in which squares are numbers.
-    # The origin is an example near the mean, so that whole numbers stay whole, and ties among them ties.
+    # Rounding errors of distances are smallest near the origin, and scaling prevents overflow. The origin is an example
+    # near the mean, so that integers stay integers and ties among them stay ties.
     with np.errstate(over="ignore", invalid="ignore"):
         center = train[np.square(train - train.mean(axis=0)).sum(axis=1).argmin()]
         train, queries = train - center, queries - center
@@ -162,7 +162,7 @@ def knn_predict(
     np.put_along_axis(votes, y[neighbors][:, :, None], 1, axis=2)
     counts = np.cumsum(votes, axis=1)
     chosen = y[neighbors[:, 0]]
-    for size in range(2, n_neighbors + 1):  # the largest neighborhood without a tie has the last word
+    for size in range(2, n_neighbors + 1):  # the largest neighborhood without a tie decides
         most = counts[:, size - 1].max(axis=1, keepdims=True)
         clear = (counts[:, size - 1] == most).sum(axis=1) == 1
         chosen = np.where(clear, counts[:, size - 1].argmax(axis=1), chosen)

@@ -10,9 +10,9 @@ from typing import ClassVar, Self, cast
 
 from sdpmetric.core.status import Status
 
-# A lower bound may pass an objective by this much, relatively, through rounding; beyond it they contradict each other.
+# A lower bound may exceed an objective by this much, relatively, through rounding; a larger excess is a contradiction.
 CONTRADICTION = 1e-6
-# A relative gap beyond this is worth a word on why the bound may be weak.
+# Above this relative gap the message says why the bound may be weak.
 WEAK = 1e-6
 
 
@@ -164,8 +164,8 @@ class DualityCertificate(Certificate):
     polished : bool
         Whether the multipliers behind `lower_bound` were refined by the fast solver's code.
     resolution : float
-        The relative gap is relative to at least this: a tiny share of the objective of the zero metric. An optimum of 0
-        is attained by no metric of floats where null directions have to be exact, and what is left of it is far below.
+        The relative gap is relative to at least this: a tiny share of the objective of the zero metric. In floating
+        point an optimum of 0 is attained only up to rounding, far below this.
     weakness : str or None
         Why the lower bound may be weak, where that is known.
     """

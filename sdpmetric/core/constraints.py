@@ -160,11 +160,12 @@ class Constraints:
     roles : mapping of str to (m,) int array
         Row numbers of X by role, for example ``anchor``, ``target`` and ``impostor``, or ``first`` and ``second``.
     columns : mapping of str to (m,) array
-        What else tells the constraints apart, for example ``similar``.
+        Further attributes of the constraints, for example ``similar``.
     multipliers : (m,) array
         ``a_t >= 0``, derivatives of the optimum by a tightening of the single constraints.
     excess : (m,) array
-        ``u_t``, in squared distances: by how much the point violates the constraint, negative where it holds with room.
+        ``u_t``, in squared distances: by how much the point violates the constraint, negative where the constraint
+        holds strictly.
     loss : Loss
         What that costs.
     stretch : sequence of ((m,) int array, (m,) int array, (m,) array)

@@ -1,4 +1,4 @@
-"""Hashes that tell statements apart."""
+"""Hashes that identify statements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-# Metadata of a dataclass field that says how to compute, and not what is stated.
+# Metadata of a dataclass field that controls the computation and is not part of the statement.
 NOT_STATED = {"stated": False}
 
 

@@ -1,4 +1,4 @@
-"""Pairs that are said to be similar or not: checked, or made from labels."""
+"""Similar and dissimilar pairs: checked, or made from labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
 
-# Up to so many examples all pairs are listed before some are drawn.
+# Up to this number of examples, pairs are drawn from a list of all pairs.
 LISTED = 2000
 
 
@@ -21,7 +21,7 @@ def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[
     Parameters
     ----------
     pairs : (p, 2) integer array
-        Pairs may repeat, in either order; each counts as often as it is named.
+        Pairs may repeat, in either order; each occurrence counts.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
     n : int
@@ -29,28 +29,18 @@ def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[
     Raises
     ------
     ValueError
-        If a pair is out of range, of a row with itself, or named as similar and as dissimilar; if `similar` has another
-        length or other values.
+        If a pair is out of range, repeats a row, or is both similar and dissimilar; if `similar` has another length or
+        other values.
     """
-    rows = validation.check_pairs(pairs, n)
-    itself = rows[:, 0] == rows[:, 1]
-    if itself.any():
-        raise ValueError(f"pair {rows[itself][0].tolist()} repeats a row; leave it out.")
-    flags = np.asarray(similar)
-    if flags.dtype != bool and flags.dtype.kind in "iuf" and np.isin(flags, (1, -1)).all():
-        flags = flags == 1
-    if flags.shape != (len(rows),) or flags.dtype != bool:
-        raise ValueError(
-            f"similar must be {len(rows)} flags, one per pair, bool or +1 and -1, "
-            f"got shape {flags.shape} and dtype {flags.dtype}."
-        )
+    rows = _different_rows(pairs, n)
+    flags = check_similar(similar, len(rows))
     ordered = np.sort(rows, axis=1).astype(np.int64)
     keys = ordered[:, 0] * n + ordered[:, 1]
     both = np.isin(keys, np.intersect1d(keys[flags], keys[~flags]))
     if both.any():
         raise ValueError(
-            f"pair {rows[both][0].tolist()} is named as similar and as dissimilar "
-            f"({len(np.unique(keys[both]))} such pairs); decide for one."
+            f"pair {rows[both][0].tolist()} is listed both as similar and as dissimilar "
+            f"({len(np.unique(keys[both]))} such pairs); keep one of the two."
         )
     return rows, flags
 
@@ -58,7 +48,7 @@ def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[
 def check_targets(
     data: NDArray[np.floating], pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None
 ) -> tuple[IndexArray, FloatArray, FloatArray]:
-    """Pairs of two different rows, the squared distance that each is to have, and on which side of it it may be.
+    """Pairs of two different rows, the target of each squared distance, and the side on which it binds.
 
     Parameters
     ----------
@@ -67,19 +57,16 @@ def check_targets(
     targets : (p,) array
         Finite, at least 0; a single number stands for all.
     sides : (p,) array or None
-        0: the target is to be met; 1: it is a largest, -1: a smallest distance. A single number stands for all; None
-        is 0.
+        0: the distance is to equal the target; 1: at most the target; -1: at least the target. A single number stands
+        for all; None is 0.
 
     Raises
     ------
     ValueError
-        If a pair is out of range, of a row with itself, or of two equal examples that are to be parted; if targets are
-        negative or not finite, sides are no such numbers, or the lengths differ.
+        If a pair is out of range, repeats a row, or has two equal examples and a positive target distance; if targets
+        are negative or not finite, sides have other values, or the lengths differ.
     """
-    rows = validation.check_pairs(pairs, len(data))
-    itself = rows[:, 0] == rows[:, 1]
-    if itself.any():
-        raise ValueError(f"pair {rows[itself][0].tolist()} repeats a row; leave it out.")
+    rows = _different_rows(pairs, len(data))
     values = _numbers("targets", targets, len(rows))
     if not (np.isfinite(values) & (values >= 0)).all():
         worst = values[~(np.isfinite(values) & (values >= 0))][0]
@@ -92,8 +79,8 @@ def check_targets(
     same[apart] = (data[rows[apart, 0]] == data[rows[apart, 1]]).all(axis=1)
     if same.any():
         raise ValueError(
-            f"pair {rows[same][0].tolist()} has two equal examples, which no metric can bring {values[same][0]:g} "
-            f"apart ({int(same.sum())} such pairs); leave it out."
+            f"pair {rows[same][0].tolist()} has two equal examples, whose distance is 0 under every metric and cannot "
+            f"reach its target {values[same][0]:g} ({int(same.sum())} such pairs); leave it out."
         )
     return rows, values, marks
 
@@ -138,7 +125,7 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
 def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> tuple[IndexArray, BoolArray]:
     """A sample of each kind, without a list of all pairs: anchors by how many partners they have, then a partner."""
     n = len(index)
-    order = np.argsort(index, kind="stable")  # a class is a run of places
+    order = np.argsort(index, kind="stable")  # each class is a contiguous range of this order
     _, starts, sizes = np.unique(index[order], return_index=True, return_counts=True)
     start, size = np.repeat(starts, sizes), np.repeat(sizes, sizes)
     keys = []
@@ -147,7 +134,7 @@ def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> t
         while len(kind) < wanted:
             one = rng.choice(n, 2 * (wanted - len(kind)), p=partners / partners.sum())
             other = rng.integers(0, partners[one])
-            # Partners are the own class without oneself, or all places without the own class.
+            # Partners: the own class without the example itself, or all examples of other classes.
             if similar:
                 other += start[one] + (other >= one - start[one])
             else:
@@ -162,16 +149,18 @@ def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> t
 
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
     """Pairs of two different rows below n, at least one; (p, 2)."""
-    given = validation.check_pairs(pairs, n)
-    if len(given) == 0:
+    rows = _different_rows(pairs, n)
+    if len(rows) == 0:
         raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
-    alone = given[:, 0] == given[:, 1]
-    if alone.any():
-        t = int(np.flatnonzero(alone)[0])
-        raise ValueError(
-            f"pair {t} is of row {given[t, 0]} with itself: its distance is 0 under every metric; leave it out."
-        )
-    return given
+    return rows
+
+
+def _different_rows(pairs: ArrayLike, n: int) -> IndexArray:
+    rows = validation.check_pairs(pairs, n)
+    repeated = rows[:, 0] == rows[:, 1]
+    if repeated.any():
+        raise ValueError(f"pair {rows[repeated][0].tolist()} repeats a row; each pair needs two different rows of X.")
+    return rows
 
 
 def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
@@ -187,9 +176,9 @@ def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
 
 
 def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
-    """What every fixed metric and threshold loses on pairs, as squared hinges, by contradictions that are plain.
+    """A lower bound on the squared hinges of every fixed metric and threshold, from pairs with both labels.
 
-    Where a pair is named m times as similar and n times as dissimilar, the squared hinges add up to
+    Where a pair is listed m times as similar and n times as dissimilar, the squared hinges add up to
     ``m [1 - z]_+^2 + n [1 + z]_+^2`` with ``z = b - v^T A v``, which is ``4 m n / (m + n)`` at least.
 
     Parameters

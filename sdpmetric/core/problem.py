@@ -1,4 +1,4 @@
-"""What every statement is: immutable data and parameters that describe themselves and judge any point.
+"""The base of every statement: immutable data, a description, an objective, and a certificate for any point.
 
 A statement has *capabilities* besides: methods that it has or has not, found by name, which verbs ask for. See
 ``docs/your_own_statement.md``.
@@ -91,7 +91,7 @@ class Problem(ABC):
         metric: ArrayLike | None = None,
         dual: Multipliers | None = None,
     ) -> Certificate:
-        """Judge any point, whoever made it.
+        """Certify any point.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Problem(ABC):
         metric : (d, d) array, optional
             The metric itself; exactly one of the two.
         dual : Dual or (p,) array, optional
-            Multipliers to prove the lower bound with; default: those that the point itself suggests.
+            Multipliers for the lower bound; default: those computed from the point.
         """
 
     def certify_with(
@@ -111,7 +111,7 @@ class Problem(ABC):
         metric: ArrayLike | None = None,
         dual: Multipliers | None = None,
     ) -> Certificate:
-        """Judge a point and what belongs to it besides its metric; a statement with such numbers says how.
+        """Certify a point with extras, for example a threshold; statements with extras override this.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Problem(ABC):
         return replace(self, **values)
 
     def best_scale(self, components: FloatArray) -> float:
-        """The number s > 0 for which ``s * components`` has about the smallest objective, never a worse one than s = 1.
+        """The number s > 0 that about minimizes the objective of ``s * components``, not above that of s = 1.
 
         The objective is convex along ``s ** 2``, so that a bounded line search on its logarithm finds the minimum.
 
@@ -188,11 +188,11 @@ class Problem(ABC):
 
 
 class SmoothProblem(Problem):
-    """A statement with a smooth function of a factor, least where the problem is solved: solver "factored" takes it."""
+    """A statement with a smooth function of a factor, minimal where the problem is solved, for "factored"."""
 
     @abstractmethod
     def start(self) -> FloatArray:
-        """Where a solver begins, a factor of full rank in the solver's coordinates."""
+        """The starting factor, of full rank, in the solver's coordinates."""
 
     @abstractmethod
     def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
@@ -218,7 +218,7 @@ class Labelled(Protocol):
 
 @runtime_checkable
 class Constrained(Protocol):
-    """A statement that says what its multipliers belong to; `explain` takes those."""
+    """A statement that lists the constraints its multipliers belong to, for `explain`."""
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated constraints and those with a positive multiplier.
@@ -228,9 +228,9 @@ class Constrained(Protocol):
         components : (r, d) array
             The point, float64.
         dual : Dual or (p,) array or None
-            Multipliers, repaired as by `certify`; None: those that the point itself suggests.
+            Multipliers, made dual feasible as in `certify`; None: those computed from the point.
         extras : Extras
-            What belongs to the point besides its metric.
+            What belongs to the point besides the metric.
         """
 
 
@@ -247,7 +247,7 @@ def statements() -> dict[str, type[Problem]]:
 
 
 def refuse(problem: Problem, verb: str, otherwise: str) -> TypeError:
-    """The error of a verb that makes no sense for a problem.
+    """The error of a verb that does not apply to a problem.
 
     Parameters
     ----------

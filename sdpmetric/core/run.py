@@ -90,7 +90,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Step:
-    """What a solver reports now and then.
+    """What a solver reports after some of its iterations.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Step:
     dual : callable returning multipliers, or None
         The multipliers behind the lower bound, frozen at this step.
     certificate : Certificate or None
-        The problem's own judgement of exactly this point with this dual, where the solver asked for it.
+        The problem's certificate of this point with these multipliers, where the solver asked for it.
     step : float
         Step size or smoothing width.
     n_active : int
@@ -111,7 +111,7 @@ class Step:
     extras : Extras
         What only some statements or solvers know.
     score : float
-        Score on examples held back.
+        Score on validation examples.
     status : Status or None
         How the solve ended, if it ends by itself after this step and the problem's certificate does not say.
     """
@@ -136,7 +136,7 @@ class Step:
         extras: Extras | None = None,
         step: float = math.nan,
     ) -> Self:
-        """A step with the problem's judgement of its point and multipliers.
+        """A step with the problem's certificate of its point and multipliers.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ def run(
     patience: int | None = None,
     relaxed: bool = False,
 ) -> Solution:
-    """Drive a solver until the asked gap is watched, the budget is spent, or it is done; then let the problem judge.
+    """Run a solver until its own gap is small enough, the budget is spent, or it ends; then certify the best point.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def run(
         best = favourite
     if best is None or bound is None:
         best = bound = Step(np.zeros((0, problem.X.shape[1])))
-    if stream and best.certificate is not None:  # of the stream, which only its learner has seen
+    if stream and best.certificate is not None:  # of the stream; only its learner knows it
         components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
     else:
         try:
@@ -268,7 +268,7 @@ def run(
 
 
 def check_tolerance(tol: float) -> None:
-    """Refuse a tolerance that nothing could prove.
+    """Refuse a tolerance that is not positive.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def check_tolerance(tol: float) -> None:
 
 
 def check_patience(patience: int | None, score: Score | None) -> None:
-    """Refuse a patience that is no number of steps, or without a score.
+    """Refuse a patience that is not a positive integer, or without a score.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def check_patience(patience: int | None, score: Score | None) -> None:
 
 
 def _judge(problem: Problem, best: Step, bound: Step) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
-    """The certificate for the best point and the best bound, the point in the data's dtype."""
+    """The certificate of the best point, in the data's dtype, with the best lower bound."""
     components = _in_dtype(best.components, problem.X.dtype)
     dual = None if bound.dual is None else bound.dual()
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:

@@ -1,4 +1,4 @@
-"""What a solver gives back: a point, the problem's certificate for it, how it ended, and the way there."""
+"""What a solver returns: a point, the problem's certificate for it, the status, and the trace."""
 
 from __future__ import annotations
 

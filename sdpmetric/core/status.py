@@ -11,7 +11,7 @@ class Status(Enum):
     OPTIMAL = ("optimal", "The asked relative gap is proven.")
     OPTIMAL_INACCURATE = (
         "optimal_inaccurate",
-        "The solver stopped by its own measure, but the asked tolerance is not proven: "
+        "The solver stopped by its own criterion, but the asked tolerance is not proven: "
         "tighten the solver's own tolerances, or try another solver or another start.",
     )
     USER_LIMIT = (
@@ -32,7 +32,7 @@ class Status(Enum):
     )
     STOPPED_EARLY = (
         "stopped_early",
-        "The score on the examples held back stopped rising; this is the point with the best score.",
+        "The score on the validation examples stopped rising; this is the point with the best score.",
     )
     NUMERICAL_ERROR = (
         "numerical_error",

@@ -32,7 +32,7 @@ class TraceRow:
     mistakes : int
         Of a stream, whose objective is its cumulative loss: items predicted wrongly so far.
     score : float
-        Score on examples held back, larger is better.
+        Score on validation examples, larger is better.
     """
 
     iteration: int
@@ -48,7 +48,7 @@ class TraceRow:
 
 @dataclass
 class Trace:
-    """The way to a solution: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``."""
+    """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``."""
 
     rows: list[TraceRow] = field(default_factory=list)
 

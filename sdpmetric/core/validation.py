@@ -1,4 +1,4 @@
-"""Checks at the public edge. Every error is a sentence: what was wrong, what was expected, what to do."""
+"""Checks of public arguments. Every error says what was wrong, what was expected, and what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IndexArray = NDArray[np.int32]
 PSD_TOLERANCE = 1e-6
 # Entries above it are refused where sums of their fourth powers are taken.
 LARGEST = 1e70
-# Entries above the one, and examples less apart than the other, have squared distances that are no exact numbers.
+# Above the first, squared distances of entries overflow; below the second, those of close examples underflow.
 LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
 
 
@@ -228,7 +228,7 @@ def check_spread(X: NDArray[np.floating]) -> float:
         spread = mean_squared_distance(X)
     finite = bool(np.isfinite(spread))
     if finite and (X[0] == X).all():
-        raise ValueError(f"all {len(X)} examples are equal, and every metric says so; there is nothing to learn.")
+        raise ValueError(f"all {len(X)} examples are equal, so that there is nothing to learn; check X.")
     if not finite or spread < np.finfo(np.float64).tiny:
         raise _out_of_range("underflow" if finite else "overflow")
     return spread

@@ -61,7 +61,7 @@ class Watcher:
     X, y : arrays
         What is fitted, for callbacks that ask for it.
     measure : callable, optional
-        Score of components on examples held back, larger is better.
+        Score of components on validation examples, larger is better.
     """
 
     estimator: MetricEstimator

@@ -47,10 +47,10 @@ def state(problem: MCMLProblem, *, scaled: bool = False) -> ExactProgram:
     D = cp.Variable(len(pairs), name="D")
     distances = (squared_distances(M, X, pairs) == D).set_label("distances")
     objective = ideal @ D - problem.ideal_entropy  # sum_ij p0(j | i) d_ij + sum_i log Z_i, less the entropy of p0
-    strata = problem.strata if scaled else np.zeros(n, dtype=np.int32)
-    for stratum in np.unique(strata):
-        inside = np.flatnonzero((strata[pairs] == stratum).all(axis=1))
-        size = int(np.count_nonzero(strata == stratum))
+    groups = problem.null_groups if scaled else np.zeros(n, dtype=np.int32)
+    for group in np.unique(groups):
+        inside = np.flatnonzero((groups[pairs] == group).all(axis=1))
+        size = int(np.count_nonzero(groups == group))
         objective += cp.sum(cp.log_sum_exp(cp.reshape(-D[inside], (size, size - 1), order="C"), axis=1))
     program = cp.Problem(cp.Minimize(objective), [distances, cone])
 

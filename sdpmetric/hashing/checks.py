@@ -1,4 +1,4 @@
-"""Checks of what an index is given. Every error is a sentence."""
+"""Checks of an index's arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sdpmetric.streams.step import MetricStep
 
 FloatArray = NDArray[np.float64]
 
-# Entries of a factor or of a step above it are refused: its normals, squared, times examples, squared, must be numbers.
+# Larger entries of a factor or a step are refused: squares of its normals times squares of examples would overflow.
 LARGEST = 1e60
 
 
@@ -58,7 +58,7 @@ def check_dtype(given: DTypeLike) -> np.dtype[np.floating]:
 
 
 def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[MetricStep]:
-    """Finite steps that fit a factor (r, d) and cannot bring its entries to a size whose squares overflow."""
+    """Finite steps that fit a factor (r, d) and cannot make squares of its entries overflow."""
     checked, largest, (r, d) = [], float(np.abs(components).max()), components.shape
     for step in steps:
         if not isinstance(step, MetricStep):
@@ -79,7 +79,7 @@ def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[Met
             raise ValueError("a step of the metric contains NaN or infinity; the index stays where it was.")
         checked.append(MetricStep(left, right))
         longer, shorter = sorted((float(np.abs(left).max()), float(np.abs(right).max())), reverse=True)
-        largest += longer * shorter  # at least what the factor's entries are then
+        largest += longer * shorter  # an upper bound of the factor's entries after the steps
         if max(longer, largest) > LARGEST:
             raise ValueError(
                 f"a step of the metric makes entries of {max(longer, largest):.3g}, whose squares would overflow "

@@ -11,13 +11,13 @@ from sdpmetric.hashing.table import Table
 
 Rows = NDArray[np.floating]
 
-# Examples that stand for all where only a share or a quantile is asked for.
+# Size of the sample of examples for shares and quantiles.
 SAMPLE = 512
-# An entry is looked at if it is nearer to its hyperplane than so many root mean squares of what such entries move by.
+# An entry is checked if its distance to the hyperplane is below so many root mean squares of the entries' movement.
 REACH = 2.0
-# Share of all entries that is listed, in units of rehash_share / n_bits. Were one bit of each changed example turned,
-# that many entries would flip; about five times as many are within reach of an average bit then (2 * REACH / 0.8 of
-# those that flip), and planes that move more than others need longer lists.
+# Share of all entries that is listed, in units of rehash_share / n_bits. If one bit of each changed example flips, one
+# unit of entries flips, and about five times as many are within reach of an average hyperplane (2 * REACH / 0.8);
+# hyperplanes that move more than others need longer lists.
 LISTED = 16.0
 
 
@@ -69,12 +69,12 @@ class NearPlanes:
         return float(changed.mean()), reach.astype(shift.dtype)
 
     def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
-        """Turn the bits over that have flipped; returns flips, changed examples, and entries looked at."""
+        """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
         count, dtype = self._count, table.X.dtype
         listed = self._slots[:count], self._bits[:count], self._values[:count]
         moved = planes.moved.astype(dtype)
         flips, changed, looked = loops.flip_bits(table.X, *listed, moved, reach, table.keys, table.alive)
-        if self.rows < table.size:  # all bits of what came after the list was made
+        if self.rows < table.size:  # all bits of examples added after the list was made
             new = slice(self.rows, table.size)
             P = table.X[new] @ planes.now.T.astype(dtype)
             flips += loops.pack_signs(P, table.alive[new], table.keys[new])

@@ -1,4 +1,4 @@
-"""The index: keys that follow a moving metric, candidates by their keys, ranking by the metric itself."""
+"""The index: keys that follow a moving metric, candidates by Hamming distance of keys, exact ranking."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sdpmetric.streams.step import MetricStep
 
 FloatArray = NDArray[np.float64]
 
-# Sum that the weights of a key's bits are rounded to, of which a byte's table holds at most all.
+# The integer weights of a key's bits sum to about this.
 WEIGHT = 8192
 
 
@@ -34,10 +34,10 @@ class HashIndex:
     """Approximate nearest neighbors under a metric that moves by rank-one steps [JKDG2008], section 3.
 
     The key of an example u has the bits ``sign(r_j^T G (u - center))``, Eq. 3.1 there, with Gaussian ``r_j`` and the
-    factor G of the metric. A query ranks the examples whose keys disagree least with its own, by their exact distance
-    under the current metric; a bit counts by how far the query is from its hyperplane. As the metric moves, a second
-    search among the entries nearest to their hyperplanes finds the bits that flip; once a given share of the examples
-    has changed, all keys are made anew. Nothing is done before a query asks for it.
+    factor G of the metric. A query selects the examples whose keys disagree least with its own, each bit weighted by
+    the query's distance to its hyperplane, and ranks them by their exact distance under the current metric. As the
+    metric moves, a second search among the entries nearest to their hyperplanes finds the bits that flip; once a given
+    share of the examples has changed, all keys are recomputed. All of this happens at the next query.
 
     Parameters
     ----------
@@ -46,21 +46,21 @@ class HashIndex:
     n_bits : int, default 48
         Length of a key.
     center : (d,) array, optional
-        Where the hyperplanes meet; default: the origin, as in the paper. Distances do not depend on it, keys do: a mean
-        of the data makes the bits balanced.
+        A point on all hyperplanes; default: the origin, as in the paper. Keys depend on it, distances do not: the mean
+        of the data balances the bits.
     rehash_share : float, default 0.1
-        All keys are made anew once this share of the examples has a bit that differs from when they were last made. 0:
-        multiplied out anew before each query that follows an update.
+        All keys are recomputed once this share of the examples has a changed bit. 0: recomputed from scratch before
+        each query that follows an update.
     search_share : float, default 0.04
         Flipped bits are searched for once this share of the examples is seen to have changed since the last search; the
         share is estimated on a sample. 0: before each query that follows an update.
     max_pending : int, default 12
-        All keys are also made anew once this many steps are pending, since each costs a query an inner product with
-        every candidate.
+        All keys are also recomputed once this many steps are pending: each pending step costs a query one inner product
+        per candidate.
     random_state : int, default 0
         Seed of the Gaussian vectors.
     dtype : {"float32", "float64"}, default "float32"
-        In which examples are held. Distances are sums in float64 either way.
+        The type in which examples are stored. Distances are always summed in float64.
 
     Attributes
     ----------
@@ -187,13 +187,13 @@ class HashIndex:
 
     @property
     def counters(self) -> Counters:
-        """What the index has done so far."""
+        """Counts of the index's work so far."""
         return self._upkeep.counters
 
     # -- the metric ---------------------------------------------------------------------------------------------
 
     def update(self, *steps: MetricStep) -> Self:
-        """Follow the metric; costs nothing that grows with the number of examples.
+        """Follow the metric, at a cost that does not grow with the number of examples.
 
         Parameters
         ----------
@@ -207,9 +207,9 @@ class HashIndex:
         Raises
         ------
         TypeError
-            If something is no step.
+            If an argument is not a step.
         ValueError
-            If a step has another shape, is not finite, or makes the factor too large; none is taken then.
+            If a step has another shape, is not finite, or makes the factor too large; then no step is taken.
         """
         for step in check_steps(steps, self._upkeep.planes.components):
             self._upkeep.planes.push(step)
@@ -217,7 +217,7 @@ class HashIndex:
         return self
 
     def rehash(self) -> Self:
-        """Make all keys and norms anew, from scratch, under the current metric; a search does so by itself when due."""
+        """Recompute all keys and norms from scratch under the current metric; a query does so when needed."""
         self._upkeep.rehash(keys=True, norms=True)
         return self
 
@@ -314,7 +314,7 @@ class HashIndex:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Load what `save` wrote; keys and norms are made anew.
+        """Load what `save` wrote; keys and norms are recomputed.
 
         Parameters
         ----------

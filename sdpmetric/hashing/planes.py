@@ -1,4 +1,4 @@
-"""The hyperplanes of hash bits, which move with a metric, and the steps that the keys have not been told of."""
+"""The hyperplanes of hash bits, which move with a metric, and the pending steps, which the keys do not include yet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Planes:
     pending : int
         Steps since then.
     lost : bool
-        There were more of them than it pays to remember; what was derived from the base must be made from scratch.
+        There were too many of them to store; everything derived from the base must be recomputed.
     """
 
     def __init__(self, components: FloatArray, directions: FloatArray) -> None:
@@ -72,7 +72,7 @@ class Planes:
 
     @property
     def moved(self) -> FloatArray:
-        """Change of the normals, (b, d): one inner product with an example tells how its projection has moved."""
+        """Change of the normals, (b, d): its inner product with an example is the change of the projection."""
         change: FloatArray = self.now - self.base
         return change
 
@@ -93,7 +93,7 @@ class Planes:
         return squares
 
     def renew(self) -> None:
-        """Multiply the normals out anew, so that rounding does not add up."""
+        """Recompute the normals, so that rounding errors do not accumulate."""
         self.now = np.ascontiguousarray(self.directions @ self.components)
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows of an index: examples, projections, keys, norms and ids, in arrays that grow and close their gaps."""
+"""Rows of an index: examples, projections, keys, norms and ids, in arrays that grow and are compacted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating]
 
-# Removed rows are squeezed out once they are this share of all.
+# The arrays are compacted once this share of the rows is removed.
 DEAD_SHARE = 0.25
 
 
 class Table:
-    """Rows in the order in which they came; removal leaves gaps, which `close` squeezes out.
+    """Rows in order of insertion; removal leaves gaps until `close` compacts the arrays.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Table:
         self._show()
 
     def remove(self, ids: NDArray[np.int64]) -> bool:
-        """Drop rows by id; returns whether slots have been numbered anew."""
+        """Drop rows by id; returns whether the arrays were compacted, which renumbers slots."""
         gone = [self.slots.pop(i) for i in ids.tolist()]
         self.alive[gone] = False
         if len(self) >= (1.0 - DEAD_SHARE) * self.size:
@@ -80,7 +80,7 @@ class Table:
         return True
 
     def close(self) -> None:
-        """Squeeze the gaps out; the order stays."""
+        """Compact the arrays; the order stays."""
         kept = np.flatnonzero(self.alive)
         self._held = {name: held[: self.size][kept] for name, held in self._held.items()}
         self.size = len(kept)

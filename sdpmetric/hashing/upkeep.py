@@ -1,4 +1,4 @@
-"""Keys that follow a moving metric: when they are searched for flipped bits, and when they are made anew."""
+"""Keys that follow a moving metric: when to search for flipped bits, and when to recompute all keys."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sdpmetric.hashing.table import Table
 FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating]
 
-# Rows that are worked on together, so that their part of every array stays in the cache.
+# Rows per block, so that its part of every array stays in the cache.
 BLOCK = 1024
-# Examples that came after the list was made have all their bits looked at; at this share a new list is made.
+# All bits of examples added after the list was made are checked; at this share of examples a new list is made.
 UNLISTED_SHARE = 0.1
-# Everything is computed from scratch once in so many re-hashes, so that rounding cannot add up.
+# Every so many re-hashes everything is computed from scratch, so that rounding errors do not accumulate.
 FRESH_EVERY = 1024
 
 
 @dataclass
 class Counters:
-    """What an index has done.
+    """Counts of an index's work.
 
     Attributes
     ----------
@@ -34,13 +34,13 @@ class Counters:
     examples_searched : int
         Candidates ranked, over all queries.
     bits_flipped : int
-        Bits turned over, by the search for flipped bits and by re-hashing.
+        Bits changed, by the search for flipped bits and by re-hashing.
     searches : int
         Searches for flipped bits.
     bits_checked : int
-        Entries near their hyperplane that these took an inner product for.
+        Entries near their hyperplane that these searches checked, by one inner product each.
     full_rehashes : int
-        How often all keys were made anew.
+        How often all keys were recomputed.
     """
 
     queries: int = 0
@@ -53,7 +53,7 @@ class Counters:
 
 
 class Upkeep:
-    """A table of examples and the planes of their keys, brought up to date when asked.
+    """A table of examples and the hyperplanes of their keys, updated on demand.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ class Upkeep:
     dtype : dtype
         Of examples and projections.
     rehash_share : float
-        Share of changed examples at which all keys are made anew; 0: from scratch, whenever the metric has moved.
+        Share of changed examples at which all keys are recomputed; 0: from scratch, whenever the metric has moved.
     search_share : float
-        Share of examples, changed since the last search for flipped bits, that makes the next one due.
+        Share of examples, changed since the last search for flipped bits, that triggers the next one.
     max_pending : int
-        All keys are also made anew at this number of pending steps.
+        All keys are also recomputed at this number of pending steps.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Upkeep:
         self._forget_list()
 
     def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
-        """Add rows; projections and norms are those of the base, so that the pending steps apply to them as to all."""
+        """Add rows, with projections and norms of the base, so that the pending steps apply to them, too."""
         if self.planes.lost:
             self.rehash(keys=True, norms=True)
         alive = np.ones(len(rows), np.bool_)
@@ -104,12 +104,12 @@ class Upkeep:
             self._forget_list()
 
     def note_step(self) -> None:
-        """The planes have moved."""
+        """Record that the planes have moved."""
         self.counters.updates += 1
         self._behind = True
 
     def catch_up(self) -> None:
-        """Tell the keys what has happened to the metric since the last call."""
+        """Update the keys with the steps since the last call."""
         table, planes, near = self.table, self.planes, self._near
         if not self._behind or not len(table):
             return
@@ -131,9 +131,9 @@ class Upkeep:
                 self.rehash()
 
     def rehash(self, *, keys: bool = False, norms: bool = False) -> None:
-        """Make all keys anew, and list the entries nearest to their hyperplanes.
+        """Recompute all keys, and list the entries nearest to their hyperplanes.
 
-        Projections and norms are brought up to date by the pending steps, or computed from scratch where told so.
+        Projections and norms are updated by the pending steps; with `keys` or `norms` they are computed from scratch.
         """
         table, planes, dtype = self.table, self.planes, self.table.X.dtype
         self.counters.full_rehashes += 1

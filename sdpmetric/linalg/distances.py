@@ -15,7 +15,7 @@ from sdpmetric.engine import threads
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# Pairs whose differences are held at once.
+# Pairs whose differences are in memory at once.
 PAIRS_AT_ONCE = 1 << 14
 
 
@@ -123,8 +123,8 @@ def adjoint(
         Row indices of the pairs; pairs may repeat, and their weights then add up.
     weights : (p,) array
     accuracy : float, default infinity
-        Absolute error to keep to. If rows of X that are long beside their differences might cost more than this,
-        differences are multiplied out pair by pair, which is slower.
+        Bound on the absolute error. Where rows of X are so much longer than their differences that cancellation could
+        exceed it, differences are multiplied out pair by pair, which is slower.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def adjoint(
 
 
 def _rounding(X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray) -> float:
-    """What `laplacian_form` may be off by: it multiplies differences by rows, which may be much longer."""
+    """Bound on the error of `laplacian_form`, which multiplies differences by rows, which may be much longer."""
     lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
     sizes = np.sqrt(distances(X, first, second)) * (lengths[first] + lengths[second])
     return 4 * float(np.finfo(float).eps) * float(np.abs(weights) @ sizes)

@@ -116,7 +116,7 @@ def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     T: FloatArray = (Vt[keep].T / spread) / scale[:, None]
     inverse: FloatArray = spread[:, None] * Vt[keep] * scale
     if len(inverse) < varying:
-        # Undoing the scaling has tilted T out of the row space, and a trace term would then be overrated.
+        # Undoing the scaling moves T out of the row space, which would overstate a trace term.
         Q = np.linalg.qr(inverse.T)[0]
         T = Q @ (Q.T @ T)
     return T, inverse
@@ -140,8 +140,8 @@ def whiten(basis: FloatArray, inverse: FloatArray, root: FloatArray) -> Whitenin
     basis, inverse : (d, p) and (p, d) arrays
         From `data_basis`: there the rank does not depend on the units of the features.
     root : (m, p) array
-        ``root.T @ root`` is the cost in the coordinates of the basis. A root tells directions of little cost from
-        those of none twice as many digits down as the cost itself does.
+        ``root.T @ root`` is the cost in the coordinates of the basis. A root resolves small costs to twice as many
+        digits as the cost matrix does.
     """
     _, sigma, Vt = np.linalg.svd(root, full_matrices=True)
     rank = int(np.count_nonzero(sigma > RANK_TOLERANCE * sigma[0])) if sigma.size and sigma[0] > 0 else 0

@@ -1,4 +1,4 @@
-"""Proofs that pairs contradict each other: no metric and threshold keep all their hard margins."""
+"""Proofs of infeasibility: no metric and threshold satisfy the hard margins of all pairs."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ FloatArray = NDArray[np.float64]
 
 # Multipliers below this share of the largest one are left out of a proof.
 NEGLIGIBLE = 1e-9
-# What counts as nearly zero in multipliers that are to be made a proof of.
+# Relative values below this count as nearly zero in multipliers that nearly prove a contradiction; Newton steps.
 NEARLY = 1e-4
 ROUNDS = 12
-# What the eigenvalues that ought to be zero are raised to, where they can be, so that rounding leaves them positive.
+# Targets for eigenvalues that should be zero: slightly positive, so that they stay positive under rounding.
 RAISED = (1e-6, 1e-9)
-# Directions in which unit differences of unit features are not longer than this are rounding of the data.
+# Directions in which normalized differences are at most this long are rounding errors of the data.
 NULL = 8.0 * float(np.finfo(float).eps)
-# Proofs with at most so many pairs and features are also checked in rational numbers, if eigenvalues nearly allow it.
+# Largest numbers of pairs and features for which nearly singular proofs are checked in rational arithmetic.
 EXACT = (60, 12)
 HAIR = 1e-9
 # A multiplier times its squared length below this, the largest multiplier being 1, could vanish by underflow.
 SMALLEST = 1e-250
-# Ratios of multipliers are rounded to fractions with denominators up to this, for contradictions without room to spare.
+# Largest denominator of the fractions that ratios of multipliers are rounded to, for exactly singular proofs.
 DENOMINATOR = 1000
 
 
 def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> bool:
-    """Whether multipliers prove that no point keeps the hard margins ``y_t (b - v_t^T A v_t) >= 1`` with ``b >= 1``.
+    """Whether multipliers prove that no point satisfies all hard margins ``y_t (b - v_t^T A v_t) >= 1``, ``b >= 1``.
 
     They do where ``sum a_t y_t v_t v_t^T`` is PSD and ``sum a_t y_t <= 0``: the constraints weighted by them and added
     up then read ``sum a_t <= 0``. The sum is exact. The matrix must be positive by more than the rounding of its
-    computation, bounded entry by entry, or else be PSD in rational arithmetic, which is tried for few pairs. The only
-    directions left out are those in which every difference, beside its own length and feature by feature beside the
-    longest one, is rounding.
+    computation, bounded entry by entry, or else be PSD in rational arithmetic, which is tried for few pairs. Directions
+    are left out only where every difference is rounding error relative to its own length and, feature by feature, to
+    the longest difference.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) ->
 
 
 def repeated(differences: FloatArray, signs: FloatArray) -> FloatArray:
-    """Multipliers that prove the contradictions which need no search; zeros where there are none.
+    """Multipliers of the contradictions that need no search; zeros where there are none.
 
     Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs of
     equal points.
@@ -85,7 +85,7 @@ def repeated(differences: FloatArray, signs: FloatArray) -> FloatArray:
 
 
 def _groups(differences: FloatArray) -> NDArray[np.intp]:
-    """A number for each difference, the same for those that are equal up to their sign."""
+    """A number for each difference, the same for differences that are equal up to sign."""
     leading = np.argmax(differences != 0.0, axis=1)
     directed = differences * np.where(differences[np.arange(len(leading)), leading] < 0.0, -1.0, 1.0)[:, None] + 0.0
     _, group = np.unique(directed, axis=0, return_inverse=True)
@@ -93,7 +93,7 @@ def _groups(differences: FloatArray) -> NDArray[np.intp]:
 
 
 def _cancels(V: FloatArray, weights: FloatArray) -> bool:
-    """Whether the weights of every difference other than 0 add up to what is not negative, exactly."""
+    """Whether the weights of every nonzero difference add up to at least 0, exactly."""
     V, weights = V[V.any(axis=1)], weights[V.any(axis=1)]
     if len(V) == 0:
         return True
@@ -106,8 +106,8 @@ def _cancels(V: FloatArray, weights: FloatArray) -> bool:
 def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> FloatArray | None:
     """Turn multipliers that nearly prove a contradiction into ones that do; None where that fails.
 
-    Newton's method on the eigenvalues that ought to be zero: their block of ``sum a_t y_t v_t v_t^T``, and the sum of
-    ``a_t y_t`` if it ought to be zero too, are linear in the multipliers, and the least relative change of these that
+    Newton's method on the eigenvalues that should be zero: their block of ``sum a_t y_t v_t v_t^T``, and the sum of
+    ``a_t y_t`` if it should be zero too, are linear in the multipliers, and the least relative change of these that
     makes them vanish is a step. Multipliers that raise them above rounding are tried, and ones in simple ratios.
 
     Parameters
@@ -133,7 +133,7 @@ def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> Flo
 
 
 def _steps(U: FloatArray, a: FloatArray, y: FloatArray, goals: tuple[float, ...]) -> list[FloatArray] | None:
-    """Newton's steps that bring what is nearly zero to each goal; None where something is negative beyond that."""
+    """Newton steps that bring nearly zero values to each target; None where a value is clearly negative."""
     values, vectors = np.linalg.eigh(_matrix(U, a * y))
     nearly = values < NEARLY * float(np.abs(values).max(initial=0.0))
     if float(a @ y) > NEARLY or (values < -NEARLY * float(a @ np.sum(U**2, axis=1))).any():
@@ -172,8 +172,8 @@ def _used(dual: FloatArray) -> NDArray[np.intp]:
 def _spectrum(V: FloatArray, weights: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Smallest eigenvalue of ``sum w_t y_t v_t v_t^T`` where the differences have a unit second moment, and its error.
 
-    The coordinates are a matrix of floats, whatever made it: a positive eigenvalue beyond the error proves that it is
-    regular, and the sum positive.
+    A smallest eigenvalue above the error proves that the matrix of coordinates is regular and the sum positive
+    definite, however the coordinates were computed.
     """
     _, sigma, basis = np.linalg.svd(V, full_matrices=False)
     kept = sigma > NULL * sigma.max(initial=0.0)

@@ -281,7 +281,7 @@ class KernelLMNNProblem(LMNNProblem):
 
 def _kernel_rows(kernel: str, parameters: dict[str, float], X: ArrayLike, Y: ArrayLike) -> FloatArray:
     X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    if kernel == "rbf":  # depends on differences alone, which are exact near the origin only
+    if kernel == "rbf":  # distances are translation invariant, and rounding errors are smallest near the origin
         middle = Y.mean(axis=0)
         X, Y = X - middle, Y - middle
     with np.errstate(over="ignore", invalid="ignore"):

@@ -23,16 +23,16 @@ from sdpmetric.linalg.distances import differences
 
 FloatArray = NDArray[np.float64]
 
-# Classes that are this near in the directions without cost (data have unit variance there) count as equal in them.
+# Distances in the null space, where data have unit variance, up to this one count as 0.
 NULL_TOLERANCE = 1e-8
 # Multiples of the mean cost that are added to the metric for dual candidates inside the cone.
 SHARPENINGS = (0.01, 0.1, 1.0, 10.0, 100.0)
-# Changes of a metric, in units of the excess of its pull, tried before those, and how well they are solved for.
-TILTS = (1.2, 4.0, 16.0, 64.0)
-TILT_STEPS, TILT_ACCURACY = 40, 0.05
+# Newton steps tried before those, in multiples of the dual infeasibility; steps and accuracy of conjugate gradients.
+NEWTON_STEPS = (1.2, 4.0, 16.0, 64.0)
+CG_STEPS, CG_ACCURACY = 40, 0.05
 # Beyond this the exponential is zero in double precision.
 UNDERFLOW = 750.0
-# An objective below this share of that of the zero metric is nothing but rounding.
+# An objective below this share of that of the zero metric is rounding error.
 ZERO = 1e-14
 
 
@@ -85,8 +85,8 @@ class MCMLProblem(SmoothProblem):
         counts = np.bincount(index)
         if counts.min() == 1:
             raise ValueError(
-                f"class {classes.tolist()[counts.argmin()]!r} has one member only, with nothing to be near to; MCML "
-                "needs two of each class: merge or drop such classes."
+                f"class {classes.tolist()[counts.argmin()]!r} has one member; MCML "
+                "needs at least two of each class: merge or drop such classes."
             )
         for name, value in (("X", data), ("index", index), ("classes", classes)):
             object.__setattr__(self, name, value)
@@ -165,33 +165,33 @@ class MCMLProblem(SmoothProblem):
 
     @cached_property
     def _null_distances(self) -> FloatArray:
-        """Squared distances in the directions in which no class varies, those that are rounding set to 0."""
+        """Squared distances in the null space, in which no class varies; rounding errors are set to 0."""
         D = self._distances(self.centered @ self.coordinates.null)
         np.fill_diagonal(D, 0.0)
         return np.where(D > NULL_TOLERANCE**2, D, 0.0)
 
     @cached_property
-    def _barred(self) -> NDArray[np.bool_]:
-        """Pairs that can be pushed apart at no cost, and every example with itself: their probability may vanish."""
-        barred: NDArray[np.bool_] = self.strata[:, None] != self.strata[None, :]
-        np.fill_diagonal(barred, True)
-        return barred
+    def _separated(self) -> NDArray[np.bool_]:
+        """Pairs of different null groups, and every example with itself: their probability may vanish."""
+        separated: NDArray[np.bool_] = self.null_groups[:, None] != self.null_groups[None, :]
+        np.fill_diagonal(separated, True)
+        return separated
 
     @cached_property
-    def strata(self) -> NDArray[np.int32]:
-        """Examples that differ in no direction without cost share a stratum, (n,); so do those of one class."""
-        _, strata = sp.csgraph.connected_components(sp.csr_array(self._null_distances == 0), directed=False)
-        return np.asarray(strata, dtype=np.int32)
+    def null_groups(self) -> NDArray[np.int32]:
+        """Null group of each example, (n,): classes that coincide in the null space share a group."""
+        _, groups = sp.csgraph.connected_components(sp.csr_array(self._null_distances == 0), directed=False)
+        return np.asarray(groups, dtype=np.int32)
 
     def start(self) -> FloatArray:
-        """Where a solver in whitened coordinates begins, (rank, rank): targets cost one unit each on average."""
+        """Starting factor in whitened coordinates, (rank, rank): targets cost one unit each on average."""
         rank = self.coordinates.rank
         return math.sqrt(len(self.X) / max(rank, 1)) * np.eye(rank)
 
     def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
-        """The objective without what costs nothing to push away, at a factor on `points`, and its gradient."""
+        """The objective without pairs of different null groups, at a factor on `points`, and its gradient."""
         D = self._distances(self.points @ factor.T)
-        D[self._barred] = np.inf
+        D[self._separated] = np.inf
         q = _softmax(D)
         return self._value(D), 2 * factor @ (np.eye(len(factor)) - self._pull(q))
 
@@ -201,7 +201,7 @@ class MCMLProblem(SmoothProblem):
         Null directions are added, scaled so that the probabilities of examples that differ there vanish.
         """
         L = factor @ self.coordinates.range.T
-        apart = self._null_distances[self.strata[:, None] != self.strata[None, :]]
+        apart = self._null_distances[self.null_groups[:, None] != self.null_groups[None, :]]
         if not len(apart):
             return L
         within = np.where(self.ideal > 0, self._distances(self.centered @ L.T), 0.0).max()
@@ -222,11 +222,11 @@ class MCMLProblem(SmoothProblem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge any point, whoever made it.
+        """Certify any point.
 
         The lower bound is ``sum_i H(q_i) - sum_i H(p0_i)`` for distributions q with ``sum (p0 - q) v v^T`` PSD, H the
-        entropy. Given ones are clipped, normalised, and mixed with inner ones until they are in the cone. See
-        ``docs/mcml.md``.
+        entropy. Given distributions are clipped, normalized, and mixed with strictly dual feasible ones until they are
+        dual feasible. See ``docs/mcml.md``.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class MCMLProblem(SmoothProblem):
         q, violation = self._checked(_softmax(D) if dual is None else np.asarray(dual, dtype=np.float64))
         bound, q, cone_violation = self._bound(q, L @ self.coordinates.inverse[: self.coordinates.rank].T)
         D[~np.isfinite(D)] = 0.0
-        aligned = float(((self.ideal - q) * np.where(self._barred & (q == 0), 0.0, D)).sum())
+        aligned = float(((self.ideal - q) * np.where(self._separated & (q == 0), 0.0, D)).sum())
         return DualityCertificate(
             constraints="examples",
             objective=objective,
@@ -266,28 +266,28 @@ class MCMLProblem(SmoothProblem):
         )
 
     def _checked(self, q: FloatArray) -> tuple[FloatArray, float]:
-        """Distributions on pairs that cost something to push apart, and how far they were from that."""
+        """Distributions projected onto pairs of one null group, and the largest change."""
         n = len(self.X)
         if q.shape != (n, n) or not np.isfinite(q).all():
             raise ValueError(f"dual must be a finite ({n}, {n}) array of probabilities, got shape {q.shape}.")
-        kept = np.where(self._barred, 0.0, np.maximum(q, 0.0))
-        sums = kept.sum(axis=1, keepdims=True)
-        kept = np.where(sums > 0, kept / np.where(sums > 0, sums, 1.0), self.ideal)
-        return kept, float(np.abs(kept - q).max(initial=0.0))
+        projected = np.where(self._separated, 0.0, np.maximum(q, 0.0))
+        sums = projected.sum(axis=1, keepdims=True)
+        projected = np.where(sums > 0, projected / np.where(sums > 0, sums, 1.0), self.ideal)
+        return projected, float(np.abs(projected - q).max(initial=0.0))
 
     def _bound(self, q: FloatArray, factor: FloatArray) -> tuple[float, FloatArray, float]:
-        """The lower bound of distributions, these moved into the cone, and how far they were from it."""
+        """The lower bound of dual feasible distributions near q, these distributions, and the infeasibility of q."""
         top = psd.largest_eigenvalue(self._pull(q)) * (1 + 1e-13)
-        best, chosen = 0.0, self.ideal  # feasible, and worth nothing more than that divergences are not negative
+        best, chosen = 0.0, self.ideal  # feasible; it proves that divergences are not negative
         if top <= 1.0:
             bound = float(entr(q).sum()) - self.ideal_entropy
             return (bound, q, 0.0) if bound > 0 else (best, chosen, 0.0)
         for inner in self._inner_candidates(q, factor, top - 1.0):
-            room = 1.0 - psd.largest_eigenvalue(self._pull(inner)) * (1 + 1e-13)
-            if room < 0.0:
+            slack = 1.0 - psd.largest_eigenvalue(self._pull(inner)) * (1 + 1e-13)
+            if slack < 0.0:
                 continue
             # lambda_max is convex: this mixture is at most 1.
-            share = (top - 1.0) / (top - 1.0 + room)
+            share = (top - 1.0) / (top - 1.0 + slack)
             mixed = (1 - share) * q + share * inner
             for candidate in (mixed, inner):
                 bound = float(entr(candidate).sum()) - self.ideal_entropy
@@ -296,30 +296,30 @@ class MCMLProblem(SmoothProblem):
         return best, chosen, top - 1.0
 
     def _inner_candidates(self, q: FloatArray, factor: FloatArray, excess: float) -> Iterator[FloatArray]:
-        """Distributions that are likely to be inside the cone: q with its pull lessened, and sharper ones."""
-        tilt = self._tilt(q)
-        distances = np.einsum("ij,ij->i", self.points @ tilt, self.points)
-        changes = distances[:, None] + distances[None, :] - 2 * self.points @ tilt @ self.points.T
+        """Candidates for strictly dual feasible distributions: Newton steps from q, and softmaxes of larger metrics."""
+        change = self._newton_change(q)
+        distances = np.einsum("ij,ij->i", self.points @ change, self.points)
+        changes = distances[:, None] + distances[None, :] - 2 * self.points @ change @ self.points.T
         with np.errstate(divide="ignore"):
             D = -np.log(q)
-        for multiple in TILTS:
+        for multiple in NEWTON_STEPS:
             yield _softmax(D + multiple * excess * changes)
         scale = math.sqrt(len(self.X) / max(1, self.coordinates.rank))
         for sharpening in SHARPENINGS:
             sharper = np.concatenate([factor, math.sqrt(sharpening) * scale * np.eye(factor.shape[1])])
             D = self._distances(self.points @ sharper.T)
-            D[self._barred] = np.inf
+            D[self._separated] = np.inf
             yield _softmax(D)
 
-    def _tilt(self, q: FloatArray) -> FloatArray:
-        """A change of the metric that lessens the pull of q by the identity, to first order: conjugate gradients.
+    def _newton_change(self, q: FloatArray) -> FloatArray:
+        """The change of the metric that reduces the pull of q by the identity to first order, by conjugate gradients.
 
         Where q belongs to a metric this is the Newton step for a gradient of minus the identity.
         """
         Y = self.points
         change, residual = np.zeros((Y.shape[1], Y.shape[1])), np.eye(Y.shape[1])
         direction, size = residual.copy(), float(np.sum(residual**2))
-        for _ in range(TILT_STEPS):
+        for _ in range(CG_STEPS):
             form = Y @ direction
             squares = np.einsum("ij,ij->i", form, Y)
             D = squares[:, None] + squares[None, :] - 2 * form @ Y.T
@@ -330,7 +330,7 @@ class MCMLProblem(SmoothProblem):
             change = change + (size / curvature) * direction
             residual = residual - (size / curvature) * image
             size, before = float(np.sum(residual**2)), size
-            if size <= TILT_ACCURACY**2 * len(residual):
+            if size <= CG_ACCURACY**2 * len(residual):
                 break
             direction = residual + (size / before) * direction
         return change

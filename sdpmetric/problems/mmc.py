@@ -26,7 +26,7 @@ from sdpmetric.problems.pull import PullCost
 
 FloatArray = NDArray[np.float64]
 
-# A pair that differs by less than this in a direction, in units of the data's deviation there, does not differ in it.
+# Differences below this, in units of the data's standard deviation in that direction, count as 0.
 NULL_TOLERANCE = 1e-9
 # Shares of the largest distance that are added to all distances before their weights are tried as a dual candidate.
 SMOOTHINGS = (0.0, 1e-8, 1e-4, 1e-2)
@@ -49,7 +49,7 @@ class MMCProblem(SmoothProblem):
     X : (n, d) array
         Finite numbers; float32 stays float32, everything else becomes float64.
     pairs : (p, 2) integer array
-        Row numbers of X. A pair counts as often as it is named.
+        Row numbers of X. A repeated pair counts each time.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
 
@@ -70,8 +70,8 @@ class MMCProblem(SmoothProblem):
     statement: ClassVar[str] = "mmc"
     refusals: ClassVar[Mapping[str, str]] = {
         "explain": (
-            "its one constraint sets the scale of the metric, and has half the objective as multiplier whatever the "
-            "data are; for multipliers of single pairs state them as an ITMLProblem or a POLAProblem."
+            "its single constraint sets the scale of the metric, and its multiplier is always half the objective; for "
+            "multipliers of single pairs state them as an ITMLProblem or a POLAProblem."
         )
     }
 
@@ -141,7 +141,7 @@ class MMCProblem(SmoothProblem):
         return float(distances(self.centered @ components.T, *self.similar_pairs).sum())
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not looked at.
+        """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class MMCProblem(SmoothProblem):
         return -float(np.sqrt(distances(self.centered @ L.T, *self.dissimilar_pairs)).sum())
 
     def best_scale(self, components: FloatArray) -> float:
-        """The multiple of a factor that uses the constraint up; 1 where similar pairs do not differ.
+        """The multiple of a factor that makes the constraint active; 1 where similar pairs do not differ.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class MMCProblem(SmoothProblem):
 
     @cached_property
     def _live(self) -> NDArray[np.bool_]:
-        """Dissimilar pairs that do not coincide; those that do are 0 apart under every metric."""
+        """Dissimilar pairs of different examples; the distance of all others is 0 under every metric."""
         first, second = self.dissimilar_pairs
         live: NDArray[np.bool_] = (np.asarray(self.X)[first] != np.asarray(self.X)[second]).any(axis=1)
         return live
@@ -191,11 +191,11 @@ class MMCProblem(SmoothProblem):
         return int(np.count_nonzero(sizes > NULL_TOLERANCE))
 
     def start(self) -> FloatArray:
-        """Where a solver in whitened coordinates begins, (rank, rank): every direction costs the same."""
+        """Starting factor in whitened coordinates, (rank, rank): every direction costs the same."""
         return np.eye(self.coordinates.rank) / math.sqrt(self.coordinates.rank)
 
     def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
-        """A smooth function of a factor on `points`, of any scale, least where the problem is solved; its gradient.
+        """A smooth function of a factor on `points`, minimal where the problem is solved, and its gradient.
 
         The function is ``log ||L|| - log sum_p ||L v_p||``; the problem is the same for every multiple of L.
         """
@@ -210,7 +210,7 @@ class MMCProblem(SmoothProblem):
         return 0.5 * math.log(size) - math.log(value), factor / size - gradient / value
 
     def lift(self, factor: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates from a factor on `points`, scaled to use the constraint up."""
+        """Components in the data's own coordinates from a factor on `points`, scaled to make the constraint active."""
         L = factor @ self.coordinates.range.T
         spent = self.spent(L)
         return L / math.sqrt(spent) if spent > 0 else L
@@ -235,11 +235,11 @@ class MMCProblem(SmoothProblem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge any point, whoever made it.
+        """Certify any point.
 
-        A point that misses the constraint is divided by the sum over its similar pairs before it is judged. The lower
-        bound comes from weights w > 0 of the dissimilar pairs: minus ``sqrt(lambda_max(B(w)) * sum 1 / w_p)``, with
-        ``B(w) = sum w_p v_p v_p^T`` whitened by the similar pairs' cost, is below every objective. See ``docs/mmc.md``.
+        A metric that violates the constraint is divided by its left side first. The lower bound comes from weights w >
+        0 of the dissimilar pairs: minus ``sqrt(lambda_max(B(w)) * sum 1 / w_p)``, with ``B(w) = sum w_p v_p v_p^T``
+        whitened by the similar pairs' cost, is below every objective. See ``docs/mmc.md``.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class MMCProblem(SmoothProblem):
         Returns
         -------
         DualityCertificate
-            Its primal residual includes how far the constraint was missed.
+            Its primal residual includes the violation of the constraint.
 
         Raises
         ------

@@ -49,11 +49,11 @@ class PairMargins:
         return self.signs * (b - q)
 
     def missed(self, q: FloatArray, b: float) -> float:
-        """By how much the worst margin is below 1; 0 where all are kept."""
+        """The largest violation of a margin; 0 where all margins are at least 1."""
         return max(0.0, float((1.0 - self.of(q, b)).max(initial=0.0)))
 
     def objective(self, size: float, q: FloatArray, b: float) -> float:
-        """The objective of a metric with ``||A||_F^2 = size``; hard margins are not looked at."""
+        """The objective of a metric with ``||A||_F^2 = size``; hard margins are not checked."""
         value = 0.5 * size + 0.5 * (b - self.start) ** 2
         if self.slack_weight is not None:
             value += self.slack_weight * float(np.maximum(0.0, 1.0 - self.of(q, b)).sum())
@@ -65,13 +65,13 @@ class PairMargins:
         return far > near
 
     def best_threshold(self, q: FloatArray) -> float:
-        """The threshold with the least objective, or the one that misses hard margins the least."""
+        """The threshold with the smallest objective; with hard margins, the one with the smallest violation."""
         if self.slack_weight is None:
             return rays.best_hard_threshold(*rays.extremes(q, self.similar), self.start)
         return rays.best_soft_threshold(q, self.signs, self.start, self.slack_weight)
 
     def best_multiple(self, size: float, q: FloatArray) -> float:
-        """The multiple of a metric with ``||A||_F^2 = size`` that keeps the hard margins at the least objective."""
+        """The multiple of a metric with ``||A||_F^2 = size`` within the hard margins with the smallest objective."""
         near, far = rays.extremes(q, self.similar)
         return rays.best_multiple(size, near, far, self.start)
 

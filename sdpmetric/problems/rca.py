@@ -40,8 +40,8 @@ class RCAProblem(Problem):
     X : (n, d) array
         Finite numbers; float32 stays float32, everything else becomes float64.
     chunks : (n,) integer array
-        Number of each example's chunklet: examples known to belong together. -1: to none. A chunklet of one member
-        says nothing.
+        Chunklet of each example, a group of examples known to belong together; -1: none. A chunklet of one member has
+        no effect.
     ridge : float, default 0
         Added to the diagonal of C.
 
@@ -84,12 +84,12 @@ class RCAProblem(Problem):
             object.__setattr__(self, name, value)
         if not self.coordinates.rank:
             raise ValueError(
-                "no chunklet has two different members, so that nothing is known about what is irrelevant."
+                "no chunklet has two different members, so that no covariance is known; pass larger chunklets."
             )
         if missing := self.coordinates.null.shape[1]:
             raise ValueError(
-                f"the data vary in {missing} directions in which no chunklet does, and the best metric would be "
-                "infinite there: pass a positive ridge, or reduce the dimension first, for example by PCA."
+                f"the data vary in {missing} directions in which no chunklet does, so that no metric is optimal: "
+                "pass a positive ridge, or reduce the dimension first, for example by PCA."
             )
 
     @classmethod
@@ -181,7 +181,7 @@ class RCAProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge any point, whoever made it.
+        """Certify any point.
 
         With ``s_k > 0`` the eigenvalues of ``C M`` the objective is ``sum_k (s_k - log s_k)``, and ``s - log s >= 1``:
         the dimension of the data is below every objective, whatever C is.
@@ -193,12 +193,12 @@ class RCAProblem(Problem):
         metric : (d, d) array, optional
             The metric itself; exactly one of the two.
         dual : optional
-            Not used; the lower bound needs none.
+            Ignored: the lower bound needs no multipliers.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         objective, rank = self.objective(L), self.coordinates.rank
         return DualityCertificate(
-            objective=max(objective, float(rank)),  # rounding apart
+            objective=max(objective, float(rank)),  # up to rounding
             lower_bound=float(rank),
             primal_residual=primal_residual,
             dual_residual=0.0,

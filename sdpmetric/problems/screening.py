@@ -1,4 +1,4 @@
-"""Safe triplet screening: which multipliers are proven to be at a bound, from a ball that holds the optimum."""
+"""Safe triplet screening: which multipliers are proven to be at a bound, from a ball that contains the optimum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 
-# Margins, norms and gaps are taken to be wrong by this much relatively, to the side on which nothing is screened.
+# Relative allowance for rounding in margins, norms and gaps; it can only reduce what is screened.
 ROUNDING = 1e-12
 
 
@@ -29,7 +29,7 @@ class Screening:
         Their margin is below 1 in the whole ball: every optimal multiplier is push weight times weight.
     undecided : Triplets
         All others that are not silent. *Silent* triplets are those in neither list: their margin is above 1 in the
-        whole ball, and every optimal multiplier is 0. They are most, and are not listed.
+        whole ball, and every optimal multiplier is 0. Most triplets are silent; they are not listed.
     size : int
         Number of triplets of the problem.
     radius : float
@@ -84,8 +84,8 @@ def ball(
     frobenius : float
         Weight of the term.
     other : (r', d) array, optional
-        Factor of the metric that the multipliers behind the lower bound stand for; a smaller ball then is around the
-        middle of the two.
+        Factor of the metric that belongs to the multipliers of the lower bound; the ball is then smaller and centered
+        at the midpoint of the two metrics.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def ball(
         return L, math.sqrt(2.0 * gap / frobenius)
     both, cross = np.concatenate([L, other]), L @ other.T
     apart = sum(float(np.sum((F @ F.T) ** 2)) for F in (L, other)) - 2.0 * float(np.sum(cross**2))
-    # The distance of nearly equal metrics is the rounding of its terms.
+    # Between nearly equal metrics the computed distance is rounding error.
     rounding = ROUNDING * float(np.sum((both @ both.T) ** 2))
     radius = math.sqrt(max(gap / frobenius - 0.25 * max(apart, 0.0), 0.0) + rounding)
     return psd.factor(0.5 * both.T @ both), radius
@@ -120,7 +120,7 @@ def screen(problem: LMNNProblem, center: FloatArray, radius: float) -> Screening
     problem : LMNNProblem
         Gives data and triplets.
     center : (r, d) array
-        Factor of the metric in the middle.
+        Factor of the center.
     radius : float
     """
     X, Z = problem.centered, problem.embed(center)

@@ -37,10 +37,10 @@ class Relevance:
     indices : int32 array
         Items of the lists, increasing within each list.
     leave_one_out : bool
-        Whether query q is item q, which is then neither relevant nor irrelevant to itself. Its list holds it all the
-        same, so that what is outside the list is irrelevant.
+        Whether query q is item q, which is then neither relevant nor irrelevant to itself. Its list contains it
+        nevertheless, so that all items outside the list are irrelevant.
     unanswerable : {"error", "exclude"}
-        What becomes of queries without relevant or without irrelevant items.
+        Treatment of queries without relevant or without irrelevant items.
     """
 
     n_items: int
@@ -163,7 +163,7 @@ class Relevance:
 
     @classmethod
     def of(cls, given: object, n: int) -> Relevance:
-        """Relevance among n items that are the queries too, from whatever says so.
+        """Relevance from labels, lists or a matrix, among n items that are the queries, too.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Relevance:
 
     @cached_property
     def self_at(self) -> LongArray:
-        """Where each query stands in its own list, (m,); -1 where queries are no items."""
+        """Position of each query in its own list, (m,); -1 where queries are not items."""
         if not self.leave_one_out:
             return np.full(self.n_queries, -1, dtype=np.int64)
         keys = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * self.n_items + self.indices

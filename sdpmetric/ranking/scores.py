@@ -15,7 +15,7 @@ from sdpmetric.ranking.relevance import Relevance
 FloatArray = NDArray[np.float64]
 LongArray = NDArray[np.int64]
 
-# Scores that are held at once, 32 MiB: a block of queries beside all items.
+# Scores in memory at once, 32 MiB: a block of queries times all items.
 SCORES_AT_ONCE = 1 << 22
 # Embedded data whose largest entry is within 2**-MODERATE and 2**MODERATE are ranked as they are.
 MODERATE = 300
@@ -28,7 +28,7 @@ class RankingScores:
     Attributes
     ----------
     queries : (m,) int32 array
-        Rows of the queries, those without relevant or without irrelevant items left out.
+        Rows of the queries that have relevant and irrelevant items.
     auc_of : (m,) array
         Area under the curve of true against false positive rates, ties count half.
     average_precision_of : (m,) array
@@ -150,7 +150,7 @@ def sorted_scores(
     block : int32 array
         Rows of the queries.
     relevant, irrelevant : (len(block), n) arrays
-        Each row ends with infinities where the other kind of items was.
+        Each row is padded with infinity for items of the other kind.
     """
     columns = np.ascontiguousarray(items.T)
     height = max(1, SCORES_AT_ONCE // max(1, len(items)))
@@ -202,7 +202,7 @@ def _spaces(
 
 
 def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both by one power of two, which ranks alike, so that squared distances neither overflow nor vanish together."""
+    """Both times one power of two, so that squared distances neither overflow nor all underflow; rankings stay."""
     largest = max(float(np.abs(Q).max(initial=0.0)), float(np.abs(X).max(initial=0.0)))
     if not np.isfinite(largest):
         raise ValueError("the embedded queries or items overflow; scale the features or the metric.")

@@ -1,4 +1,4 @@
-"""Losses of ranks, and what the truncated sampling of FRML makes of them on average."""
+"""Losses of ranks, and their expectation under the truncated sampling of FRML."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def expected_rank(n_irrelevant: int, violators: int, gamma: float = 1.0) -> floa
     Returns
     -------
     float
-        Where no violator is met within the draws the estimate is 0, and counts as that.
+        Where no violator is met within the draws the estimate is 0.
     """
     draws, probabilities = _first_violator(n_irrelevant, gamma, np.array([violators]))
     return float(probabilities[0] @ (n_irrelevant // draws))

@@ -1,4 +1,4 @@
-"""What the learners of rankings share: checks at their edge, and what the compiled loops draw triplets from."""
+"""Checks of arguments that all learners of rankings share, and the arrays that compiled loops draw triplets from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REACH = 1.0
 
 
 class Draws(NamedTuple):
-    """Queries, items and who is relevant, in the order in which the compiled loops take them."""
+    """Queries, items and relevance, in the argument order of the compiled loops."""
 
     queries: FloatArray
     items: FloatArray
@@ -103,7 +103,7 @@ def start_factor(start: ArrayLike | None, n_components: int, n_features: int, st
     Raises
     ------
     ValueError
-        If the shape does not fit, or the rank is smaller than the number of rows, which steps could not leave.
+        If the shape is wrong, or the rank is smaller than the number of rows; steps cannot raise the rank.
     """
     if start is None:
         normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))

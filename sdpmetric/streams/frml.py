@@ -23,7 +23,7 @@ class FRMLStream:
     One item of the stream is a query with a relevant item and irrelevant ones. With ``d`` the squared distances under
     ``W = K^T K``, an irrelevant item ``x-`` violates the ranking where ``1 + d(q, x+) - d(q, x-) > 0``. WARP draws
     irrelevant items until it meets a violator, at most ``m = n_irrelevant / gamma`` of them (Algorithm 2 there, the
-    rank-gamma truncation); the number of draws N says about what the rank of the relevant item is, and the loss is::
+    rank-gamma truncation); the number of draws N estimates the rank of the relevant item, and the loss is::
 
         L(floor(n_irrelevant / N)) / scale * [1 + d(q, x+) - d(q, x-)]_+  +  regularization * d(q, x+)
 
@@ -38,7 +38,7 @@ class FRMLStream:
         The rank, at most `n_features`.
     loss : {"warp", "auc"}, default "warp"
     gamma : float, default 1
-        At least 1: items whose relevant item is estimated to rank above `gamma` are not pushed further up. WARP only.
+        At least 1: relevant items with an estimated rank above `gamma` are not pushed further up. WARP only.
     regularization : float, default 0.01
         Weight of the distance to the relevant item, beside hinges of weight 1 at the last rank.
     step : float, default 0.01
@@ -68,8 +68,7 @@ class FRMLStream:
     mistakes : int
         Queries for which a violator was met.
     shortened : int
-        Steps that were longer than the retraction reaches and were shortened: the drift control. Many of them say that
-        `step` is too long.
+        Steps that were too long for the retraction and were shortened. If there are many, `step` is too long.
     cumulative_loss : float
         Sum of the sampled losses, each before its update.
 
@@ -151,7 +150,7 @@ class FRMLStream:
         ----------
         query, relevant : (d,) arrays
         irrelevant : (n, d) array
-            At least one row; which of them are looked at is drawn.
+            At least one row; rows are drawn from it at random.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""ITML online: LogDet steps along the gradient at the old metric, with a rate that keeps the metric definite."""
+"""ITML online: LogDet steps with the gradient at the old metric, and a rate that keeps the metric definite."""
 
 from __future__ import annotations
 

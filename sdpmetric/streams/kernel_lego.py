@@ -1,4 +1,4 @@
-"""LEGO in the feature space of a kernel: the data are touched by inner products only."""
+"""LEGO in the feature space of a kernel, by kernel values only."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PSD_TOLERANCE = 1e-8
 class KernelLEGOStream:
     """LEGO with the metric ``A = s (I + sum_lm S_lm phi(x_l) phi(x_m)^T)`` in a feature space [JKDG2008].
 
-    The first metric is s times the identity of the feature space. Every later one has the form above, the examples x_l
-    being those that pairs were made of, because a step adds a multiple of ``(A z)(A z)^T``, and ``A z`` is a
-    combination of z and of theirs. With the linear kernel this is `LEGOStream` with ``initial_metric = s I``.
+    The first metric is s times the identity of the feature space. A step adds a multiple of ``(A z)(A z)^T``, and ``A
+    z`` is a combination of z and of the differences before it; so every later metric has the form above, with x_l the
+    examples of the pairs so far. With the linear kernel this is `LEGOStream` with ``initial_metric = s I``.
 
-    A pair costs O(m^2) for m different examples so far, and m^2 numbers are kept twice.
+    A pair costs O(m^2) for m different examples so far; memory is 2 m^2 numbers.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class KernelLEGOStream:
         ValueError
             As `LEGOStream.update`; or if the kernel is seen not to be positive semidefinite: the inner product of a new
             example with another one is larger than theirs with themselves allow, or a distance comes out negative.
-            `partial_fit` looks at all of the kernel matrix, which here would cost O(m^3) for each example.
+            `partial_fit` checks the whole kernel matrix, which here would cost O(m^3) for each example.
         """
         d = None if self._support is None else self._support.shape[1]
         both = np.stack([check_vector(u, d), check_vector(v, len(check_vector(u, d)))])
@@ -228,7 +228,7 @@ class KernelLEGOStream:
         return float(distance)
 
     def _places(self, X: FloatArray, strict: bool) -> NDArray[np.int64]:
-        """Where examples are in the support, which grows by those that it lacks."""
+        """Row numbers of examples in the support, which grows by new examples."""
         known = dict(self._rows)
         places = np.array([known.setdefault((row + 0.0).tobytes(), len(known)) for row in X])
         first = np.unique(places, return_index=True)

@@ -24,10 +24,9 @@ BLOCK = 256
 class KernelPOLAStream(PairStream):
     """Online POLA in the feature space of a kernel (section 3.3 of the paper) [SSN2004].
 
-    The metric is a combination of products of those differences that brought an update. It is kept in the coordinates
-    of the basis that these span, which grows with them and stops growing where the feature space ends; the data enter
-    through values of the kernel alone. Parts of a difference outside the basis that are shorter than 1e-5 of its points
-    are dropped.
+    The metric is a combination of products of the differences that caused an update. It is stored in coordinates of an
+    orthonormal basis of their span, which grows up to the dimension of the feature space; only kernel values of the
+    data are used. Parts of a difference outside the basis that are shorter than 1e-5 of its points are dropped.
 
     Parameters
     ----------

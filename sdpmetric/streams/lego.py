@@ -54,8 +54,7 @@ class LEGOStream(LogDetStream):
     ) -> LogDetUpdate:
         """Take one comparison of distances, ``d(u, v) + margin <= d(w, x)``.
 
-        The loss is half the square of what is missing, and the step is the exact minimum again, which now has rank two;
-        see docs/lego.md.
+        The loss is half the square of the violation. The step is the exact minimum, of rank two; see docs/lego.md.
 
         Parameters
         ----------
@@ -69,7 +68,7 @@ class LEGOStream(LogDetStream):
         Returns
         -------
         LogDetUpdate
-            With two steps where the margin was missed.
+            With two steps where the margin was violated.
         """
         near, far = self._difference(u, v), self._difference(w, x)
         gap = validation.check_number("margin", margin, 0.0)

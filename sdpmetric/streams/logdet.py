@@ -1,4 +1,4 @@
-"""What the LogDet learners share: a factor of a positive definite metric, moved by rank-one steps, and its books."""
+"""The base of the LogDet learners: a factor of a positive definite metric that moves by rank-one steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdpmetric.streams.step import MetricStep
 
 FloatArray = NDArray[np.float64]
 
-# Learning rates that are tried where none are named, in units of one over the mean squared target or distance.
+# Default candidates for the learning rate, in units of one over the mean squared target or distance.
 RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))
 # Mean squares below it have no reciprocal that a rate could be.
 SMALLEST = 1e-290
@@ -23,16 +23,16 @@ SMALLEST = 1e-290
 
 @dataclass(frozen=True, eq=False)
 class LogDetUpdate:
-    """What happened to one item of a stream.
+    """The result of one item of a stream.
 
     Attributes
     ----------
     prediction : float
         Before the step: the pair's squared distance; for a comparison the near pair's less the far pair's.
     loss : float
-        Before the step, half the square of what the target or the margin was missed by.
+        Before the step, half the square of the violation of the target or margin.
     steps : tuple of MetricStep
-        How the factor moved: no step where the target held, one for a pair, two for a comparison, in this order.
+        Steps of the factor in order: none where the target was satisfied, one for a pair, two for a comparison.
     """
 
     prediction: float
@@ -82,11 +82,11 @@ class LogDetStream:
         rates: ArrayLike | None = None,
         initial_metric: ArrayLike | None = None,
     ) -> Self:
-        """A fresh stream with the learning rate that loses least on a few pairs.
+        """A new stream with the learning rate that has the smallest loss on a few pairs.
 
         The paper tunes the rate on 1,000 constraints and prints neither candidates nor criterion [JKDG2008]; these are
-        ours. Each rate takes the pairs once, from the initial metric; the cumulative loss is what counts. The stream
-        returned has not seen them.
+        ours. Each rate takes the pairs once, from the initial metric, and the smallest cumulative loss wins. The
+        returned stream has not seen the pairs.
 
         Parameters
         ----------
@@ -154,15 +154,14 @@ class LogDetStream:
 
     @property
     def reach(self) -> float:
-        """Largest ``prediction * max(prediction, target)`` of the pairs that missed their target; see docs/lego.md."""
+        """Largest ``prediction * max(prediction, target)`` of pairs that violated their target; see docs/lego.md."""
         return float(self._totals[logdet.REACH])
 
     def drift(self) -> float:
-        """How far rounding has taken the factor, as seen in the logarithm of its metric's determinant.
+        """Rounding error of the factor, measured by the log-determinant of its metric.
 
-        The steps know by how much each changes it; their sum is compared with the determinant of the factor at hand.
-        The metric is ``G^T G`` whatever happens, so that rounding can never make it indefinite, only singular; then
-        this is infinite.
+        Each step changes it by a known amount; their sum is compared with the log-determinant of the current factor. As
+        the metric is ``G^T G``, rounding can make it singular but never indefinite; if singular, this is infinite.
         """
         sign, half = np.linalg.slogdet(self._G)
         return float(abs(2.0 * half - self._volume - self._totals[logdet.VOLUME])) if sign != 0 else np.inf
@@ -222,9 +221,9 @@ class LogDetStream:
         Raises
         ------
         ValueError
-            If X has another number of features than the metric or is not finite; if pairs, targets or sides are not as
-            they should be, see `sdpmetric.core.pairs.check_targets`; or if a number overflows. The pairs
-            before that one have been taken.
+            If X has another number of features than the metric or is not finite; if pairs, targets or sides are
+            invalid, see `sdpmetric.core.pairs.check_targets`; or if a number overflows. The pairs before that one have
+            been taken.
         """
         data = self._data(X)
         self._take(data, *check_targets(data, pairs, targets, sides))

@@ -19,7 +19,7 @@ class LORETAStream(TripletStream):
     The similarity of two examples is ``q^T W x`` with ``W = K^T K`` of fixed rank. One item of the stream is a query
     with a relevant and an irrelevant item; where ``l = [1 - q^T W u]_+`` with ``u = x+ - x-`` is positive, W moves
     against the gradient of l, whose symmetric part is a difference of two matrices of rank one, by one retraction for
-    each. The retraction is that of FRML, so that the two differ in loss and draws alone.
+    each. The retraction is that of FRML; the two methods differ only in loss and draws.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class LORETAStream(TripletStream):
     ----------
     components : (n_components, n_features) array
     metric : (n_features, n_features) array
-        W, a similarity; it is PSD, so that it is a metric too.
+        W, a similarity; as it is PSD, it is a metric too.
     n_updates, n_items : int
         Steps, and triplets taken.
     mistakes : int
         Triplets with the irrelevant item at least as similar as the relevant one.
     shortened : int
-        Rank-one steps that were longer than the retraction reaches and were shortened.
+        Rank-one steps that were too long for the retraction and were shortened.
     cumulative_loss : float
 
     Raises

@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 class OASISStream(TripletStream):
     """OASIS, an online learner of a bilinear similarity (Chechik, Sharma, Shalit and Bengio 2010) [CSSB2010].
 
-    The similarity of two examples is ``q^T S x``; S is neither symmetric nor PSD, so that this is no metric and has no
+    The similarity of two examples is ``q^T S x``; S is neither symmetric nor PSD, so it is not a metric and has no
     `components`: rank with ``ranking.evaluate(..., similarity=stream.similarity)``. One item of the stream is a query
     with a relevant and an irrelevant item; with ``u = x+ - x-`` and the loss ``l = [1 - q^T S u]_+`` the step is::
 

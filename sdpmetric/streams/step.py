@@ -1,4 +1,4 @@
-"""How a metric moved in one step of a stream; what an index needs to follow it."""
+"""One step of a stream's metric, from which an index follows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the streams of pairs with a threshold have in common: counts, losses, the metric in some coordinates."""
+"""The base of the streams of pairs with a threshold: counts, losses, and the metric in some coordinates."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
 
-# Differences longer than this are refused: the square of their squared length, times a loss as large, must be a number.
+# Longer differences are refused, so that the loss times the square of their squared length does not overflow.
 LONGEST = 1e30
 
 
 class PairStream:
-    """What online POLA keeps, whatever the coordinates: counts, losses, the threshold, and a metric.
+    """The state of online POLA in any coordinates: counts, losses, the threshold, and a metric.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class PairStream:
 
     @property
     def components(self) -> FloatArray:
-        """Factor of the metric, its rows orthogonal and the longest first; directions of rounding are left out."""
+        """Factor of the metric with orthogonal rows, the longest first, without rows that are rounding errors."""
         return psd.factor(self.metric, tolerance=psd.RANK_TOLERANCE)
 
     @property
@@ -78,11 +78,11 @@ class PairStream:
 
     @property
     def mistakes(self) -> int:
-        """Pairs so far that the metric before them predicted wrongly; on the threshold is wrong."""
+        """Pairs so far that were predicted wrongly before their update; a distance at the threshold is wrong."""
         return int(self._counts[pola.MISTAKES])
 
     def bound(self, objective: float) -> float:
-        """What Theorem 1 allows `cumulative_loss` to be, given a comparator.
+        """The bound of Theorem 1 on `cumulative_loss`, given a comparator.
 
         Parameters
         ----------
@@ -128,19 +128,19 @@ class PairStream:
         Parameters
         ----------
         u, v : (d,) arrays
-            Two examples. Where they are equal nothing can be learned but the threshold.
+            Two examples. If they are equal, only the threshold changes.
         similar : bool
             Or +1 and -1.
 
         Returns
         -------
         loss : float
-            The hinge before the update, 0 where nothing changed, at least 1 where the pair was mistaken.
+            The hinge before the update: 0 if nothing changed, at least 1 if the pair was predicted wrongly.
 
         Raises
         ------
         ValueError
-            If the examples are not finite, not of length d, or too far apart, or `similar` is something else.
+            If the examples are not finite, not of length d, or too far apart, or `similar` has another value.
         """
         points = []
         for name, given in (("u", u), ("v", v)):

@@ -1,4 +1,4 @@
-"""What LORETA and OASIS share: triplets of a query, a relevant and an irrelevant item, and the books about them."""
+"""The base of LORETA and OASIS: streams of triplets of a query, a relevant and an irrelevant item."""
 
 from __future__ import annotations
 

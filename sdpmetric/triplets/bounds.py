@@ -1,4 +1,4 @@
-"""What floating point proves about triplets: which are silent, the largest possible hinges, forms of multipliers."""
+"""Bounds on triplets that hold in spite of rounding: silent triplets, largest possible hinges, forms of multipliers."""
 
 from __future__ import annotations
 

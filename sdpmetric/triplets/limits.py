@@ -1,4 +1,4 @@
-"""Limits of exhaustive searches: when they have to end, and how many candidates they may list."""
+"""Limits of exhaustive searches: their deadline, and how many candidates they may list."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextvars import ContextVar
 
 from sdpmetric.triplets.triplets import Candidates
 
-# Candidate pairs that a solver holds at once: so many for each target pair of its anchors, or so many in all.
+# Largest number of candidate pairs in memory: for each target pair of the anchors, and in all; the larger one counts.
 CANDIDATES_PER_TARGET_PAIR, FEWEST_CANDIDATES = 32, 1 << 20
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 class BudgetSpent(Exception):
-    """Time or iterations ran out in the middle of a step."""
+    """Time or iterations ran out during a step."""
 
 
 class TooManyCandidates(Exception):
@@ -51,7 +51,7 @@ def check_deadline() -> None:
 
 
 def capacity(n_target_pairs: int) -> int:
-    """Candidate pairs that may be held for so many target pairs."""
+    """Largest number of candidate pairs in memory for so many target pairs."""
     return max(FEWEST_CANDIDATES, CANDIDATES_PER_TARGET_PAIR * n_target_pairs)
 
 

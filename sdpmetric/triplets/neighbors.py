@@ -1,4 +1,4 @@
-"""Target neighbors: the nearest members of an example's own class, under a tie rule that rounding does not sway."""
+"""Target neighbors: the nearest members of an example's own class, under a tie rule that is robust to rounding."""
 
 from __future__ import annotations
 

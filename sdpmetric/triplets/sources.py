@@ -56,7 +56,7 @@ class TripletSource(Protocol):
         """
 
     def capacity(self, among: IndexArray) -> int:
-        """Candidate pairs of some anchors, (m,), that a solver may hold."""
+        """Largest number of candidate pairs in memory for some anchors, (m,)."""
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""

@@ -18,8 +18,8 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 
-# Squared distances up to this count as 0 beside the margin, which is 1. Groups that the null space hardly tells apart
-# are separated by factors of up to 1e10, which magnify the rounding within them.
+# Squared distances up to this count as 0 beside the margin, which is 1. Groups that are close in the null space are
+# separated by factors of up to 1e10, which magnify the rounding errors within them.
 COINCIDENT = 1e-10
 
 

@@ -274,7 +274,7 @@ X3 = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (([[0, 0]], 1.0), "an example with itself"),
+        (([[0, 0]], 1.0), "repeats a row"),
         (([[0, 9]], 1.0), "outside 0..3"),
         (([[0, 1]], -1.0), "targets must be finite squared distances"),
         (([[0, 1]], np.nan), "targets must be finite squared distances"),

@@ -150,5 +150,5 @@ def test_programs_that_no_solver_could_hold_are_refused():
 
 
 def test_a_class_of_one_member_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"class 'b' has one member only.* merge or drop"):
+    with pytest.raises(ValueError, match=r"class 'b' has one member;.* merge or drop"):
         sm.MCMLProblem(np.eye(3), ["a", "a", "b"])

@@ -118,8 +118,12 @@ def test_labels_make_all_pairs_or_a_sample(rng):
 @pytest.mark.parametrize(
     ("pairs", "similar", "words"),
     [
-        ([[0, 0], [1, 2]], [True, False], r"pair \[0, 0\] is an example with itself"),
-        ([[0, 1], [1, 0], [2, 3]], [True, False, False], r"pair \[0, 1\] is named as similar and as dissimilar \(1"),
+        ([[0, 0], [1, 2]], [True, False], r"pair \[0, 0\] repeats a row"),
+        (
+            [[0, 1], [1, 0], [2, 3]],
+            [True, False, False],
+            r"pair \[0, 1\] is listed both as similar and as dissimilar \(1",
+        ),
         ([[0, 1], [1, 9]], [True, False], "outside 0..8"),
         ([[0, 1], [1, 2]], [True, True], "no dissimilar pairs"),
         ([[0, 1], [1, 2]], [-1, -1], "no similar pairs"),

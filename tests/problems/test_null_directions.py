@@ -74,7 +74,7 @@ def test_separable_impostors_cost_nothing(rng):
         assert problem.certify(np.eye(X.shape[1])).lower_bound == 0.0
 
 
-def test_two_strata_as_near_as_rounding_are_still_apart(rng):
+def test_two_null_groups_as_near_as_rounding_are_still_separate(rng):
     """A difference of 1e-8 without pull is a difference; an equal value after another computation is none."""
     y = np.repeat([0, 1, 2], [5, 6, 7])
     X = rng.normal(size=(18, 2))
@@ -95,7 +95,7 @@ def test_many_null_directions_keep_equal_rows_in_one_group(rng):
     assert problem.null_groups.max() + 1 == 20
 
 
-def test_multipliers_across_strata_are_dropped(half_separable):
+def test_multipliers_across_null_groups_are_dropped(half_separable):
     problem, _ = half_separable
     every = np.array(oracles.all_triplets(problem.source.targets, problem.source.labels))
     apart = problem.null_groups[every[:, 0]] != problem.null_groups[every[:, 2]]

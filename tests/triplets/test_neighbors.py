@@ -190,7 +190,7 @@ def test_many_tiles_match_a_tree(n, work, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])
-def test_strata_and_chosen_anchors(method, rng):
+def test_groups_and_chosen_anchors(method, rng):
     Z, y, targets = embedded(2)
     groups = rng.integers(0, 3, len(Z)).astype(np.int32)
     found = check_search(Z, y, targets, method, 0.5, groups=groups)
