@@ -319,7 +319,7 @@ def test_equal_examples_that_are_to_be_near_are_harmless():
         (lambda s: s.update_comparison(*X3, margin=-1.0), "margin must be"),
         (lambda s: s.update_comparison(X3[0], X3[1], X3[1], X3[2]), "are equal"),
         (lambda s: s.partial_fit_comparisons(X3, [[0, 1, 2]]), r"shape \(q, 4\)"),
-        (lambda s: s.partial_fit_comparisons(X3, [[0, 1, 3, 3]]), "an example with itself"),
+        (lambda s: s.partial_fit_comparisons(X3, [[0, 1, 3, 3]]), "repeats a row"),
         (lambda s: sm.LEGOStream(0, 0.3), "n_features must be a positive integer"),
         (lambda s: sm.LEGOStream(2, 0.0), "learning_rate must be positive"),
         (lambda s: sm.LEGOStream(2, np.nan), "learning_rate must be a finite number"),

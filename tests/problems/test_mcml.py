@@ -130,7 +130,7 @@ def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda X: sm.MCMLProblem(X, [0] * 8 + [1]), "class 1 has one member only"),
+        (lambda X: sm.MCMLProblem(X, [0] * 8 + [1]), "class 1 has one member;"),
         (lambda X: sm.MCMLProblem(X, [0] * 9), "one class only"),
         (lambda X: sm.MCMLProblem(X * np.nan, Y), "NaN"),
         (lambda X: sm.MCMLProblem(X, Y[:-1]), "8 labels for 9 rows"),

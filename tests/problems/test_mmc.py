@@ -127,8 +127,8 @@ def test_labels_make_all_pairs_or_a_sample(rng):
         ([[0, 1], [1, 9]], [True, False], "outside 0..8"),
         ([[0, 1], [1, 2]], [True, True], "no dissimilar pairs"),
         ([[0, 1], [1, 2]], [-1, -1], "no similar pairs"),
-        ([[0, 1], [1, 2]], [1, 0], "bool or"),
-        ([[0, 1], [1, 2]], [True], "one per pair"),
+        ([[0, 1], [1, 2]], [1, 0], "must be bool, or"),
+        ([[0, 1], [1, 2]], [True], "one value per pair"),
         ([[0.0, 1.0], [1, 2]], [True, False], "integer"),
     ],
 )
