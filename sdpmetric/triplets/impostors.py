@@ -18,8 +18,8 @@ Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 
 # Pairs that are listed before they are handed on, shared by the parts of the search; products until time is looked at.
 PAIRS_AT_ONCE, WORK_AT_ONCE = 1 << 21, 1 << 34
-# Anchors that ball trees are asked for at once.
-ANCHORS_AT_ONCE = 1 << 12
+# Anchors that ball trees are asked for at once: as many as give a bounded number of pairs, judged by the last ones.
+FEWEST_ANCHORS, ANCHORS_AT_ONCE = 1 << 5, 1 << 12
 
 
 def search_tiles(
@@ -131,8 +131,9 @@ def search_trees(
     # Trees compare distances to centers of balls, which err by (r + 4) u of the longest point, for two points each.
     eps = float(np.finfo(np.float64).eps)
     allowance = 4.0 * (Z.shape[1] + 4) * eps * float(np.sqrt(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
-    for first in range(0, len(anchors), ANCHORS_AT_ONCE):
-        block = slice(first, first + ANCHORS_AT_ONCE)
+    first, size = 0, FEWEST_ANCHORS
+    while first < len(anchors):
+        block = slice(first, first + size)
         asked, radii = anchors[block], np.sqrt(limits[block]) * (1 + 1e-12) + allowance
         owners: list[NDArray[np.int64]] = []
         found: list[IndexArray] = []
@@ -145,4 +146,6 @@ def search_trees(
             found.append(members[np.concatenate(near)] if len(near) else columns[:0])
         nothing = np.zeros(0, dtype=np.int32)
         owner = np.concatenate([nothing, *owners]).astype(np.int32)
+        first += size
+        size = min(max(size * PAIRS_AT_ONCE // max(len(owner), 1) // 2, FEWEST_ANCHORS), ANCHORS_AT_ONCE)
         yield _grouped(asked, owner, np.concatenate([nothing, *found]).astype(np.int32), groups)
