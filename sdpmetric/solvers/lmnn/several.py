@@ -48,7 +48,11 @@ def factored_steps(
     ------
     Step
     """
-    trivial = _trivial(problem, tol)
+    try:
+        trivial = _trivial(problem, tol)
+    except BudgetSpent:
+        yield Step(np.zeros((problem.n_regions, 1, problem.X.shape[1])))
+        raise
     if trivial is not None:
         yield trivial
         return
