@@ -1,6 +1,7 @@
 """The reproductions of NCA, POLA, LEGO and FRML run by one command each, here in miniature."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -141,6 +142,12 @@ def test_lego_fig1(run, pairs, tmp_path):
     text = run("lego_fig1", "--printed", str(tmp_path / "printed" / "pair_accuracy.txt"), pairs)
     expected = "| 33 of 45 below or equal | 0 below, 1 equal | 1 below, 0 equal | 2 below, 0 equal |"
     assert f"| LEGO against POLA {expected}" in text
+
+
+def test_lego_patches(run):
+    text = run("lego_patches")
+    found = {name: float(re.search(rf"\| {name} \| ([\d.]+) \|", text)[1]) for name in ("L2", "LEGO", "POLA")}
+    assert found["LEGO"] > found["POLA"] + 5 > found["L2"] + 10
 
 
 def test_lego_fig2(run, tmp_path):
