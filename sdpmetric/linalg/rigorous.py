@@ -190,6 +190,8 @@ class Form:
 
         It is the distance to the negative semidefinite matrices, of which minus the computed negative part is one.
         """
+        if not np.isfinite(self.matrix).all():
+            return math.inf
         values, vectors = np.linalg.eigh(self.matrix)
         G = (vectors * np.sqrt(np.maximum(-values, 0.0))).T
         rounding = gamma(len(G) + 4) * (float(np.sum(G * G)) + norm_above(self.matrix))
