@@ -5,8 +5,8 @@ A loop that is worth several threads works on one part of the whole and releases
 compile, and their threads spin while they wait for each other, which costs milliseconds a time on a busy machine.
 
 Compiled loops call no function of NumPy that numba makes in several variants, as np.sort and np.argsort, or the two
-sides of np.searchsorted: it names what lies behind the variants alike but for a number that each process counts anew,
-so that of two that different processes cached one can be taken for the other, and results are wrong without a word.
+sides of np.searchsorted: numba names the variants alike except for a counter of each process, so a cached variant of
+one process can be taken for another variant by the next, with silently wrong results.
 """
 
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.

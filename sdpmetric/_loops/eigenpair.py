@@ -245,7 +245,7 @@ def shifted_pair(
                     c = z[j] / size
                     for i in range(d):
                         u[i] += c * Q[j, i]
-                # What A itself says of the pair
+                # check the pair against A
                 Au = Q[0]
                 times(A, u, d, Au)
                 along = length * dot(v, u, d)

@@ -1,4 +1,4 @@
-"""Compiled loops of energy-based classification: what a test example would pay under every label."""
+"""Compiled loops of energy-based classification: the energy of a test example under every label."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def scan(
     near: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Measure distances of queries to the training examples of one class, and how deep they lie within its margins.
+    """Distances of queries to the training examples of one class, and sums of its hinges.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def scan(
     c : int
         The class.
     mine : bool
-        Whether its distances are wanted, or nothing but `sums`.
+        Whether to compute distances, or only `sums`.
     D : (m, n) array
         Overwritten by the distances.
     smallest : (m, chunks[-1]) array
@@ -128,7 +128,7 @@ def scan(
 def _place(ascending: FloatArray, value: float, after_equal: bool) -> int:
     """How many entries are below a value, or not above it.
 
-    By hand; why not by np.searchsorted, see `sdpmetric._loops`.
+    Not by np.searchsorted, for the reason in `sdpmetric._loops`.
     """
     low, high = 0, len(ascending)
     while low < high:
@@ -149,10 +149,10 @@ def own_impostors(
     starts: IndexArray,
     chunks: IndexArray,
 ) -> FloatArray:
-    """What queries pay for their own impostors under every label.
+    """The part of the energies of queries that comes from their own impostors, under every label.
 
-    The impostors of all labels are counted in one pass: ``sum_l [a - D_tl]_+`` for many thresholds a is had from
-    the number and the sum of the distances between one threshold and the next.
+    The impostors of all labels are counted in one pass: ``sum_l [a - D_tl]_+`` for many thresholds a is computed from
+    the number and the sum of the distances between consecutive thresholds.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def own_impostors(
                     place = _place(thresholds[t], distance, True)
                     count[place] += 1.0
                     total[place] += distance
-                    for j in range(k):  # the label's own examples are no impostors
+                    for j in range(k):  # examples of the label itself are not impostors
                         a = 1.0 + near[t, c, j]
                         if near[t, c, j] < np.inf and distance < a:
                             push[t, c] -= a - distance
@@ -221,9 +221,9 @@ def cheapest_labels(
     D, smallest, near
         As in `own_impostors`.
     cost : (m, c) array
-        What each label costs but for the query's own impostors.
+        The energy of each label without the query's own impostors.
     order : (m, c) array
-        Labels by their cost.
+        Labels in order of that energy.
     starts, chunks
         As in `scan`.
     mu : float

@@ -86,7 +86,7 @@ def pack_signs(P: Rows, alive: NDArray[np.bool_], keys: Keys) -> int:
 
 @nb.njit(cache=True)
 def _change(products: Rows, scales: FloatArray, others: Rows) -> float:
-    """What the pending steps add to a squared norm, by the inner products with their rights and mates."""
+    """Sum of the pending steps' changes of a squared norm, from the inner products with their rights and mates."""
     total, m = 0.0, 0
     for l in range(len(products)):
         c = float(products[l])

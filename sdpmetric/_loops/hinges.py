@@ -95,8 +95,8 @@ def smoothed_push(
 ) -> None:
     """Sums of the smoothed loss in rows `first` to `last`, and in Y its weighted graph Laplacian times Z.
 
-    The point that target ``[r, j]`` is compared with is ``bases[r, j]``: the anchor, under another metric perhaps. The
-    sums are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is ``2 * Y``.
+    Target ``[r, j]`` is compared with the point ``bases[r, j]``, the anchor, possibly under another metric. The sums
+    are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is ``2 * Y``.
     """
     K, R = targets.shape[1], Z.shape[1]
     Y[:] = 0.0

@@ -13,7 +13,7 @@ from sdpmetric._loops import FAST
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# What a stream adds up: losses; steps that moved the metric; the largest prediction times the larger of prediction and
+# Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
 # target among them; and the logarithm of the metric's determinant, beside that of the first metric.
 LOSS, MOVES, REACH, VOLUME, SIZE = 0, 1, 2, 3, 4
 # An explicit step to a larger distance uses at most this share of the step that would make it infinite.
@@ -63,7 +63,7 @@ def implicit(distance: float, target: float, rate: float) -> float:
 
 @nb.njit(cache=True)
 def strength(distance: float, target: float, rate: float, explicit: bool) -> tuple[float, float]:
-    """What a step adds to the inverse metric along the pair, and the new distance over the old one.
+    """Coefficient of a step of the inverse metric along the pair, and the ratio of new to old distance.
 
     Implicit: the gradient at the new metric, Eq. 2.2. Explicit: the gradient at the old one, with a smaller rate where
     the metric would not stay positive definite.
@@ -80,7 +80,7 @@ def strength(distance: float, target: float, rate: float, explicit: bool) -> tup
 
 @nb.njit(cache=True)
 def kept(excess: float, side: float) -> bool:
-    """Whether a target holds: any side is 0 for "equal", 1 for "at most", -1 for "at least"."""
+    """Whether a target is satisfied; side is 0 for "equal", 1 for "at most", -1 for "at least"."""
     return excess == 0.0 or side * excess < 0.0
 
 
@@ -97,7 +97,7 @@ def largest(v: FloatArray) -> float:
 def book(
     distance: float, target: float, rate: float, explicit: bool, size: float, totals: FloatArray
 ) -> tuple[float, float]:
-    """`strength` of the step of a pair that missed its target, and what it adds to the totals.
+    """`strength` of the step of a pair that violates its target, and its contributions to the totals.
 
     The strength is infinite, and the totals stay, where they or a step with entries up to the strength times `size`
     overflow; it is 0 where the metric cannot move.
@@ -132,7 +132,7 @@ def pair_step(
 ) -> tuple[float, bool]:
     """Take one pair; return its squared distance before the step, and whether the metric moved.
 
-    The step is ``outer(left, right)``. Nothing happens where a number overflows; the distance is then not finite.
+    The step is ``outer(left, right)``. If a number overflows, nothing changes and the distance is not finite.
     """
     distance = image(G, z, left, right)
     excess = distance - target

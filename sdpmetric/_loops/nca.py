@@ -113,7 +113,7 @@ def _class_row(row: FloatArray, i: int, begin: int, end: int, logarithm: bool, c
     row[i] = np.inf
     own = _smallest(row[begin:end])
     nearest = min(own, _smallest(row[:begin]), _smallest(row[end:]))
-    if nearest == np.inf or (logarithm and own == np.inf):  # nobody to choose, or no match: a constant
+    if nearest == np.inf or (logarithm and own == np.inf):  # no other example, or no match: a constant
         row[:] = 0.0
         return 0.0
     _exponentials(row[:begin], nearest)
@@ -150,7 +150,7 @@ def _soft_row(
     n = len(row)
     row[i] = np.inf
     nearest = _smallest(row)
-    if nearest == np.inf:  # nobody to choose
+    if nearest == np.inf:  # no other example
         row[:] = 0.0
         return 0.0
     for j in range(n):
@@ -207,7 +207,7 @@ def weighted_rows(
     own : (m, r) array
         The embedding of the examples asked for.
     which : (m,) array
-        Their numbers.
+        Their row numbers.
     transposed, norms : (r, n), (n,) arrays
         The embedding of all examples, and their squared norms.
     factors : (n, k) array

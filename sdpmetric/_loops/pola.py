@@ -11,16 +11,16 @@ from sdpmetric._loops.eigenpair import add_outer, dot, negative_pair, refresh, s
 
 FloatArray = NDArray[np.float64]
 
-# Places in the arrays of state: threshold, sum of squared losses, largest ||v||^4 + 1, shift of the inverse (0: there
+# Indices in the arrays of state: threshold, sum of squared losses, largest ||v||^4 + 1, shift of the inverse (0: there
 # is none), typical size of the negative eigenvalues; items, updates, mistakes, updates since the last projection by a
 # full decomposition, and since the last inversion.
 THRESHOLD, LOSS, RADIUS, SHIFT, TYPICAL = 0, 1, 2, 3, 4
 ITEMS, UPDATES, MISTAKES, DRIFT, AGE = 0, 1, 2, 3, 4
 N_STATE, N_COUNTS = 5, 5
-# Rounding that took the metric out of the cone is projected away after this many updates for each dimension, at a cost
-# of about d^2 per update.
+# After this many updates for each dimension a full projection removes rounding errors, at a cost of about d^2 per
+# update.
 REFRESH = 64
-# From this dimension on a shifted inverse is kept; it is made anew where its shift is off by this factor.
+# From this dimension on a shifted inverse is stored; it is recomputed when its shift is wrong by this factor.
 SHIFTED_FROM, OFF = 24, 8.0
 # Shares of ``k(x, x) + k(x', x')``: a difference whose squared part outside the basis is up to the first lies in it;
 # one below minus the second shows that the kernel is not PSD.
@@ -109,7 +109,7 @@ def update(
             a = -sign * (root * v[i])
             for j in range(d):
                 A[i, j] += a * (root * v[j])
-    if shift > 0.0:  # Sherman and Morrison; what keeps the metric PSD goes first
+    if shift > 0.0:  # Sherman and Morrison; the part that keeps the metric PSD comes first
         if down < 0.0:
             Bu = Q[0]
             times(B, u, d, Bu)

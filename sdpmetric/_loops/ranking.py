@@ -131,7 +131,7 @@ def expected_losses(
 
 @nb.njit(cache=True)
 def _count_below(ascending: FloatArray, value: float) -> int:
-    """How many entries are below a value; why not by np.searchsorted, see `sdpmetric._loops`."""
+    """Number of entries below a value; not by np.searchsorted, for the reason in `sdpmetric._loops`."""
     low, high = 0, len(ascending)
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Labelled data by name, from files, and made up; and what is done to them before a metric is learned."""
+"""Labelled data by name, from files, and from generators; and their preparation."""
 
 from sdpmetric.datasets.files import read_npz
 from sdpmetric.datasets.generators import concentric_circles, concentric_rings, noisy_digits, zebra_stripes

@@ -14,16 +14,16 @@ from sklearn import datasets as sklearn_datasets
 from sdpmetric.datasets.preparation import word_counts
 
 Labels = NDArray[np.generic]
-# Examples, labels, and how many leading rows are for training where that is customary.
+# Examples, labels, and the number of leading training rows of the customary split, if there is one.
 Fetched = tuple[NDArray[np.generic], Labels, int | None]
 
 OPENML = re.compile(r"openml:(?P<name>[^/]+)(/(?P<version>\d+))?")
-# OpenML's data sets whose first rows are for training by custom.
+# OpenML's data sets whose customary split takes the first rows for training.
 CUSTOMARY = {"mnist_784": 60000}
 
 
 def fetch(name: str, label: str | None = None) -> Fetched | None:
-    """Fetch a data set by scikit-learn's fetchers, which keep what they downloaded.
+    """Fetch a data set by scikit-learn's fetchers, which cache downloads.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def fetch(name: str, label: str | None = None) -> Fetched | None:
     Raises
     ------
     ConnectionError
-        If the data set is not kept here and cannot be downloaded.
+        If the data set is not in the cache and cannot be downloaded.
     ValueError
         If OpenML has no such data set, or it does not hold numbers.
     """
@@ -62,7 +62,7 @@ def _openml(name: str, version: str | None, label: str | None) -> Fetched:
     which: dict[str, object] = {"data_id": int(name)} if name.isdigit() else {"name": name}
     if version is not None:
         which["version"] = int(version)
-    # This parser makes numbers of categories, and knows sparse files; the other one needs pandas.
+    # This parser converts categories to numbers and reads sparse files; the other one needs pandas.
     found = sklearn_datasets.fetch_openml(
         **which, target_column=label or "default-target", as_frame=False, parser="liac-arff"
     )

@@ -1,4 +1,4 @@
-"""Arrays from CSV and NPZ files; what cannot be read is said in a sentence."""
+"""Arrays from CSV and NPZ files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_csv(path: Path, label: str | None) -> tuple[FloatArray, Labels]:
     Raises
     ------
     ValueError
-        With the place of the first cell that is not what it should be.
+        If the file is malformed; the message names the first bad cell.
     """
     rows = _csv_rows(path)
     _, header = next(rows, (0, []))

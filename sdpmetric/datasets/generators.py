@@ -1,4 +1,4 @@
-"""Made-up data on which the papers show what their methods do."""
+"""Synthetic data after the papers' figures."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def zebra_stripes(
     noise: float = 0.12,
     random_state: int | None = None,
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Stripes of two classes in turns, long and near to each other.
+    """Alternating long, narrow stripes of two classes.
 
-    After Fig. 2 of Weinberger and Saul (2009) [WS2009]; sizes are ours. Only the second feature tells the classes
-    apart, and it is the one of small variance: many nearest neighbors are of the other class, the leading principal
-    component is the useless feature, and, for an odd number of stripes, the two classes have the same mean, so that
-    linear discriminant analysis has nothing to go by. A metric that shrinks the first feature makes no errors.
+    After Fig. 2 of Weinberger and Saul (2009) [WS2009]; sizes are ours. Only the second feature, of small variance,
+    separates the classes: many nearest neighbors are of the other class, the leading principal component is the useless
+    feature, and, for an odd number of stripes, the two classes have the same mean, so that linear discriminant analysis
+    fails. A metric that shrinks the first feature makes no errors.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def zebra_stripes(
 def noisy_digits(
     share: float = 0.5, *, amplitude: float = 16.0, random_state: int | None = None
 ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.bool_]]:
-    """Handwritten digits some of whose pixels, the same in all images, are covered with noise.
+    """Handwritten digits with noise on some pixels, the same ones in all images.
 
     After Fig. 2 of Shalev-Shwartz, Singer and Ng (2004) [SSN2004], on scikit-learn's digits; sizes are ours. A metric
     can learn to leave out the noisy pixels.
@@ -139,11 +139,10 @@ def concentric_rings(
     noise: float = 8.0,
     random_state: int | None = None,
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Rings around each other in two features, a class each, and a third feature of noise alone.
+    """Concentric rings in two features, a class each, and a third feature of noise.
 
-    After Fig. 2 of Goldberger et al. (2005) [GRHS2005]; sizes are ours. The noise has the largest variance, so that a
-    principal component is spent on it, and all classes have the same mean, so that linear discriminant analysis has
-    nothing to go by.
+    After Fig. 2 of Goldberger et al. (2005) [GRHS2005]; sizes are ours. The noise has the largest variance, so it is a
+    principal component, and all classes have the same mean, so that linear discriminant analysis fails.
 
     Parameters
     ----------

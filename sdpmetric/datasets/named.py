@@ -42,7 +42,7 @@ class Split(NamedTuple):
 
 
 def names() -> list[str]:
-    """Names that `load` knows here; beside them it takes ``openml:`` and a name of openml.org.
+    """Names that `load` accepts here, besides ``openml:`` and a name of openml.org.
 
     First what scikit-learn ships, then the ``.npz`` files of the folder SDPMETRIC_DATA, then what is downloaded.
     """
@@ -77,9 +77,9 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     Raises
     ------
     ValueError
-        If there is no such data set or file, or the file does not hold what it should; the sentence says where.
+        If there is no such data set or file, or the file is malformed; the message says where.
     ConnectionError
-        If it would have to be downloaded and cannot be.
+        If it must be downloaded and cannot be.
     """
     X, y, _ = _find(name_or_path, label)
     return X, y

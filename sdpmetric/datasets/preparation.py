@@ -1,4 +1,4 @@
-"""What is done to data before a metric is learned: standardizing, reducing, counting words, setting images upright."""
+"""Preparation of data: standardizing, reducing, counting words, deskewing images."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def standardize(X: ArrayLike) -> FloatArray:
 def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatArray:
     """The first principal components, scaled to a mean Euclidean norm.
 
-    LMNN's optimal value does not depend on the scale; a moderate one keeps the numbers of all solvers moderate.
+    LMNN's optimal value does not depend on the scale; a moderate one avoids very large or small numbers in solvers.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
     ----------
     texts : sequence of str
     n_words : int, default 20000
-        Words kept, fewer if the texts have fewer; of equally common ones those that come first in the alphabet.
+        Largest number of words; of equally common ones, the first in the alphabet are taken.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
 
 
 def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
-    """Set slanted images upright: each is sheared along its rows until its second mixed moment is 0.
+    """Deskew images: each is sheared along its rows until its second mixed moment is 0.
 
     With pixels as masses, the shear is ``mu11 / mu02``: every row of pixels is shifted by that much for each row that
     it is away from the center of mass, which stays where it is. A shift by part of a pixel divides each pixel between

@@ -1,10 +1,10 @@
-"""What all estimators share: validation, one solve, the transform, callbacks, and the warning if nothing was proven.
+"""The base of all estimators: validation, solve, transform, callbacks, and the warning if the gap is not proven.
 
 How to add an estimator: one module here, with a class derived from `LabelledEstimator` (labels), or from
 `PairsEstimator` (labels or pairs), or from `MetricEstimator` (anything else), that
 
 - takes the arguments of its problem and of `sdpmetric.solve` in ``__init__``, by keyword with defaults, and stores them
-  as they are: ``solver``, ``tol``, ``max_iter``, ``max_time``, ``verbose`` and ``random_state`` are handed to ``solve``
+unchanged: ``solver``, ``tol``, ``max_iter``, ``max_time``, ``verbose`` and ``random_state`` are handed to ``solve``
   if the class has them, ``n_components`` too;
 - states its problem in ``_problem(X, y)``, of checked data, or in ``_problem_of_pairs(X, pairs, similar)``;
 - says what it learns, with the attributes that `MetricEstimator` documents.
@@ -41,7 +41,7 @@ FloatArray = NDArray[np.float64]
 Data = NDArray[np.floating]
 Labels = NDArray[np.generic]
 
-# Pairs of each kind that are drawn from labels, unless told otherwise.
+# Default number of pairs of each kind that are drawn from labels.
 N_PAIRS = 10_000
 # Arguments of an estimator that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
@@ -77,7 +77,7 @@ class Watcher:
         return math.nan if self.measure is None else self.measure(components)
 
     def callback(self, row: TraceRow) -> bool:
-        """Tell of one step; True if a callback asks to stop."""
+        """Report one step; True if a callback asks to stop."""
         if not hasattr(self.estimator, "_skl_callbacks"):
             return False
         seen = {"estimator": self.estimator, "X": self.X, "y": self.y}
@@ -88,7 +88,7 @@ class Watcher:
 
 
 class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A transformer that learned a linear map, with the proof of how good its metric is.
+    """A transformer that learns a linear map, with the certificate of its metric.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return checked
 
     def _learn(self, problem: Problem, X: Data, y: Labels | None = None) -> Self:
-        """Solve one problem, between scikit-learn's calls of its callbacks, and keep the answer."""
+        """Solve one problem, between the calls of scikit-learn's callbacks, and store the solution."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         self._keep(problem, self._solve(Watcher(self, problem, context, X, y)))
@@ -148,7 +148,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return int(check_random_state(given).randint(np.iinfo(np.int32).max))
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        """What `transform` and its like need, by the names of the attributes."""
+        """The attributes that `transform` and similar methods need, by name."""
         return {"components_": self._rows(components)}
 
     def _keep(self, problem: Problem, solution: Solution) -> None:
@@ -160,7 +160,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         self.n_iter_ = solution.n_iter
 
     def _warn_unless_proven(self, solution: Solution) -> None:
-        """Warn with the status' advice, whatever ``verbose`` says."""
+        """Warn with the advice of the status, unless no proof was promised."""
         if not solution.status.expected:
             proven = isinstance(solution.certificate, DualityCertificate)
             gap = f" at a relative gap of {solution.relative_gap:.2e}" if proven else ""
@@ -236,7 +236,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return int(self.components_.shape[0])
 
     def __sklearn_tags__(self) -> Tags:
-        """Say what scikit-learn's checks and meta-estimators ask."""
+        """Set the tags for scikit-learn's checks and meta-estimators."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -279,7 +279,7 @@ class LabelledEstimator(MetricEstimator):
         Warns
         -----
         ConvergenceWarning
-            If the asked tolerance was not proven, with advice.
+            If the requested tolerance is not proven, with advice.
         """
         return self._fit(*self._checked_labels(X, y))
 
@@ -307,7 +307,7 @@ class PairsEstimator(LabelledEstimator):
 
     @with_callbacks
     def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Learn from pairs, some of them said to be similar and the others not.
+        """Learn from similar and dissimilar pairs.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class PairsEstimator(LabelledEstimator):
         Warns
         -----
         ConvergenceWarning
-            If the asked tolerance was not proven, with advice.
+            If the requested tolerance is not proven, with advice.
         """
         data = self._checked(X)
         return self._learn(self._problem_of_pairs(data, pairs, similar), data)

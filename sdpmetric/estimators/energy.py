@@ -22,15 +22,15 @@ Array = TypeVar("Array", bound=NDArray[np.generic])
 
 
 class EnergyClassifier(ClassifierMixin, BaseEstimator):
-    """The label that would add least to the objective of LMNN (Weinberger and Saul 2009, Eq. 15) [WS2009].
+    """Predict the label that adds least to the objective of LMNN (Weinberger and Saul 2009, Eq. 15) [WS2009].
 
-    Learns a metric, or one for each class, and keeps the training examples with the target neighbors that it was
-    learned with. Examples that the metric held back for early stopping are left out.
+    Learns a metric, or one for each class, and stores the training examples with their target neighbors. Validation
+    examples of early stopping are left out.
 
     Parameters
     ----------
     estimator : LMNN or MultiMetricLMNN, optional
-        What learns the metric; default: ``LMNN()``. Several metrics must be one for each class.
+        The metric learner; default: ``LMNN()``. With several metrics, each class must have one.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If the asked tolerance was not proven, with advice.
+            If the requested tolerance is not proven, with advice.
         """
         data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(labels)
@@ -115,7 +115,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The label of least energy; of equal ones the first.
+        """The label of least energy; the first of equal ones.
 
         Parameters
         ----------

@@ -21,7 +21,7 @@ from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.truncation import RankLoss
 
-# The rank where none is named, if there are so many features: that of the paper's Table 2.
+# The default rank, that of the paper's Table 2, if there are so many features.
 RANK = 30
 # Arguments of the solver.
 OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start")
@@ -30,8 +30,8 @@ OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_af
 class FRML(LabelledEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
-    Stochastic steps on matrices of fixed rank, stopped where the mean average precision of queries that are held back
-    stops rising. Nothing proves an optimum: the certificate is of kind "stationarity".
+    Stochastic steps on matrices of fixed rank, stopped where the mean average precision of validation queries stops
+    rising. Optimality is not proven: the certificate is of kind "stationarity".
 
     Parameters
     ----------
@@ -39,19 +39,19 @@ class FRML(LabelledEstimator):
         The rank; default 30, or the number of features where that is less.
     loss : {"warp", "auc"}, default "warp"
     gamma : float, default 1
-        At least 1: ranks above it are not pushed further up, and fewer items are drawn.
+        At least 1: relevant items of larger rank are not pushed further up, and fewer items are drawn.
     regularization : float, default 0.01
         Weight of the distances to relevant items.
     step, decay, batch_size, passes, validation_share, stop_after
-        Length of the first step in units of the data, its decay, queries to a step, passes at most, share of queries
-        held back, and passes without a better ranking before the end; see `sdpmetric.solve`.
+        Length of the first step in units of the data, its decay, queries per step, largest number of passes, share of
+        validation queries, and passes without a better ranking before the end; see `sdpmetric.solve`.
     start : (n_components, d) array, optional
         Default: the leading principal components.
     max_iter, max_time : optional
         Limits on evaluated distances and on seconds.
     verbose : bool, default False
     random_state : int, RandomState or None, default None
-        Of the share held back and of all draws; None is 0.
+        Of the choice of validation queries and of all draws; None is 0.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class FRML(LabelledEstimator):
     Warns
     -----
     ConvergenceWarning
-        If `passes` or another limit came before the ranking of the held back queries stopped getting better.
+        If `passes` or another limit was reached while the ranking of the validation queries still improved.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class FRML(LabelledEstimator):
             advice = solution.status.advice
             if solution.status is Status.USER_LIMIT:
                 advice = (
-                    f"A limit came before the ranking of the queries held back stopped getting better: raise passes "
+                    f"A limit was reached while the ranking of the validation queries still improved: raise passes "
                     f"({self.passes}), max_iter or max_time, or lower stop_after ({self.stop_after})."
                 )
             warnings.warn(
@@ -167,4 +167,4 @@ class FRML(LabelledEstimator):
             )
 
     def _rows(self, components: Data) -> Data:
-        return components  # of the rank asked for, whatever the metric
+        return components  # of the requested rank, even if the metric's rank is lower

@@ -35,8 +35,8 @@ class KernelLMNN(LargeMarginEstimator):
         Target neighbors per example, nearest in the feature space.
     push_weight : float, default 0.5
     ridge : float, default 0.1
-        Weight of the trace in the feature space. Without it a kernel that makes the examples linearly independent, as
-        the RBF kernel does, lets every metric problem be solved at no cost, and nothing is learned.
+        Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
+        independent, as the RBF kernel does, and the metric is meaningless.
     loss : {"hinge", "squared_hinge"}, default "hinge"
     solver, tol, max_iter, max_time, verbose, random_state
         As in `LMNN`.
@@ -44,7 +44,7 @@ class KernelLMNN(LargeMarginEstimator):
     Attributes
     ----------
     space_ : FeatureSpace
-        The coordinates in the feature space, on which the metric is learned; it holds the training examples.
+        The coordinates in the feature space on which the metric is learned; contains the training examples.
     components_ : (r', r) array
         The factor of the metric on these r coordinates; `metric_` is (r, r).
     solution_, solutions_, dual_gap_, n_iter_, n_features_in_, feature_names_in_

@@ -1,4 +1,4 @@
-"""What the estimators of LMNN's kind share: target neighbors of small classes, several passes, early stopping."""
+"""The base of LMNN's estimators: target neighbors of small classes, several passes, early stopping."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 
 @dataclass(frozen=True)
 class Examples:
-    """What is fitted, and which of it is learned from and which held back.
+    """The examples of a fit, divided into training and validation examples.
 
     Attributes
     ----------
     X : (n, d) array
     y : (n,) array
     rows : (m,) integer array
-        Learned from.
-    held : (h,) integer array
-        Held back for early stopping.
+        Training examples.
+    validation : (h,) integer array
+        Validation examples, for early stopping.
     """
 
     X: Data
     y: Labels
     rows: NDArray[np.int64]
-    held: NDArray[np.int64]
+    validation: NDArray[np.int64]
 
 
 class LargeMarginEstimator(LabelledEstimator):
     """An estimator with target neighbors.
 
     A class with ``n_neighbors`` or fewer members, which the statements refuse, gets a warning here and fewer target
-    neighbors: each member has all the others, and a class of one member serves as impostors only. A cross-validation
-    makes small classes smaller, and must not fail for it.
+    neighbors: each member has all the others, and a class of one member serves as impostors only. So a
+    cross-validation, which makes small classes smaller, does not fail.
 
     Attributes
     ----------
     solutions_ : list of Solution
         One for each pass, each with its certificate.
     validation_score_ : float
-        With early stopping, the accuracy on the examples held back, of the metric that was kept.
+        With early stopping, the accuracy of the learned metric on the validation examples.
 
     Warns
     -----
@@ -82,7 +82,7 @@ class LargeMarginEstimator(LabelledEstimator):
         raise NotImplementedError
 
     def _coordinates(self, X: Data) -> FloatArray:
-        """Where target neighbors are the nearest, before anything was learned."""
+        """The coordinates in which target neighbors are nearest before the first pass."""
         return np.asarray(X, dtype=np.float64)
 
     def _predict(self, problem: LargeMarginProblem, components: FloatArray, y: Labels, X: Data) -> NDArray[np.generic]:
@@ -92,7 +92,7 @@ class LargeMarginEstimator(LabelledEstimator):
     # -- fitting ------------------------------------------------------------------------------------------------------
 
     def _fit(self, X: Data, y: Labels, regions: Labels | None = None) -> Self:
-        """Solve, and solve again with the target neighbors that are nearest under what was learned before."""
+        """Solve, then solve again with the target neighbors that are nearest under the last metric."""
         validation.check_integer("n_passes", self.n_passes)
         context = self._init_callback_context(max_subtasks=int(self.n_passes))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -101,19 +101,19 @@ class LargeMarginEstimator(LabelledEstimator):
         given = {} if regions is None else {"regions": regions[examples.rows]}
         problem = self._state(data, labels, self._targets_of_small_classes(data, labels), **given)
         solution, score = self._solve_pass(problem, examples, context)
-        kept, best = (problem, solution), score
+        best, best_score = (problem, solution), score
         self.solutions_ = [solution]
         while len(self.solutions_) < self.n_passes:
             points = np.asarray(problem.X, dtype=np.float64) @ self._rows(solution.components).T
             targets = _graph(_targets(points, labels, self.n_neighbors))
             problem = self._state(data, labels, targets)
             solution, score = self._solve_pass(problem, examples, context, solution)
-            if score >= best:  # of equals the latest
-                kept, best = (problem, solution), score
+            if score >= best_score:  # of equals the latest
+                best, best_score = (problem, solution), score
             self.solutions_.append(solution)
         if self.early_stopping:
-            self.validation_score_ = best
-        self._keep(*kept)
+            self.validation_score_ = best_score
+        self._keep(*best)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
@@ -124,7 +124,7 @@ class LargeMarginEstimator(LabelledEstimator):
         context: CallbackContext,
         before: Solution | None = None,
     ) -> tuple[Solution, float]:
-        """Solve one pass, started from the pass before, and its score on the examples held back, 0 without any."""
+        """Solve one pass, started from the pass before; also return its validation score, 0 without any."""
         X, y = examples.X, examples.y
         options: dict[str, object] = {}
         if before is not None and len(before.components):
@@ -142,12 +142,12 @@ class LargeMarginEstimator(LabelledEstimator):
         return solution, 0.0 if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
 
     def _accuracy(self, problem: LargeMarginProblem, examples: Examples, components: FloatArray) -> float:
-        predicted = self._predict(problem, components, examples.y[examples.rows], examples.X[examples.held])
-        return float(np.mean(predicted == examples.y[examples.held]))
+        predicted = self._predict(problem, components, examples.y[examples.rows], examples.X[examples.validation])
+        return float(np.mean(predicted == examples.y[examples.validation]))
 
     def _examples(self, X: Data, y: Labels) -> Examples:
         rows = np.arange(len(y))
-        held = rows[:0]
+        validation_rows = rows[:0]
         if self.early_stopping:
             patience, share = self.n_iter_no_change, self.validation_fraction
             validation.check_integer("n_iter_no_change", patience)
@@ -156,7 +156,7 @@ class LargeMarginEstimator(LabelledEstimator):
             classes, index, counts = np.unique(y, return_inverse=True, return_counts=True)
             alone, others = rows[counts[index] == 1], rows[counts[index] > 1]
             try:
-                rows, held = train_test_split(
+                rows, validation_rows = train_test_split(
                     others, test_size=float(share), random_state=self._seed(), stratify=y[others]
                 )
             except ValueError as error:
@@ -165,7 +165,7 @@ class LargeMarginEstimator(LabelledEstimator):
                     f"without examples to learn from or to hold back ({error}); choose another share, or more examples."
                 ) from error
             rows = np.concatenate([rows, alone])  # the only member of a class is learned from
-        return Examples(X, y, np.sort(rows), np.sort(held))
+        return Examples(X, y, np.sort(rows), np.sort(validation_rows))
 
     def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
         """Target neighbors where a class has too few members for the statement; None where all have enough."""
@@ -174,7 +174,7 @@ class LargeMarginEstimator(LabelledEstimator):
         counts = np.bincount(index)
         counted = validation.is_integer(k) and k >= 1
         if not counted or counts.min() > k:
-            return None  # the statement has the sentence for what is no number
+            return None  # the statement refuses an n_neighbors that is not a positive integer
         small = np.flatnonzero(counts <= k)
         if counts.max() == 1:
             raise ValueError("every class has one member only, so that there are no target neighbors; merge classes.")

@@ -18,7 +18,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.streams.lego import LEGOStream
 
-# Pairs at the head of the stream that choose the learning rate, where none is named.
+# Number of first pairs of the stream that choose the default learning rate.
 PRETRAINED = 2000
 
 
@@ -36,13 +36,13 @@ class LEGO(StreamingPairsEstimator):
 
     Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
     `fit_pairs` take every pair once; `fit_targets` takes targets of any kind. `partial_fit`, `partial_fit_pairs` and
-    `partial_fit_targets` go on where the call before them ended, and begin anew after a fit; their first batch chooses
-    what was not named.
+    `partial_fit_targets` continue where the last call ended, and start again after a fit; their first batch determines
+    defaults.
 
     Parameters
     ----------
     learning_rate : float, optional
-        ``eta``; default: the rate of `LEGOStream.pretrained` that loses least on the first 2000 pairs.
+        ``eta``; default: the rate of `LEGOStream.pretrained` with the smallest loss on the first 2000 pairs.
     upper, lower : float, optional
         Default: the 5th and 95th percentile of the pairs' squared distances under the initial metric.
     initial_metric : (d, d) array, optional
@@ -58,7 +58,7 @@ class LEGO(StreamingPairsEstimator):
     Attributes
     ----------
     learning_rate_, upper_, lower_ : float
-        What was given or chosen; the last two where pairs were similar or dissimilar.
+        The values used; the last two for similar and dissimilar pairs.
     stream_ : LEGOStream
         Online only: the learner, with its counts and its cumulative loss.
     components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
@@ -181,7 +181,7 @@ class LEGO(StreamingPairsEstimator):
         self.n_iter_ = stream.n_items
         return self
 
-    # -- what was not named -------------------------------------------------------------------------------------------
+    # -- defaults -------------------------------------------------------------------------------------------
 
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Pairs of the labels in random order, without those of equal examples."""

@@ -34,10 +34,10 @@ class LMNN(LargeMarginEstimator):
         Passes (section 5.1): each takes the target neighbors that are nearest under the metric of the pass before.
         Limits of time and iterations are those of one pass.
     early_stopping : bool, default False
-        Hold back a part of the examples, and keep the metric, along the solve, with which the nearest of the others
-        predict it best; its own certificate stands beside it.
+        Set a part of the examples aside for validation, and take the metric of the solve with the most accurate
+        nearest-neighbor predictions for them; `solution_` has its certificate.
     validation_fraction : float, default 0.3
-        The part that is held back, of each class alike.
+        The share of validation examples, stratified by class.
     n_iter_no_change : int, default 10
         Steps of the solver without a better score, after which the solve ends.
     solver : str, default "auto"
@@ -49,7 +49,7 @@ class LMNN(LargeMarginEstimator):
     verbose : bool, default False
         Print progress.
     random_state : int, RandomState or None, default None
-        Of the solver and of what is held back; None is 0.
+        Of the solver and of the choice of validation examples; None is 0.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class LMNN(LargeMarginEstimator):
     solutions_ : list of Solution
         One for each pass, each with its certificate.
     validation_score_ : float
-        With early stopping, the accuracy on the part held back, of the metric that was kept.
+        With early stopping, the accuracy of the learned metric on the validation examples.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class LMNN(LargeMarginEstimator):
 
     @with_callbacks
     def fit_triplets(self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> LMNN:
-        """Learn from triplets: one pass, nothing held back.
+        """Learn from triplets: one pass, without early stopping.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class LMNN(LargeMarginEstimator):
         Warns
         -----
         ConvergenceWarning
-            If the asked tolerance was not proven, with advice.
+            If the requested tolerance is not proven, with advice.
         """
         data = self._checked(X)
         problem = LMNNProblem.from_triplets(data, triplets, weights, self.push_weight, ridge=self.ridge, loss=self.loss)

@@ -23,14 +23,14 @@ from sdpmetric.problems.regions import Regions
 class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2) [WS2009], solved to a proof.
 
-    A training example is as far away as the metric of its own region says, whatever the query. No embedding has these
-    distances, so that `kneighbors` and `predict` belong to this estimator; `transform` gives the coordinates under
+    The distance to a training example is measured by the metric of the training example's region. No embedding has
+    these distances, so this estimator has its own `kneighbors` and `predict`; `transform` gives the coordinates under
     each metric side by side.
 
     Parameters
     ----------
     regions : {"class", "kmeans", "spectral"}, default "class"
-        One metric for each class, or for each cluster. `fit` takes an array of regions besides.
+        One metric for each class, or for each cluster. `fit` also takes an array of regions.
     n_regions : int, optional
         Number of clusters; default: as many as classes.
     n_neighbors : int, default 3
@@ -56,7 +56,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     classes_ : array
         Sorted class labels.
     X_fit_, y_fit_ : (m, d) and (m,) arrays
-        The training examples, those that were held back left out.
+        The training examples, without validation examples.
     solution_, solutions_, dual_gap_, n_iter_, n_features_in_, feature_names_in_, validation_score_
         As in `LMNN`.
 
@@ -122,8 +122,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         y : (n,) array
             Class labels of any kind; at least two classes.
         regions : (n,) array, optional
-            Region of each example, instead of those that the constructor names. Request it with
-            ``set_fit_request(regions=True)`` to have a pipeline or a search pass it on.
+            Region of each example, instead of the constructor's. Request it with ``set_fit_request(regions=True)`` to
+            have a pipeline or a search pass it on.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         Warns
         -----
         ConvergenceWarning
-            If the asked tolerance was not proven, with advice.
+            If the requested tolerance is not proven, with advice.
         UserWarning
             If a class has `n_neighbors` or fewer members.
         """
@@ -192,7 +192,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
 
     @property
     def metric_(self) -> NoReturn:
-        """There are several; see `metrics_`."""
+        """Not defined for several metrics; see `metrics_`."""
         raise AttributeError("there are several metrics; take one of metrics_.")
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
@@ -213,7 +213,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     def kneighbors(
         self, X: ArrayLike | None = None, n_neighbors: int | None = None
     ) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Nearest training examples, each as far away as the metric of its own region says.
+        """Nearest training examples, each distance measured by the metric of the training example's region.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Neighbourhood components analysis (NCA) as an estimator, in place of scikit-learn's."""
+"""Neighbourhood components analysis (NCA) as an estimator, a replacement of scikit-learn's."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FloatArray = NDArray[np.float64]
 
 
 class NCA(LabelledEstimator):
-    """Neighbourhood components analysis (Goldberger et al. 2005) [GRHS2005], in place of scikit-learn's.
+    """Neighbourhood components analysis (Goldberger et al. 2005) [GRHS2005], a replacement of scikit-learn's.
 
     Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so that changing the
     import is enough; from the same start it takes the same path, several times faster, and in memory that grows with
-    n and not with its square. Other than there, float32 data give float32 components, and a fit that did not converge
-    warns whatever ``verbose`` says. The last three parameters are new.
+    n and not with its square. Two things differ: float32 data give float32 components, and a fit that did not converge
+    always warns. The last three parameters are new.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class NCA(LabelledEstimator):
         ``n_components < min(d, n)``, else "identity". Where distances are so large that the gradient vanishes there
         and scikit-learn stops at once, the same components at a smaller scale. An array is taken as it is.
     warm_start : bool, default False
-        Begin with the components of the fit before; ``n_components`` and ``init`` are ignored then.
+        Start from the components of the last fit and ignore ``n_components`` and ``init``.
     max_iter : int, default 50
         Iterations of L-BFGS-B; batches of the stochastic solver.
     tol : float, default 1e-5
-        L-BFGS-B ends where its relative decrease or the largest entry of the gradient is below.
+        L-BFGS-B stops when its relative decrease or the largest entry of the gradient is below this.
     callback : callable, optional
         Called with components, flat, and the number of the iteration, after each iteration of L-BFGS-B.
     verbose : int, default 0
@@ -66,7 +66,7 @@ class NCA(LabelledEstimator):
         As scikit-learn counts them: one more than the iterations of L-BFGS-B; batches of the stochastic solver.
     random_state_ : RandomState
     solution_ : Solution
-        Its certificate is of kind "stationarity": NCA is not convex, and nothing proves an optimum.
+        Its certificate is of kind "stationarity": NCA is not convex, and optimality is not proven.
     metric_, dual_gap_, n_features_in_, feature_names_in_
         As in `sdpmetric.estimators.base.MetricEstimator`; the gap is to a trivial lower bound.
 

@@ -22,14 +22,14 @@ class POLA(StreamingPairsEstimator):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
-    online algorithm: they take pairs as they come, go on where the call before them ended, and begin anew after a
-    `fit`; nothing is proven about the metric then, and there is no ``solution_``.
+    online algorithm: they take pairs one after another, continue where the last call ended, and start again after a
+    `fit`. Nothing is proven about their metric, and there is no ``solution_``.
 
     Parameters
     ----------
     slack_weight : float or None, default 0.01
-        Weight of the sum of the slacks; None: hard margin, which few data allow. Where many pairs contradict each
-        other, larger weights take longer.
+        Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
+        contradict each other, larger weights take longer.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
     gamma : float, optional

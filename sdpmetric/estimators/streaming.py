@@ -1,4 +1,4 @@
-"""What estimators share that take similar and dissimilar pairs as they come."""
+"""The base of estimators that take similar and dissimilar pairs in batch or as a stream."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from sdpmetric.estimators.base import Data, PairsEstimator
 
 
 class StreamingPairsEstimator(PairsEstimator):
-    """An estimator that learns from pairs in one go or pair by pair; ``stream_`` is the learner, if it does so.
+    """An estimator that learns from pairs in batch or as a stream; ``stream_`` is the online learner.
 
-    Derived classes take pairs in ``_take_pairs``, and say how many the stream has taken in ``_taken``.
+    Derived classes define ``_take_pairs``, which takes pairs, and ``_taken``, the number of pairs taken so far.
     """
 
     n_pairs: int | None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Go on with the pairs of a batch of labelled examples, in random order.
+        """Continue with the pairs of a batch of labelled examples, in random order.
 
         Parameters
         ----------
         X : (n, d) array
         y : (n,) array
-            Class labels of any kind, of one class only if need be.
+            Class labels of any kind; one class is enough.
 
         Returns
         -------
@@ -52,7 +52,7 @@ class StreamingPairsEstimator(PairsEstimator):
         return self
 
     def partial_fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Go on with pairs, in their order.
+        """Continue with pairs, in their order.
 
         Parameters
         ----------
@@ -69,13 +69,13 @@ class StreamingPairsEstimator(PairsEstimator):
         Raises
         ------
         ValueError
-            As `partial_fit`, or if a pair is out of range or of a row with itself; nothing was taken then.
+            As `partial_fit`, or if a pair is out of range or repeats a row; then no pair was taken.
         """
         data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
         return self._take_pairs(data, pairs, similar)
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Check pairs, and go on with them."""
+        """Check pairs, and continue with them."""
         raise NotImplementedError
 
     def _taken(self) -> int:
@@ -93,7 +93,7 @@ class StreamingPairsEstimator(PairsEstimator):
         return pairs[order], similar[order]
 
     def _online(self) -> None:
-        """Drop what belongs to learning in one go."""
+        """Drop the attributes of a batch fit."""
         for name in ("solution_", "dual_gap_"):
             self.__dict__.pop(name, None)
 

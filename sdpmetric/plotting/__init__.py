@@ -1,7 +1,7 @@
-"""Pictures of what was learned, by matplotlib, which ``pip install sdpmetric[plot]`` brings.
+"""Plots of metrics, embeddings and solves, by matplotlib, which ``pip install sdpmetric[plot]`` installs.
 
-Each picture is a class after scikit-learn's convention: ``from_estimator`` or ``from_solution`` computes what is to be
-seen and draws it, ``plot`` draws it again, ``ax_`` and ``figure_`` are matplotlib's.
+Each picture is a display class as in scikit-learn: ``from_estimator`` and ``from_solution`` compute and draw it,
+``plot`` draws it again, ``ax_`` and ``figure_`` are matplotlib's.
 """
 
 from sdpmetric.plotting.active import ActiveTripletsDisplay

@@ -1,4 +1,4 @@
-"""The triplets that were active along the way."""
+"""The number of active triplets during a solve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 
 
 class ActiveTripletsDisplay:
-    """How many triplets, or other constraints, were active along the way, where a solver counted them.
+    """Number of active triplets, or other constraints, during a solve, in the rows of the trace that count them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How a solve went: objective, bound and gap."""
+"""The convergence of a solve: objective, lower bound and gap."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConvergenceDisplay:
     Attributes
     ----------
     gap : (t,) array
-        Relative gap, as `sdpmetric.Certificate.relative_gap` has it.
+        Relative gap, as in `sdpmetric.Certificate.relative_gap`.
     ax_ : list of two Axes
     figure_ : Figure
     """
@@ -79,7 +79,7 @@ class ConvergenceDisplay:
         name: str | None = None,
         colour: str | None = None,
     ) -> Self:
-        """Draw how a fitted estimator converged.
+        """Draw the convergence of a fitted estimator.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class ConvergenceDisplay:
         name: str | None = None,
         colour: str | None = None,
     ) -> Self:
-        """Draw the trace of a solution, and its certificate where it ends; see `from_estimator`."""
+        """Draw the trace of a solution, with its certificate as the last point; see `from_estimator`."""
         judged = solution.certificate
         display = cls._from_trace(ended(solution), against, judged.kind)
         return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
@@ -148,7 +148,7 @@ class ConvergenceDisplay:
         ax : two Axes, optional
             For values and for the gap; default: new ones, one below the other.
         name : str, optional
-            What the legend says before "objective" and "lower bound".
+            Prefix of the legend's entries "objective" and "lower bound".
         colour : str, optional
             Default: the next colour of the axes.
 
@@ -184,7 +184,7 @@ class ConvergenceDisplay:
                 self.at[known], self.lower_bound[known], self.objective[known], step="post", color=colour, alpha=0.15,
                 linewidth=0,
             )  # fmt: skip
-            if (shown := known & (self.gap > 0)).any():  # a gap of 0 has no place on a logarithmic axis
+            if (shown := known & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
                 steps(gaps, shown, self.gap, name, "o-")
                 gaps.set_yscale("log")
         for note in list(gaps.texts):  # of an earlier solve on these axes
@@ -198,7 +198,7 @@ class ConvergenceDisplay:
         if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
             values.set_yscale("log")
         elif values.get_yscale() == "linear":
-            values.ticklabel_format(axis="y", useOffset=False)  # it would stand where the legend does
+            values.ticklabel_format(axis="y", useOffset=False)  # it would overlap the legend
         values.set_ylabel("cumulative loss" if self.kind == "regret" else "best so far")
         gaps.set(ylabel="regret, relative" if self.kind == "regret" else "relative gap", xlabel=self.against)
         for axes in self.ax_:

@@ -1,4 +1,4 @@
-"""What curves along a trace share: their abscissa, their limits, their legend."""
+"""Shared parts of curves along a trace: abscissa, limits, legend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDE = 50.0
 
 
 def start(axes: Axes, against: Against) -> None:
-    """Begin at 0, unless the curves begin at times of different sizes: then take logarithms."""
+    """Start the abscissa at 0; if times differ by orders of magnitude, make it logarithmic."""
     times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
     if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
         axes.set_xscale("log")
@@ -31,19 +31,19 @@ def start(axes: Axes, against: Against) -> None:
 
 
 def legend_above(axes: Axes) -> None:
-    """Where it hides no curve."""
+    """Draw the legend above the axes, where it hides no curve."""
     axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2)
 
 
 def ended(solution: Solution) -> Trace:
-    """The trace with the certificate as its last row: it has the last word."""
+    """The trace with the certificate as its last row."""
     judged = solution.certificate
     last = TraceRow(solution.n_iter, solution.seconds, judged.objective, judged.lower_bound, n_active=judged.n_active)
     return Trace([*solution.trace, last])
 
 
 def column(trace: Trace, against: Against) -> FloatArray:
-    """Seconds or iterations of a trace that has any."""
+    """Seconds or iterations of a trace, which must not be empty."""
     if against not in get_args(Against):
         raise ValueError(f"against must be 'seconds' or 'iteration', got {against!r}.")
     if not len(trace):

@@ -1,4 +1,4 @@
-"""Examples before and after a metric was learned, with the impostors among them."""
+"""Examples before and after a metric was learned, with impostors marked."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# Up to so many classes have a legend.
+# Largest number of classes with a legend.
 LEGEND = 20
-# The second axis of what has one dimension only.
+# Label of the second axis of one-dimensional data.
 CLASS = "class"
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Examples in the plane, and who is an impostor to whom.
+    """Examples in the plane, and pairs of examples and impostors.
 
     Attributes
     ----------
     points : (n, 2) array
     impostors : (p, 2) int32 array
-        Pairs of an example and one of another class that is as near to it as its furthest target neighbor, where
+        Pairs of an example and one of another class that is at most as far away as its furthest target neighbor;
         distances are taken in all dimensions, not in the plane.
     labels : pair of str
         Of the two axes.
@@ -48,18 +48,18 @@ class View:
 
     @property
     def invaders(self) -> IndexArray:
-        """The examples that are impostors to any other, each once."""
+        """The examples that are an impostor of another one, each once."""
         return np.unique(self.impostors[:, 1])
 
 
 class EmbeddingDisplay:
-    """Examples before and after, impostors ringed.
+    """Examples before and after learning, with impostors ringed.
 
-    What has more than two dimensions is drawn in its two leading principal components; what was learned is turned, and
-    mirrored if need be, to lie as nearly as it can where it lay before. An impostor is an example of
-    another class that is no further away than the furthest of the `n_neighbors` target neighbors, which are the nearest
-    ones of the own class before anything was learned (Weinberger and Saul 2009, Fig. 1) [WS2009]; the margin is left
-    out, since it has no meaning before.
+    More than two dimensions are drawn in their two leading principal components. The learned embedding is rotated and
+    reflected to match the first picture as closely as possible. An impostor is an example of another class that is at
+    most as far away as the furthest of the `n_neighbors` target neighbors, the nearest examples of the own class before
+    learning (Weinberger and Saul 2009, Fig. 1) [WS2009]; the margin is ignored, since it has no meaning before
+    learning.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class EmbeddingDisplay:
         Parameters
         ----------
         estimator : estimator with ``transform``
-            Of this package or any other; a pipeline, too.
+            Any transformer, of this package or another; pipelines, too.
         X : (n, d) array
         y : (n,) array
         n_neighbors : int, default 3
@@ -136,7 +136,7 @@ class EmbeddingDisplay:
         validation.check_class_sizes(classes, index, n_neighbors)
         source = LabeledTriplets(neighbors.target_neighbors(data, index, n_neighbors), index)
         before, after = _plane(data, index), _plane(Z, index)
-        if Z.shape[1] > 1:  # an embedding may be turned and mirrored as one likes
+        if Z.shape[1] > 1:  # rotations and reflections do not change an embedding
             u, _, vt = np.linalg.svd((after - after.mean(axis=0)).T @ (before - before.mean(axis=0)))
             after = after @ u @ vt
         kind = "feature" if data.shape[1] <= 2 else "principal component"
@@ -228,14 +228,14 @@ class EmbeddingDisplay:
 
 
 def _plane(P: FloatArray, index: IndexArray) -> FloatArray:
-    """Points in the plane, of any number of dimensions; of one, the classes are drawn above each other."""
+    """Project points of any dimension to the plane; for one dimension, classes are drawn above each other."""
     if P.shape[1] == 1:
         return np.column_stack([P[:, 0], index])
     if P.shape[1] == 2:
         return P
     centered = P - P.mean(axis=0)
     plane = np.linalg.eigh(centered.T @ centered)[1][:, [-1, -2]]
-    plane *= np.sign(plane[np.abs(plane).argmax(axis=0), [0, 1]])  # an eigenvector's sign is anybody's choice
+    plane *= np.sign(plane[np.abs(plane).argmax(axis=0), [0, 1]])  # the sign of an eigenvector is arbitrary
     points: FloatArray = centered @ plane
     return points
 

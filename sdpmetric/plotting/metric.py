@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# Half an axis of an ellipse is at most this many times the extent of the data, also where the metric is 0.
+# A semi-axis of an ellipse is at most this many times the extent of the data, also where the metric is 0.
 LONGEST = 1.5
-# Of the trace: what is smaller is rounding.
+# Eigenvalues below this share of the trace are rounding errors.
 ZERO = 1e-12
 # The ellipses have the area of a circle whose diameter is this share of the data's extent.
 SHARE = 0.3
@@ -29,8 +29,8 @@ SHARE = 0.3
 class MetricDisplay:
     """Ellipses of the points at one distance from a center, in the plane of two features.
 
-    These are sections: the other features are those of the center. A long axis is a direction that the metric does not
-    mind. Beside each ellipse, the circle of the same area that the Euclidean distance has.
+    The ellipses are sections: the other features have the values of the center. A long axis is a direction of small
+    weight. The dashed circle is that of the Euclidean distance, with the same area.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class MetricDisplay:
     Attributes
     ----------
     radii : (c,) array
-        The distances that the ellipses show: all have the same area, since the scale of a metric is not seen in one.
+        The distance that each ellipse shows; all ellipses have the same area.
     ax_ : Axes
     figure_ : Figure
     """
@@ -176,7 +176,7 @@ class MetricDisplay:
 
     @property
     def extent(self) -> float:
-        """The larger of the two ranges of the data in the plane; 1 where all examples agree."""
+        """The larger of the two ranges of the data in the plane; 1 where all examples are equal there."""
         return float(np.ptp(self.X[:, list(self.features)], axis=0).max()) or 1.0
 
     @property
@@ -235,14 +235,16 @@ class MetricDisplay:
         shape = {"fill": False, "zorder": 3}
         for c, (half, vectors, radius) in enumerate(zip(*self.axes, strict=True)):
             angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
-            # The colours are those of classes; a metric of no class must not look as if it were of one.
+            # Colours stand for classes; a metric that belongs to no class is black.
             colour = COLOURS[c % len(COLOURS)] if classes else INK
             ellipse = Ellipse(places[c], *(2 * half), angle=angle, edgecolor=colour, linewidth=2.2, **shape)
             ellipse.set_label(f"{names[c]}: distance {radius:.3g}" if several else f"distance {radius:.3g}")
             circle = Circle(places[c], SHARE * self.extent / 2, edgecolor="0.35", linestyle="--", linewidth=1, **shape)
             circle.set_label("Euclidean, same area" if c == len(places) - 1 else None)
             for patch in (ellipse, circle) if radius > 0 else (circle,):
-                axes.add_artist(patch)  # unlike add_patch, leaves the limits alone: a flat metric's ellipse is endless
+                axes.add_artist(
+                    patch
+                )  # unlike add_patch, this keeps the limits: the ellipse of a singular metric is unbounded
             reach = np.minimum(np.linalg.norm(vectors * half, axis=1), self.extent)
             axes.update_datalim([places[c] - reach, places[c] + reach])
             zero = None if radius > 0 else f"{names[c]} is 0 here" if several else "the metric is 0 here"

@@ -83,11 +83,11 @@ class NeighborsDisplay:
         X : (n, d) array
         y : (n,) array
         images : (n, h, w) array, optional
-            What the examples look like; default: the rows of X as square images.
+            An image of each example; default: the rows of X as square images.
         examples : (m,) integer array or int, default 5
             Rows to show, or how many to draw at random.
         n_neighbors : int, default 4
-            The example itself left out.
+            The example itself is left out.
         random_state : int, optional
             Seed of the draw.
         ax : Axes, optional
@@ -226,6 +226,6 @@ def _nearest(P: FloatArray, rows: IndexArray, n_neighbors: int) -> IndexArray:
     if not 1 <= n_neighbors < len(P):
         raise ValueError(f"n_neighbors must be between 1 and {len(P) - 1}, got {n_neighbors!r}.")
     _, found = classification.nearest_neighbors(np.eye(P.shape[1]), P, P[rows], n_neighbors + 1)
-    # Of equal examples another one may come first, so that the example is left out wherever it stands.
+    # Among equal examples another one may come first, so the example is removed wherever it is listed.
     others = [[other for other in near if other != row][:n_neighbors] for row, near in zip(rows, found, strict=True)]
     return np.array(others, dtype=np.int64)

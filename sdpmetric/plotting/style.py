@@ -1,4 +1,4 @@
-"""What all pictures share: colours, axes, and what is asked of an estimator or a solution."""
+"""Shared parts of all plots: colours, axes, and the data of an estimator or a solution."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FloatArray = NDArray[np.float64]
 
 # Colour-blind safe (Okabe and Ito 2008).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-# Further classes have the colours again with other markers.
+# Further classes reuse the colours with other markers.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 INK = "#000000"
 
 
 class Embedder(Protocol):
-    """What learned an embedding: an estimator of this package, of scikit-learn, or a pipeline."""
+    """A fitted transformer: an estimator of this package, of scikit-learn, or a pipeline."""
 
     def transform(self, X: ArrayLike) -> ArrayLike:
         """Embed examples."""
@@ -57,7 +57,7 @@ def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, 
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that axes are in, be it in a part of it."""
+    """The figure of axes, also of axes in a subfigure."""
     figure = ax.get_figure(root=True)
     if figure is None:
         raise ValueError("these axes were removed from their figure; pass others, or none.")
@@ -103,7 +103,7 @@ def one_metric(solution: Solution) -> FloatArray:
 
 
 def embedded_by(estimator: Embedder, X: ArrayLike) -> FloatArray:
-    """What a fitted estimator makes of examples."""
+    """Examples transformed by a fitted estimator."""
     if getattr(getattr(estimator, "components_", None), "ndim", 2) > 2:
         raise ValueError(
             f"{type(estimator).__name__} has several metrics, which embed no example in one way; MetricDisplay shows "
@@ -116,7 +116,7 @@ def embedded_by(estimator: Embedder, X: ArrayLike) -> FloatArray:
 
 
 def embedded(solution: Solution, X: ArrayLike) -> FloatArray:
-    """What the metric of a solution makes of examples."""
+    """Examples embedded by the metric of a solution."""
     L, data = one_metric(solution), np.asarray(validation.check_data(X), dtype=np.float64)
     if data.shape[1] != L.shape[1]:
         raise ValueError(f"X has {data.shape[1]} features and the metric {L.shape[1]}; pass the features it is for.")
