@@ -67,7 +67,7 @@ def iterates(problem: POLAProblem, budget: Budget) -> Iterator[tuple[FloatArray,
             centering = min(1.0, max(share**2, 1e-3)) if length > 0.1 else 0.5
             direction = system.direction(centering * state.complementarity)
             length = system.longest(direction)
-        except scipy.linalg.LinAlgError:  # a matrix that is singular up to rounding: nothing more is to be had
+        except scipy.linalg.LinAlgError:  # singular up to rounding, or beyond the range of floats: no further step
             return
         if not length > LEAST_STEP:
             return
@@ -156,7 +156,10 @@ class _System:
         pull = y * (np.sum(self.problem.differences @ G * self.problem.differences, axis=1) - self.slope * h)
         bounded = at.upper > 0.0
         to_lower, to_upper = tau / at.a, np.where(bounded, tau / at.room, 0.0)
-        da = self.solve(self.missing + pull + to_lower - to_upper)
+        right = self.missing + pull + to_lower - to_upper
+        if not np.isfinite(right).all():
+            raise scipy.linalg.LinAlgError("the scales of the differences overflow")
+        da = self.solve(right)
         dW, total = self.problem.matrix(-da), float(da @ y)
         dA, dbeta = self._scaled(dW + H), self.slope * (total + h)
         lower = to_lower - at.lower - at.lower / at.a * da
@@ -178,7 +181,8 @@ class _System:
         return min(1.0, *lengths)
 
     def _scaled(self, H: FloatArray) -> FloatArray:
-        inner = self.slopes * (self.basis.T @ H @ self.basis)
+        with np.errstate(over="ignore", invalid="ignore"):
+            inner = self.slopes * (self.basis.T @ H @ self.basis)
         return psd.symmetrize(self.basis @ inner @ self.basis.T)
 
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sdpmetric as sm
-from sdpmetric import estimators
+from sdpmetric import classification, estimators
 from sdpmetric.estimators import ITML, LMNN, MMC, KernelLMNN, MultiMetricLMNN
 
 EVERY = [getattr(estimators, name)() for name in estimators.__all__]
@@ -212,7 +212,7 @@ def test_early_stopping_keeps_the_best_metric_for_what_was_held_back(estimator, 
     rows = np.setdiff1d(np.arange(120), held)
     np.testing.assert_array_equal(solution.problem.X, X[rows])
     regions = getattr(early, "regions_", None)
-    predicted = sm.classify.knn_predict(solution.components, X[rows], y[rows], X[held], 3, regions=regions)
+    predicted = classification.knn_predict(solution.components, X[rows], y[rows], X[held], 3, regions=regions)
     assert np.mean(predicted == y[held]) == early.validation_score_
     assert_same(solution.objective, solution.problem.objective(solution.components))
     assert scores.min() < scores.max()

@@ -192,5 +192,5 @@ def test_equal_examples_of_different_labels_are_not_paired():
     assert problem.similar.sum() == sum(y[i] == y[j] for i in range(30) for j in range(i))
     assert (~problem.similar).sum() == sum(y[i] != y[j] and (X[i] != X[j]).any() for i in range(30) for j in range(i))
     assert problem.upper > 0  # though more than a twentieth of the pairs are of equal examples
-    with pytest.raises(ValueError, match="name both"):
+    with pytest.raises(ValueError, match="pass both"):
         sm.ITMLProblem(X, [[0, 1]], [True])

@@ -118,5 +118,5 @@ def test_programs_in_the_data_s_own_coordinates_agree(kind: str) -> None:
     program = sm.to_cvxpy(problem)
     program.solve(solver="CLARABEL")
     assert abs(program.value - sm.solve(problem, tol=1e-9).objective) <= 1e-5 * abs(program.value)
-    with pytest.raises(ValueError, match="LMNN only"):
+    with pytest.raises(TypeError, match="triplets"):
         sm.to_cvxpy(problem, triplets=sm.Triplets.from_array(np.array([[0, 1, 2]])))

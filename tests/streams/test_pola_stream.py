@@ -250,7 +250,7 @@ def test_batch_conversion_keeps_its_promises(seed: int, beta: float) -> None:
     assert 0 < batch.n_iter <= problem.update_bound(optimum.objective, beta)
     assert batch.lower_bound <= optimum.objective + rounding(optimum.objective)
     assert optimum.lower_bound <= batch.objective + rounding(batch.objective)
-    assert problem.objective(batch.components, threshold=batch.threshold) < np.inf
+    assert problem.objective(batch.components, threshold=batch.extras["threshold"]) < np.inf
 
 
 def test_batch_conversion_takes_a_limit() -> None:
