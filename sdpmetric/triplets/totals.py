@@ -18,9 +18,9 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 
-# Squared distances up to this count as 0 beside the margin, which is 1. Groups that are close in the null space are
-# separated by factors of up to 1e10, which magnify the rounding errors within them.
-COINCIDENT = 1e-10
+# Squared distances up to this count as 0 beside the margin, which is 1: the objective of such a metric is rounded up by as
+# much. Groups that are close in the null space are separated by factors of up to 1e10, which magnify rounding errors.
+COINCIDENT = 1e-6
 
 
 def unit_hinges(Z: FloatArray, groups: IndexArray, near: float, error: float = 0.0) -> bool:
