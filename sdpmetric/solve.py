@@ -15,7 +15,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate, relative
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Extras, Problem, refuse
-from sdpmetric.core.registry import Solver, find_solver, rank_bound_of
+from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of
 from sdpmetric.core.run import Budget, Callback, Score, check_patience, check_tolerance, run
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import TraceRow
@@ -106,8 +106,7 @@ def solve(
     check_patience(patience, score)
     budget = Budget(max_time, max_iter)
     options = _check_options(problem, entry, options, random_state)
-    if n_components is not None:
-        _check_rank(problem, entry, n_components)
+    bounded = None if n_components is None else _rank_bound(problem, entry, n_components)
     if full is not None:
         _check_full(problem, full, n_components, options)
     watch = _with_printer(callback) if verbose else callback
@@ -115,10 +114,8 @@ def solve(
     if full is None:
         steps = entry.steps(problem, budget, tol, **options)
         full = drive(steps, stream=entry.stream, patience=patience if n_components is None else None)
-    if n_components is None or len(full.components) <= n_components:
+    if bounded is None or n_components is None or len(full.components) <= n_components:
         return full
-    bounded = rank_bound_of(type(problem))
-    assert bounded is not None
     return drive(bounded(problem, budget, full, n_components), relaxed=True, patience=patience)
 
 
@@ -142,15 +139,20 @@ def _check_options(
     return checked
 
 
-def _check_rank(problem: Problem, entry: Solver, n_components: int) -> None:
+def _rank_bound(problem: Problem, entry: Solver, n_components: int) -> Steps:
+    """The way to a metric of bounded rank, with the bound checked."""
     d = problem.X.shape[1]
-    if rank_bound_of(type(problem)) is None or not entry.default:
+    found = rank_bound_of(type(problem))
+    if found is None or not entry.default:
         raise ValueError(
             f"n_components is for LMNN and its default solver only, got {type(problem).__name__} with {entry.name!r}."
         )
     whole = validation.is_integer(n_components)
     if not whole or not 1 <= n_components <= d:
         raise ValueError(f"n_components must be an integer between 1 and {d}, got {n_components!r}.")
+    steps, check = found
+    check(problem)
+    return steps
 
 
 def _check_full(problem: Problem, full: Solution, n_components: int | None, options: dict[str, object]) -> None:

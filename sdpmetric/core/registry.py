@@ -51,7 +51,7 @@ class Solver:
 
 _SOLVERS: list[tuple[Scope, Solver]] = []
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
-_RANK_BOUNDS: dict[type, Steps] = {}
+_RANK_BOUNDS: dict[type, tuple[Steps, Callable[..., None]]] = {}
 
 
 def solver(
@@ -169,7 +169,7 @@ def has_exact_program(statement: type[Problem]) -> bool:
 
 
 def rank_bound(
-    statement: type[Problem],
+    statement: type[Problem], check: Callable[..., None]
 ) -> Callable[[Callable[Options, Iterator[Step]]], Callable[Options, Iterator[Step]]]:
     """Register the way to a metric of bounded rank: ``steps(problem, budget, full, n_components)``.
 
@@ -177,17 +177,19 @@ def rank_bound(
     ----------
     statement : type
         Subclasses inherit it.
+    check : callable
+        ``check(problem)`` raises ValueError where a bound on the rank has no meaning, before any work.
     """
 
     def register(steps: Callable[Options, Iterator[Step]]) -> Callable[Options, Iterator[Step]]:
-        _RANK_BOUNDS[statement] = steps
+        _RANK_BOUNDS[statement] = (steps, check)
         return steps
 
     return register
 
 
-def rank_bound_of(statement: type[Problem]) -> Steps | None:
-    """The way to a metric of bounded rank; None where there is none."""
+def rank_bound_of(statement: type[Problem]) -> tuple[Steps, Callable[..., None]] | None:
+    """The way to a metric of bounded rank and its check; None where there is none."""
     return next((_RANK_BOUNDS[kind] for kind in statement.__mro__ if kind in _RANK_BOUNDS), None)
 
 

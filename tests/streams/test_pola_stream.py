@@ -215,7 +215,7 @@ def test_regret_by_the_solver() -> None:
     assert judged.objective <= judged.regret_bound
     with_gamma = sm.solve(problem, solver="online", gamma=0.3)
     assert sm.regret(problem, with_gamma, gamma=0.3).regret_bound >= with_gamma.objective
-    with pytest.raises(ValueError, match="gamma it was given"):
+    with pytest.raises(ValueError, match="options of that solve"):
         sm.regret(problem, with_gamma)
     with pytest.raises(ValueError, match="whole stream"):
         sm.regret(problem, sm.solve(problem))

@@ -19,7 +19,15 @@ from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
 WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 
 
-@rank_bound(LMNNProblem)
+def _check(problem: LMNNProblem) -> None:
+    if free := problem.coordinates.null.shape[1]:
+        raise ValueError(
+            f"n_components has no meaning here: {free} directions have no pull cost, and the metric needs them all; reduce "
+            "the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
+        )
+
+
+@rank_bound(LMNNProblem, _check)
 def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: int) -> Iterator[Step]:
     """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
 
