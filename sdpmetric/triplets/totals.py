@@ -19,7 +19,7 @@ IndexArray = NDArray[np.int32]
 
 
 # Squared distances up to this count as 0 beside the margin, which is 1: the objective of such a metric is rounded up by
-# as much. Groups that are close in the null space are separated by factors of up to 1e10, which magnify rounding errors.
+# as much. Groups that are close in the null space are separated by factors up to 1e10, which magnify rounding errors.
 COINCIDENT = 1e-6
 
 

@@ -266,7 +266,7 @@ def test_float32_data_give_float32_components():
 
 def test_other_things_than_a_stream_are_refused():
     problem = make_stream(4, d=3, p=60)
-    with pytest.raises(TypeError, match="solution must be .* got NoneType"):
+    with pytest.raises(TypeError, match=r"solution must be .* got NoneType"):
         sm.regret(problem, None)
 
 

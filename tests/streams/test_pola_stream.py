@@ -221,7 +221,7 @@ def test_regret_by_the_solver() -> None:
         sm.regret(problem, sm.solve(problem))
     with pytest.raises(TypeError, match="its option is gamma"):
         sm.regret(problem, solution, beta=0.3)
-    with pytest.raises(TypeError, match="no theorem"):
+    with pytest.raises(TypeError, match="no regret bound"):
         sm.regret(sm.LMNNProblem.from_labels(problem.X, np.arange(15) % 2), solution)
 
 

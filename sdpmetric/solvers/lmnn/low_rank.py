@@ -22,8 +22,8 @@ WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4
 def _check(problem: LMNNProblem) -> None:
     if free := problem.coordinates.null.shape[1]:
         raise ValueError(
-            f"n_components has no meaning here: {free} directions have no pull cost, and the metric needs them all; reduce "
-            "the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
+            f"n_components has no meaning here: {free} directions have no pull cost, and the metric needs them all; "
+            "reduce the dimension first, for example by PCA, or pass a small ridge, before bounding the rank."
         )
 
 
