@@ -14,7 +14,8 @@ import sdpmetric as sm
 from sdpmetric.engine import threads
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.lmnn.refinement import prove, refined_dual
-from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
+from sdpmetric.solvers.lmnn.regional import OneRegion
+from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
 

@@ -9,7 +9,8 @@ import pytest
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
-from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
+from sdpmetric.solvers.lmnn.regional import OneRegion
+from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
 
 

@@ -19,9 +19,10 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
-from sdpmetric.solvers.lmnn.working_set import OneRegion, RegionalProblem, WorkingSet
+from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem
+from sdpmetric.solvers.lmnn.start import scaled_start
+from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.limits import deadline
-from sdpmetric.triplets.margins import margins
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -48,8 +49,6 @@ LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
 NEGLIGIBLE = 1e-3
 # A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
 COLLAPSED = 1e-12
-# Triplets that the starting scale is chosen by.
-SAMPLE = 30_000
 
 
 @dataclass
@@ -329,27 +328,3 @@ def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> F
         _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
         grown = sigma[:, :, None] * rows
     return grown
-
-
-def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
-    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
-
-    From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
-    the Euclidean metric and the whitened one, so that a bad one does no harm.
-    """
-    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
-    euclidean = psd.factor(inverse @ inverse.T)
-    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if start is None else [start @ inverse.T])
-    triplets, share = problem.source.sample(SAMPLE, rng)
-    best, chosen, warm = math.inf, euclidean, False
-    for L in shapes:
-        trace = float(np.sum(L**2))
-        if not trace > 0.0:
-            continue
-        margin = margins(problem.points @ L.T, triplets)
-        for s in np.geomspace(1e-4, 1e8, 49) / trace:
-            loss = np.maximum(0.0, 1.0 - s * margin)
-            value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
-            if value < best:
-                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
-    return chosen, warm

@@ -13,7 +13,8 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn.factored import Slow, State, descend
-from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
+from sdpmetric.solvers.lmnn.regional import OneRegion
+from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
 # Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
 WIDTHS, TRIES = (0.1, 0.1, 0.03, 0.03, 0.01, 0.003, 0.001), 4

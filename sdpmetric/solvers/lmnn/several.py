@@ -14,7 +14,9 @@ from sdpmetric.linalg import psd
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.factored import State
-from sdpmetric.solvers.lmnn.working_set import OneRegion, WorkingSet
+from sdpmetric.solvers.lmnn.regional import OneRegion
+from sdpmetric.solvers.lmnn.start import scaled_start
+from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
 FloatArray = NDArray[np.float64]
 
@@ -91,7 +93,7 @@ def _begin(
         state.L = problem.whitened(L)
         return
     tied = problem.tied
-    single = State(factored.scaled_start(tied, None, rng)[0][None])
+    single = State(scaled_start(tied, None, rng)[0][None])
     try:
         if single.L.size:
             for step in factored.approach(OneRegion(tied), single, budget, rng):

@@ -5,12 +5,9 @@ In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so tha
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +16,8 @@ from sdpmetric._loops import hinges
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.push import Push
 from sdpmetric.solvers.lmnn.pair_memory import PairMemory
+from sdpmetric.solvers.lmnn.regional import RegionalProblem
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates
@@ -78,90 +74,6 @@ class Multipliers:
     def total(self) -> float:
         """``sum a``."""
         return float(self.values.sum())
-
-
-class RegionalProblem(Protocol):
-    """LMNN with one metric for each region of examples; the ordinary problem has one region."""
-
-    @property
-    def push(self) -> Push:
-        """The hinges."""
-
-    @property
-    def X(self) -> NDArray[np.floating]:
-        """The data, (n, d)."""
-
-    @property
-    def regions(self) -> IndexArray:
-        """Region of each example, (n,)."""
-
-    @property
-    def null_groups(self) -> list[IndexArray]:
-        """For each region, the groups of examples that agree in the null space of its pull cost, (n,) each."""
-
-    @property
-    def regional_points(self) -> list[FloatArray]:
-        """The whitened data of each region, each (n, rank): there its pull cost is the trace of its metric."""
-
-    def regional_candidates(
-        self,
-        embedded: Sequence[NDArray[np.floating]],
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        most: float = math.inf,
-    ) -> list[Candidates]:
-        """Candidates for each region, whose metric embeds the data so; see `LMNNProblem.candidates`."""
-
-    def lift_regional(self, whitened: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates from factors on `regional_points`, (c, r, rank)."""
-
-
-@dataclass(frozen=True, eq=False)
-class OneRegion:
-    """LMNN with a single metric as a `RegionalProblem`: all examples are of one region."""
-
-    problem: LMNNProblem
-
-    @property
-    def push(self) -> Push:
-        """The hinges."""
-        return self.problem.push
-
-    @property
-    def X(self) -> NDArray[np.floating]:
-        """The data, (n, d)."""
-        return self.problem.X
-
-    @property
-    def regions(self) -> IndexArray:
-        """Region 0 for every example, (n,)."""
-        return np.zeros(len(self.problem.X), dtype=np.int32)
-
-    @property
-    def null_groups(self) -> list[IndexArray]:
-        """See `LMNNProblem.null_groups`."""
-        return [self.problem.null_groups]
-
-    @property
-    def regional_points(self) -> list[FloatArray]:
-        """The whitened data, (n, rank)."""
-        return [self.problem.points]
-
-    def regional_candidates(
-        self,
-        embedded: Sequence[NDArray[np.floating]],
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        most: float = math.inf,
-    ) -> list[Candidates]:
-        """See `LMNNProblem.candidates`."""
-        return [self.problem.candidates(embedded[0], widen=widen, among=among, most=most)]
-
-    def lift_regional(self, whitened: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates, (r', d), from a factor (1, r, rank)."""
-        return self.problem.lift(whitened[0])
 
 
 @dataclass

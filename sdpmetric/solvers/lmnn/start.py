@@ -1,0 +1,41 @@
+"""Where descent in the factor starts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.linalg import psd
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets.margins import margins
+
+FloatArray = NDArray[np.float64]
+
+# Triplets that the starting scale is chosen by.
+SAMPLE = 30_000
+
+
+def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
+    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
+
+    From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
+    the Euclidean metric and the whitened one, so that a bad one does no harm.
+    """
+    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
+    euclidean = psd.factor(inverse @ inverse.T)
+    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if start is None else [start @ inverse.T])
+    triplets, share = problem.source.sample(SAMPLE, rng)
+    best, chosen, warm = math.inf, euclidean, False
+    for L in shapes:
+        trace = float(np.sum(L**2))
+        if not trace > 0.0:
+            continue
+        margin = margins(problem.points @ L.T, triplets)
+        for s in np.geomspace(1e-4, 1e8, 49) / trace:
+            loss = np.maximum(0.0, 1.0 - s * margin)
+            value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
+            if value < best:
+                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
+    return chosen, warm
