@@ -524,7 +524,7 @@ def test_a_stream_is_refused() -> None:
 
 def test_a_statement_that_does_not_say_what_its_multipliers_are() -> None:
     class Silent(Apart):
-        constraints = None  # type: ignore[assignment]
+        constraints = None
 
     with pytest.raises(TypeError, match="no method constraints"):
         sm.explain(unsolved(Silent(X, PAIRS[:2])))

@@ -1,7 +1,7 @@
 """Compiled loops and matrix products on the threads of this process: one pool, and sums in a fixed order.
 
 Work is cut into parts whose number depends on the work alone. Threads take the next part when they are done with one,
-so that a thread that has to wait for a busy core holds nobody up for longer than one part. What the parts give is added
+so that a thread that waits for a busy core delays the others by one part at most. What the parts give is added
 up in their order: results are the same bits whatever the number of threads. Compiled loops release the GIL, as NumPy's
 products do. BLAS is held to one thread, since its own pool and this one would get into each other's way.
 """

@@ -83,13 +83,13 @@ class PullCost:
         null = self.coordinates.null
         if null.shape[1] == 0:
             return np.zeros(n, dtype=np.int32)
-        # Pairs do not differ there, so one member speaks for each connected component of their graph.
+        # Pairs do not differ there, so one member represents each connected component of their graph.
         free = self.X @ null
         noise = float(np.abs(free[self.first] - free[self.second]).max(initial=0.0))
         graph = sp.coo_array((np.ones(len(self.first)), (self.first, self.second)), shape=(n, n))
         _, component = sp.csgraph.connected_components(graph, directed=False)
-        _, speaker = np.unique(component, return_index=True)
-        values = free[speaker]
+        _, representative = np.unique(component, return_index=True)
+        values = free[representative]
         # A tree takes differences; expanded squares would tell equal rows apart.
         search = NearestNeighbors(radius=NULL_TOLERANCE + 4 * noise, algorithm="kd_tree").fit(values)
         _, group = sp.csgraph.connected_components(search.radius_neighbors_graph(values), directed=False)
@@ -107,8 +107,8 @@ class PullCost:
         null = self.coordinates.null
         if null.shape[1] == 0 or self.null_groups.max(initial=0) == 0:
             return np.zeros((0, self.X.shape[1]))
-        _, speaker = np.unique(self.null_groups, return_index=True)
-        values = (self.X @ null)[speaker]
+        _, representative = np.unique(self.null_groups, return_index=True)
+        values = (self.X @ null)[representative]
         nearest, _ = NearestNeighbors(n_neighbors=2, algorithm="kd_tree").fit(values).kneighbors(values)
         rows: FloatArray = math.sqrt(1.01 * (1.0 + furthest)) / float(nearest[:, 1].min()) * null.T
         return rows
