@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import cast
 from zipfile import BadZipFile
 
 import numpy as np
@@ -140,7 +142,20 @@ class Solution:
         path : str or Path
             The file to write, as given.
         """
-        about = {
+        fingerprint = None if self.problem is None else self.problem.fingerprint()
+        arrays = self.to_arrays(fingerprint=fingerprint)
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    def to_arrays(self, **about: str | None) -> dict[str, NDArray[np.generic]]:
+        """Everything but the problem as arrays, one of them, ``about``, JSON text; `from_arrays` reads them.
+
+        Parameters
+        ----------
+        **about : str or None
+            What else the JSON text is to say.
+        """
+        said = {
             "format": FORMAT,
             "certificate": self.certificate.to_dict(),
             "status": self.status.word,
@@ -148,16 +163,24 @@ class Solution:
             "n_iter": self.n_iter,
             "seconds": self.seconds,
             "extras": self.extras,
-            "fingerprint": None if self.problem is None else self.problem.fingerprint(),
         }
-        arrays = {"components": self.components, "about": np.array(json.dumps(about))}
+        arrays: dict[str, NDArray[np.generic]] = {
+            "components": self.components,
+            "about": np.array(json.dumps(said | about)),
+        }
         if isinstance(self.dual, Dual):
             arrays |= {"dual_triplets": self.dual.triplets.to_array(), "dual_values": self.dual.values}
         elif self.dual is not None:
             arrays |= {"dual_values": self.dual}
-        arrays |= {f"trace_{f.name}": self.trace[f.name] for f in fields(TraceRow)}
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+        return arrays | {f"trace_{f.name}": self.trace[f.name] for f in fields(TraceRow)}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Plain arrays and the problem, for pickles and for skops, which knows no enumerations."""
+        return {"arrays": self.to_arrays(), "problem": self.problem}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        arrays, problem = cast(dict[str, NDArray[np.generic]], state["arrays"]), cast(Problem | None, state["problem"])
+        self.__dict__.update(vars(Solution.from_arrays(arrays, problem)))
 
     def save_proof(self, path: str | Path) -> None:
         """Write what is proven as a file that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
@@ -207,44 +230,63 @@ class Solution:
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError(f"{path} is not a saved solution but a single array; expected what Solution.save wrote.")
         with file:
-            expected = {"about", "components", *(f"trace_{f.name}" for f in fields(TraceRow))}
-            if missing := sorted(expected.difference(file.files)):
+            missing = sorted({"about", "components", *_trace_keys()}.difference(file.files))
+            if missing:
                 raise ValueError(
                     f"{path} is not a saved solution: it lacks {', '.join(missing)}; expected what Solution.save wrote."
                 )
-            about = json.loads(str(file["about"]))
-            if about.get("format") != FORMAT:
-                raise ValueError(
-                    f"{path} has format {about.get('format')}, and this version of sdpmetric reads format {FORMAT}; "
-                    "solve again, or read it with the version that wrote it."
-                )
-            saved = about["fingerprint"]
-            if problem is not None and saved is not None and problem.fingerprint() != saved:
-                raise ValueError(
-                    f"{path} is the solution of another problem: data or parameters differ; "
-                    "pass the one it was saved with."
-                )
-            dual: Multipliers | None = None
-            if "dual_triplets" in file:
-                dual = Dual(Triplets.from_array(file["dual_triplets"]), file["dual_values"])
-            elif "dual_values" in file:
-                dual = file["dual_values"]
-            names = [f.name for f in fields(TraceRow)]
-            columns = [file[f"trace_{name}"].tolist() for name in names]
-            whole = {f.name for f in fields(TraceRow) if isinstance(f.default, int) or f.name == "iteration"}
-            rows = [
-                TraceRow(**{name: int(v) if name in whole else v for name, v in zip(names, row, strict=True)})
-                for row in zip(*columns, strict=True)
-            ]
-            return cls(
-                components=file["components"],
-                certificate=Certificate.from_dict(about["certificate"]),
-                status=next(s for s in Status if s.word == about["status"]),
-                solver=about["solver"],
-                dual=dual,
-                trace=Trace(rows),
-                n_iter=about["n_iter"],
-                seconds=about["seconds"],
-                problem=problem,
-                extras=about["extras"],
+            arrays = {name: file[name] for name in file.files if name in _KEYS or name in _trace_keys()}
+        about = json.loads(str(arrays["about"]))
+        if about.get("format") != FORMAT:
+            raise ValueError(
+                f"{path} has format {about.get('format')}, and this version of sdpmetric reads format {FORMAT}; "
+                "solve again, or read it with the version that wrote it."
             )
+        saved = about["fingerprint"]
+        if problem is not None and saved is not None and problem.fingerprint() != saved:
+            raise ValueError(
+                f"{path} is the solution of another problem: data or parameters differ; pass the one it was saved with."
+            )
+        return cls.from_arrays(arrays, problem)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
+        """The solution that `to_arrays` took apart.
+
+        Parameters
+        ----------
+        arrays : mapping of str to array
+        problem : Problem, optional
+        """
+        about = json.loads(str(arrays["about"]))
+        dual: Multipliers | None = None
+        if "dual_triplets" in arrays:
+            triplets = Triplets.from_array(np.asarray(arrays["dual_triplets"], dtype=np.int32))
+            dual = Dual(triplets, np.asarray(arrays["dual_values"], dtype=np.float64))
+        elif "dual_values" in arrays:
+            dual = np.asarray(arrays["dual_values"], dtype=np.float64)
+        whole = {f.name for f in fields(TraceRow) if isinstance(f.default, int) or f.name == "iteration"}
+        names = [f.name for f in fields(TraceRow)]
+        rows = [
+            TraceRow(**{name: int(v) if name in whole else v for name, v in zip(names, row, strict=True)})
+            for row in zip(*(arrays[key].tolist() for key in _trace_keys()), strict=True)
+        ]
+        return cls(
+            components=cast(NDArray[np.floating], arrays["components"]),
+            certificate=Certificate.from_dict(about["certificate"]),
+            status=next(s for s in Status if s.word == about["status"]),
+            solver=about["solver"],
+            dual=dual,
+            trace=Trace(rows),
+            n_iter=about["n_iter"],
+            seconds=about["seconds"],
+            problem=problem,
+            extras=about["extras"],
+        )
+
+
+_KEYS = ("about", "components", "dual_triplets", "dual_values")
+
+
+def _trace_keys() -> list[str]:
+    return [f"trace_{f.name}" for f in fields(TraceRow)]

@@ -243,10 +243,14 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the training data out of pickles and copies."""
-        state: dict[str, object] = dict(super().__getstate__())
-        if isinstance(solution := state.get("solution_"), Solution):
-            state["solution_"] = replace(solution, problem=None)
-        return state
+        return {name: _without_problem(value) for name, value in super().__getstate__().items()}
+
+
+def _without_problem(value: object) -> object:
+    """A solution, or each of a list of them, without its problem; anything else as it is."""
+    if isinstance(value, Solution):
+        return replace(value, problem=None)
+    return [_without_problem(one) for one in value] if isinstance(value, list) else value
 
 
 class LabelledEstimator(MetricEstimator):

@@ -86,6 +86,31 @@ def test_a_pickle_transforms_alike_and_leaves_the_data_out(estimator, data):
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_no_training_row_is_among_the_bytes_of_a_pickle(estimator, data):
+    fitted = clone(estimator).fit(*data)
+    needed = {"X_fit_", "space_"}  # what classifies, or computes kernel values, by its training examples
+    for name, value in fitted.__getstate__().items():
+        kept = pickle.dumps(value)
+        rows = [row.tobytes() in kept for row in data[0]]
+        assert all(rows) if name in needed else not any(rows), name
+    assert not {"X_fit_", "space_"}.intersection(vars(LMNN(n_passes=2).fit(*data)))
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_skops_keeps_an_estimator_without_pickle(estimator, data):
+    skops = pytest.importorskip("skops.io")
+    fitted = clone(estimator).fit(*data)
+    kept = skops.dumps(fitted)
+    strangers = skops.get_untrusted_types(data=kept)
+    assert {name.rsplit(".", 1)[1] for name in strangers} <= {name_of(estimator), "Solution", "FeatureSpace"}
+    again = skops.loads(kept, trusted=strangers)
+    np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
+    assert again.solution_.certificate == fitted.solution_.certificate
+    assert again.solution_.status is fitted.solution_.status
+    assert clone(again).get_params() == fitted.get_params()
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_refuses_what_it_cannot_transform(estimator, data):
     X, y = data
     with pytest.raises(NotFittedError):

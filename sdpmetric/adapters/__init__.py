@@ -1,0 +1,1 @@
+"""Ways into other packages, each an optional extra: ONNX."""
