@@ -1,15 +1,4 @@
-"""Bounds that hold in floating point: directed sums, images and forms with their errors, numbers beyond eigenvalues.
-
-Every float in the data, the weights and a factor is taken as an exact number. With the unit roundoff ``u = 2^-53`` and
-``gamma_n = n u / (1 - n u)``, a sum of n products errs by at most ``gamma_n`` times the sum of the products' absolute
-values, in whatever order it is added up [H2002]. What is proven here rests on three inequalities:
-
-- *images*: ``|fl(c T) - c T| <= gamma_{d+2} |c| |T|`` entry by entry, for rows c with one rounding in each entry;
-- *forms*: with points ``p_i`` that are off by at most ``e_i``, ``sum w_q (p_a - p_b)(p_a - p_b)^T`` is off by at most
-  ``sum |w_q| (2 |p_a - p_b| (e_a + e_b) + (e_a + e_b)^2)`` in the spectral norm, besides the rounding of the sum;
-- *eigenvalues*: if Cholesky's method succeeds in floating point, then the least eigenvalue of a symmetric matrix A is
-  at least ``-gamma_{n+1} / (1 - gamma_{n+1}) trace(A)`` [R2006].
-"""
+"""Images of points and sums of squares of their differences in floating point, and how far they may be off."""
 
 from __future__ import annotations
 
@@ -23,121 +12,16 @@ from numpy.typing import NDArray
 from sdpmetric._loops import bounds
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
+from sdpmetric.linalg.rigorous.directed import U, above, gamma
+from sdpmetric.linalg.rigorous.matrices import largest_eigenvalue, least_eigenvalue, log_det, norm_above, norms_above
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-U = 2.0**-53
 # Products of numbers that may be smaller than the first can underflow; then every error grows by the second.
 SMALL_PRODUCT, UNDERFLOW = 2.0**-294, 2.0**-400
 # Absolute error of a form up to which it is made from points, and rows that are multiplied out at once.
 ACCURACY, ROWS_AT_ONCE = 2e-10, 1 << 11
-
-
-def gamma(n: float) -> float:
-    """``n u / (1 - n u)``, rounded upwards; infinity where it says nothing."""
-    return n * U / (1.0 - n * U) * (1.0 + 8.0 * U) if n * U < 0.5 else math.inf
-
-
-def above(value: float, roundings: float = 1) -> float:
-    """A float not below the exact value of a nonnegative expression, from its computed value.
-
-    Parameters
-    ----------
-    value : float
-        Made of nonnegative numbers by sums, products, quotients and square roots.
-    roundings : float, default 1
-        How many rounded operations lie between the numbers and the value, at most.
-    """
-    return math.nextafter(value * (1.0 + gamma(roundings + 2)), math.inf) if value > 0.0 else value
-
-
-def below(value: float, roundings: float = 1) -> float:
-    """A float not above the exact value of a nonnegative expression; see `above`."""
-    return max(0.0, math.nextafter(value * (1.0 - gamma(roundings + 2)), -math.inf)) if value > 0.0 else value
-
-
-def sum_above(values: FloatArray) -> float:
-    """A float not below the exact sum of floats of any signs."""
-    total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
-    return math.nextafter(total, math.inf) if total else total
-
-
-def sum_below(values: FloatArray) -> float:
-    """A float not above the exact sum of floats of any signs."""
-    return -sum_above(-np.asarray(values))
-
-
-def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floats below and above the natural logarithms of positive floats, of any shape.
-
-    With ``x = m 2^e``, m between 0.7 and 1.42, and ``s = (m - 1) / (m + 1)``, ``log m = 2 (s + s^3 / 3 + ...)``, whose
-    terms have one sign; after 13 terms the rest is below ``2^-60`` of the first.
-    """
-    m, e = np.frexp(x)
-    low = m < math.sqrt(0.5)
-    m, e = np.where(low, 2.0 * m, m), np.where(low, e - 1, e).astype(np.float64)
-    s = (m - 1.0) / (m + 1.0)  # m - 1 is exact
-    square, series = s * s, np.zeros_like(s)
-    for k in range(12, -1, -1):
-        series = series * square + 1.0 / (2 * k + 1)
-    part = 2.0 * s * series
-    value = part + e * math.log(2.0)
-    error = gamma(64) * np.abs(part) + gamma(8) * (np.abs(e) + np.abs(value))
-    return np.nextafter(value - error, -np.inf), np.nextafter(value + error, np.inf)
-
-
-def least_eigenvalue(A: FloatArray) -> float:
-    """A float not above the least eigenvalue of a symmetric matrix of floats [R2006]; infinity for the empty matrix.
-
-    A multiple of the identity is added until Cholesky's method succeeds. Its rounding is taken with a few operations
-    to spare, for libraries that multiply by reciprocals.
-    """
-    n = len(A)
-    if n == 0:
-        return math.inf
-    if not np.isfinite(A).all():
-        return -math.inf
-    values = np.linalg.eigvalsh(A)
-    size = float(np.abs(values).max())
-    slack = 2.0 * n * U * size + 1e-300
-    for _ in range(40):
-        shift = slack - float(values[0])
-        shifted = A + shift * np.eye(n)
-        try:
-            np.linalg.cholesky(shifted)
-        except np.linalg.LinAlgError:
-            slack *= 2.0
-            continue
-        diagonal = np.diag(shifted)
-        error = above(
-            (gamma(n + 8) + gamma(2 * n + 16) ** 2) * float(diagonal.sum()) + U * float(diagonal.max()), 2 * n
-        )
-        return math.nextafter(-shift - math.nextafter(error + 1e-300, math.inf), -math.inf)
-    return -math.inf
-
-
-def largest_eigenvalue(A: FloatArray) -> float:
-    """A float not below the largest eigenvalue of a symmetric matrix of floats; minus infinity for the empty matrix."""
-    return -least_eigenvalue(-A)
-
-
-def norms_above(A: FloatArray) -> FloatArray:
-    """Floats not below the Euclidean norms of the rows of a matrix of floats, (n,)."""
-    norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", A, A)) * (1.0 + gamma(A.shape[1] + 4))
-    return norms
-
-
-def norm_above(A: FloatArray) -> float:
-    """A float not below the Frobenius norm of a matrix of floats."""
-    return above(float(np.sqrt(np.sum(A * A))), A.size + 2)
-
-
-def metric_norm_above(L: FloatArray) -> float:
-    """A float not below ``||L^T L||_F`` for a factor of floats, (r, d)."""
-    short = L if len(L) <= L.shape[1] else L.T
-    rounding = gamma(short.shape[1] + 2) * float(np.sum(L * L))
-    return above(norm_above(short @ short.T) + rounding, L.size + 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +46,11 @@ class Form:
         """The form of no pairs."""
         return cls(np.zeros((r, r)), 0.0, 0.0)
 
+    @classmethod
+    def identity(cls, r: int) -> Form:
+        """The identity, exactly."""
+        return cls(np.eye(r), 0.0, float(r))
+
     def __add__(self, other: Form) -> Form:
         size = above(self.size + other.size)
         return Form(self.matrix + other.matrix, above(self.error + other.error + 2.0 * U * size, 4), size)
@@ -183,6 +72,11 @@ class Form:
     def largest(self) -> float:
         """A float not below the largest eigenvalue of the exact matrix."""
         return math.nextafter(largest_eigenvalue(self.matrix) + self.error, math.inf)
+
+    @property
+    def log_det(self) -> tuple[float, float]:
+        """Floats below and above ``log det`` of the exact matrix, infinite where it is not proven positive definite."""
+        return log_det(self.matrix, self.error)
 
     @property
     def positive_part(self) -> float:

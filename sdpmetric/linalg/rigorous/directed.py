@@ -1,0 +1,147 @@
+"""Directed rounding: floats above and below sums, logarithms, exponentials, entropies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+U = 2.0**-53
+# The logarithm of 2 in two parts: products of the first with whole numbers below 2^20 are exact.
+LOG2 = (0.6931471803691238, 1.9082149292705877e-10)
+# Shares of the largest entry of a distribution below the first count as 0; more than underflow takes from a sum.
+SMALLEST_SHARE, UNDERFLOWN = 1e-280, 1e-290
+
+
+def gamma(n: float) -> float:
+    """``n u / (1 - n u)``, rounded upwards; infinity where it says nothing."""
+    return n * U / (1.0 - n * U) * (1.0 + 8.0 * U) if n * U < 0.5 else math.inf
+
+
+def above(value: float, roundings: float = 1) -> float:
+    """A float not below the exact value of a nonnegative expression, from its computed value.
+
+    Parameters
+    ----------
+    value : float
+        Made of nonnegative numbers by sums, products, quotients and square roots.
+    roundings : float, default 1
+        How many rounded operations lie between the numbers and the value, at most.
+    """
+    return math.nextafter(value * (1.0 + gamma(roundings + 2)), math.inf) if value > 0.0 else value
+
+
+def below(value: float, roundings: float = 1) -> float:
+    """A float not above the exact value of a nonnegative expression; see `above`."""
+    return max(0.0, math.nextafter(value * (1.0 - gamma(roundings + 2)), -math.inf)) if value > 0.0 else value
+
+
+def sum_above(values: FloatArray) -> float:
+    """A float not below the exact sum of floats of any signs."""
+    total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
+    return math.nextafter(total, math.inf) if total else total
+
+
+def sum_below(values: FloatArray) -> float:
+    """A float not above the exact sum of floats of any signs."""
+    return -sum_above(-np.asarray(values))
+
+
+def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Floats below and above the natural logarithms of positive floats, of any shape.
+
+    With ``x = m 2^e``, m between 0.7 and 1.42, and ``s = (m - 1) / (m + 1)``, ``log m = 2 (s + s^3 / 3 + ...)``, whose
+    terms have one sign; after 13 terms the rest is below ``2^-60`` of the first.
+    """
+    m, e = np.frexp(x)
+    low = m < math.sqrt(0.5)
+    m, e = np.where(low, 2.0 * m, m), np.where(low, e - 1, e).astype(np.float64)
+    s = (m - 1.0) / (m + 1.0)  # m - 1 is exact
+    square, series = s * s, np.zeros_like(s)
+    for k in range(12, -1, -1):
+        series = series * square + 1.0 / (2 * k + 1)
+    part = 2.0 * s * series
+    value = part + e * math.log(2.0)
+    error = gamma(64) * np.abs(part) + gamma(8) * (np.abs(e) + np.abs(value))
+    return np.nextafter(value - error, -np.inf), np.nextafter(value + error, np.inf)
+
+
+def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Floats below and above the exponentials of floats, of any shape; minus infinity is allowed, its exponential is 0.
+
+    With ``x = k log 2 + r``, k whole and ``|r| <= 0.35``, the series of ``exp r`` is cut off after 13 powers, where the
+    rest is below ``u / 10``. The subtraction of ``k log 2`` in two parts errs by less than u, the series by at most
+    ``gamma_30 exp |r|``.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    within = np.clip(x, -800.0, 800.0)
+    k = np.rint(within / math.log(2.0))
+    r = (within - k * LOG2[0]) - k * LOG2[1]
+    series = np.full_like(r, 1.0 / math.factorial(13))
+    for power in range(12, -1, -1):
+        series = series * r + 1.0 / math.factorial(power)
+    g, power_of_two = gamma(96), k.astype(np.int32)
+    with np.errstate(over="ignore"):
+        low = np.nextafter(np.ldexp(series * (1.0 - g), power_of_two), -np.inf)
+        high = np.nextafter(np.ldexp(series * (1.0 + g), power_of_two), np.inf)
+    return np.where(x == -np.inf, 0.0, np.maximum(low, 0.0)), np.where(x == -np.inf, 0.0, high)
+
+
+def log_sum_exp(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Floats below and above ``log sum_k exp(x_k)`` over the last axis, for exact x between two arrays of floats.
+
+    Parameters
+    ----------
+    low, high : (..., k) arrays
+        Minus infinity is allowed.
+
+    Returns
+    -------
+    below, above : (...) arrays
+    """
+    top = high.max(axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    g = gamma(high.shape[-1] + 4)
+    least = exp_bounds(np.nextafter(low - top, -np.inf))[0].sum(axis=-1) * (1.0 - g)
+    most = exp_bounds(np.nextafter(high - top, np.where(high == -np.inf, -np.inf, np.inf)))[1].sum(axis=-1) * (1.0 + g)
+    top = top[..., 0]
+    with np.errstate(invalid="ignore"):
+        below = np.nextafter(log_bounds(np.where(least > 0.0, least, 1.0))[0] + top, -np.inf)
+        above = np.nextafter(log_bounds(np.where(most > 0.0, most, 1.0))[1] + top, np.inf)
+    return np.where(least > 0.0, below, -np.inf), np.where(most > 0.0, above, -np.inf)
+
+
+def distributions(q: FloatArray) -> FloatArray:
+    """Nonnegative rows divided by their sums: an exact distribution lies within two roundings of each.
+
+    Parameters
+    ----------
+    q : (n, k) array
+        Nonnegative, each row with a positive entry. Entries below 1e-280 of the largest become 0.
+    """
+    q = q / q.max(axis=1, keepdims=True)
+    q[q < SMALLEST_SHARE] = 0.0
+    return np.asarray(q / np.array([[math.fsum(row)] for row in q.tolist()]))
+
+
+def entropies(q: FloatArray, roundings: int = 0) -> tuple[FloatArray, FloatArray]:
+    """Floats below and above ``-sum_k p_k log p_k`` over the last axis, 0 log 0 = 0.
+
+    As ``-p log p`` has the slope ``-log p - 1``, a relative change of p by g changes it by about ``p g |1 + log p|``.
+
+    Parameters
+    ----------
+    q : (..., k) array
+        Nonnegative floats.
+    roundings : int, default 0
+        Roundings between the exact p and q.
+    """
+    logs = log_bounds(np.where(q > 0.0, q, 1.0))
+    size = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
+    error = q * (gamma(roundings + 2) * (size + 2.0) + gamma(q.shape[-1] + 4) * size)
+    slack = error.sum(axis=-1) * (1.0 + gamma(q.shape[-1] + 8)) + UNDERFLOWN
+    low, high = (-q * logs[1]).sum(axis=-1) - slack, (-q * logs[0]).sum(axis=-1) + slack
+    return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
