@@ -8,9 +8,11 @@ from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.mcml import MCML
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
 from sdpmetric.estimators.nca import NCA
+from sdpmetric.estimators.pair_classifier import PairClassifier
 from sdpmetric.estimators.pairs import ITML, MMC
 from sdpmetric.estimators.pola import POLA
 from sdpmetric.estimators.rca import RCA
+from sdpmetric.estimators.tuples import QuadrupletClassifier, TripletClassifier
 
 __all__ = [
     "FRML",
@@ -25,4 +27,7 @@ __all__ = [
     "EnergyClassifier",
     "KernelLMNN",
     "MultiMetricLMNN",
+    "PairClassifier",
+    "QuadrupletClassifier",
+    "TripletClassifier",
 ]

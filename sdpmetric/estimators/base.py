@@ -1,7 +1,7 @@
 """The base of all estimators: validation, solve, transform, callbacks, and the warning if the gap is not proven.
 
 How to add an estimator: one module here, with a class derived from `LabelledEstimator` (labels), or from
-`PairsEstimator` (labels or pairs), or from `MetricEstimator` (anything else), that
+`sdpmetric.estimators.pairs_base.PairsEstimator` (labels or pairs), or from `MetricEstimator` (anything else), that
 
 - takes the arguments of its problem and of `sdpmetric.solve` in ``__init__``, by keyword with defaults, and stores them
 unchanged: ``solver``, ``tol``, ``max_iter``, ``max_time``, ``verbose`` and ``random_state`` are handed to ``solve``
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -25,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackContext, CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpmetric.core import validation
@@ -41,8 +43,6 @@ FloatArray = NDArray[np.float64]
 Data = NDArray[np.floating]
 Labels = NDArray[np.generic]
 
-# Default number of pairs of each kind that are drawn from labels.
-N_PAIRS = 10_000
 # Arguments of an estimator that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
 
@@ -231,6 +231,24 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         Z = np.asarray(self._embed(data), dtype=np.float64)
         return np.sqrt(distances(np.ascontiguousarray(Z), rows[:, 0], rows[:, 1]))
 
+    def get_metric(self) -> Callable[[ArrayLike, ArrayLike], float]:
+        """The learned distance of two examples as a function, for scikit-learn's ``metric=``.
+
+        Returns
+        -------
+        metric : callable
+            ``metric(u, v)`` of two (n_features_in_,) arrays, not squared. A later fit does not change it.
+        """
+        check_is_fitted(self)
+        return copy(self)._distance
+
+    def _distance(self, u: ArrayLike, v: ArrayLike) -> float:
+        ends = check_array([u, v], dtype=np.float64)
+        if ends.shape[1] != self.n_features_in_:
+            raise ValueError(f"u and v have {ends.shape[1]} features; the metric is for {self.n_features_in_}.")
+        first, second = self._embed(ends)
+        return float(np.linalg.norm(first - second))
+
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
@@ -300,41 +318,3 @@ class LabelledEstimator(MetricEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-class PairsEstimator(LabelledEstimator):
-    """An estimator that learns from similar and dissimilar pairs, or from labels, which imply them."""
-
-    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Problem:
-        """State the problem of checked data."""
-        raise NotImplementedError
-
-    @with_callbacks
-    def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
-        """Learn from similar and dissimilar pairs.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            Finite numbers; float32 stays float32, everything else becomes float64.
-        pairs : (p, 2) integer array
-            Row numbers of X.
-        similar : (p,) array
-            bool, or +1 for similar and -1 for dissimilar.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            What the problem refuses.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the requested tolerance is not proven, with advice.
-        """
-        data = self._checked(X)
-        return self._learn(self._problem_of_pairs(data, pairs, similar), data)

@@ -12,8 +12,8 @@ from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labelled_pairs, check_targets
-from sdpmetric.estimators.base import N_PAIRS, Data, FloatArray, Labels
-from sdpmetric.estimators.streaming import StreamingPairsEstimator
+from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.streams.lego import LEGOStream

@@ -237,6 +237,10 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         """Not defined: the distance of a pair depends on the region of its second member; see `kneighbors`."""
         raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
 
+    def get_metric(self) -> NoReturn:
+        """Not defined, as `pair_distance` is not."""
+        raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
+
     def _embed(self, X: Data) -> Data:
         return np.hstack([X @ L.T for L in self.components_])
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric.estimators.base import N_PAIRS, Data, Labels, PairsEstimator
+from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 

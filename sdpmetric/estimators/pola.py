@@ -12,8 +12,8 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import N_PAIRS, Data, Labels
-from sdpmetric.estimators.streaming import StreamingPairsEstimator
+from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.streams.pola import POLAStream
 

@@ -7,7 +7,8 @@ from typing import Self
 from numpy.typing import ArrayLike
 from sklearn.callback import with_callbacks
 
-from sdpmetric.estimators.base import Data, Labels, PairsEstimator
+from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.pairs_base import PairsEstimator
 from sdpmetric.problems.rca import RCAProblem
 
 

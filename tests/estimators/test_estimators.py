@@ -27,7 +27,8 @@ import sdpmetric as sm
 from sdpmetric import classification, estimators
 from sdpmetric.estimators import ITML, LMNN, MMC, KernelLMNN, MultiMetricLMNN
 
-EVERY = [getattr(estimators, name)() for name in estimators.__all__]
+TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier")  # take a learner
+EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
 PROVEN = [e for e in ALL if type(e).__name__ in ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "KernelLMNN")]
 LABELS = np.array(["ape", "bee", "cow"])

@@ -1,4 +1,4 @@
-"""The base of estimators that take similar and dissimilar pairs in batch or as a stream."""
+"""The bases of estimators that take similar and dissimilar pairs, in batch or as a stream."""
 
 from __future__ import annotations
 
@@ -6,13 +6,55 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, PairsEstimator
+from sdpmetric.estimators.base import Data, LabelledEstimator
+
+# Default number of pairs of each kind that are drawn from labels.
+N_PAIRS = 10_000
+
+
+class PairsEstimator(LabelledEstimator):
+    """An estimator that learns from similar and dissimilar pairs, or from labels, which imply them."""
+
+    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Problem:
+        """State the problem of checked data."""
+        raise NotImplementedError
+
+    @with_callbacks
+    def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Learn from similar and dissimilar pairs.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 for similar and -1 for dissimilar.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the requested tolerance is not proven, with advice.
+        """
+        data = self._checked(X)
+        return self._learn(self._problem_of_pairs(data, pairs, similar), data)
 
 
 class StreamingPairsEstimator(PairsEstimator):

@@ -1,0 +1,246 @@
+"""Pairs, triplets and quadruplets of examples as the data of scikit-learn's estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags, check_array, column_or_1d, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from sdpmetric.estimators.multi_metric import MultiMetricLMNN
+from sdpmetric.linalg.distances import distances
+
+FloatArray = NDArray[np.float64]
+# Row numbers or names to examples.
+Lookup = Callable[[NDArray[np.generic]], ArrayLike]
+Examples = ArrayLike | Lookup
+
+
+class TupleEstimator(BaseEstimator):
+    """The base of estimators whose samples are tuples of examples, judged by the distances of a metric learner.
+
+    Tuples are row numbers of `examples`, (p, k), or the examples themselves, (p, k, d).
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted clone of `estimator`.
+    n_features_in_ : int
+        Of the examples.
+    """
+
+    size: ClassVar[int]
+    name: ClassVar[str]
+    estimator: TransformerMixin
+    examples: Examples | None
+    estimator_: TransformerMixin
+    n_features_in_: int
+
+    def _checked(
+        self, X: ArrayLike, examples: Examples | None
+    ) -> tuple[ArrayLike, NDArray[np.intp], NDArray[np.generic] | None]:
+        """The different examples of tuples, the tuples as row numbers of them, and their row numbers or names."""
+        tuples = check_array(X, dtype=None, ensure_2d=False, allow_nd=True, ensure_all_finite=False, input_name="X")
+        if tuples.ndim == 3 and tuples.shape[1] == self.size:
+            rows, index = np.unique(tuples.reshape(-1, tuples.shape[2]), axis=0, return_inverse=True)
+            return rows, index.reshape(tuples.shape[:2]), None
+        examples = self.examples if examples is None else examples
+        if tuples.ndim != 2 or tuples.shape[1] != self.size or examples is None:
+            raise ValueError(
+                f"X has shape {tuples.shape}; pass {self.name} of examples, (p, {self.size}, d), or of row numbers, "
+                f"(p, {self.size}), together with examples=, to the constructor or as metadata."
+            )
+        names, index = np.unique(tuples, return_inverse=True)
+        index = index.reshape(tuples.shape)
+        if callable(examples):
+            return examples(names), index, names
+        if names.dtype.kind not in "iu":
+            raise ValueError(f"X holds {names.dtype} and not integers; row numbers of examples are integers.")
+        n = np.shape(examples)[0]
+        if names[0] < 0 or names[-1] >= n:
+            raise ValueError(
+                f"X holds row numbers from {names[0]} to {names[-1]}, and examples has {n} rows. A cross-validation "
+                "divides whatever has as many rows as there are samples: pass examples to the constructor then."
+            )
+        frame = getattr(examples, "iloc", None)
+        return np.asarray(examples)[names] if frame is None else frame[names], index, names
+
+    def _learn(
+        self, X: ArrayLike, names: NDArray[np.generic] | None, labels: ArrayLike | None, *tuples: ArrayLike
+    ) -> None:
+        """Fit the learner on the examples of the tuples: from the tuples, from labels, or from neither."""
+        learner = clone(self.estimator)
+        last = learner[-1] if isinstance(learner, Pipeline) else learner
+        if not hasattr(last, "transform") or isinstance(last, MultiMetricLMNN):
+            raise TypeError(f"estimator must be a transformer whose embedding has the distances, got {last!r}.")
+        known = None if labels is None else _labels_of(names, labels)
+        if isinstance(learner, Pipeline) and len(learner) > 1:
+            head = learner[:-1]
+            X = head.fit_transform(X, known)
+            learner.steps = [*head.steps, learner.steps[-1]]
+        from_tuples = getattr(last, f"fit_{self.name}", None)
+        if isinstance(last, FrozenEstimator):
+            pass
+        elif known is not None:
+            last.fit(X, known)
+        elif from_tuples is not None:
+            from_tuples(X, *tuples)
+        elif not get_tags(last).target_tags.required:
+            last.fit(X)
+        else:
+            kind = type(last).__name__
+            raise TypeError(
+                f"{kind} does not learn from {self.name} but from labels: pass labels= of all examples to fit, or a "
+                f"learner that is fitted already, FrozenEstimator({kind}().fit(examples, labels))."
+            )
+        self.estimator_ = learner
+        if hasattr(learner, "n_features_in_"):
+            self.n_features_in_ = learner.n_features_in_
+
+    def _distances(self, X: ArrayLike, examples: Examples | None) -> tuple[FloatArray, ...]:
+        """Distances between the first and the second of each tuple, and between its other two or its outer ones."""
+        check_is_fitted(self)
+        rows, index, _ = self._checked(X, examples)
+        Z = np.ascontiguousarray(check_array(self.estimator_.transform(rows), dtype=np.float64))
+        ends = {2: [(0, 1)], 3: [(0, 1), (0, 2)], 4: [(0, 1), (2, 3)]}[self.size]
+        return tuple(np.sqrt(distances(Z, *(index[:, e].astype(np.int32) for e in two))) for two in ends)
+
+    def __sklearn_tags__(self) -> Tags:
+        """A sample is an array of examples."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
+        return tags
+
+
+class ComparisonEstimator(TupleEstimator):
+    """The base for triplets and quadruplets, which say that one pair is nearer than another.
+
+    Parameters
+    ----------
+    estimator : transformer, or a pipeline of them
+        Learns from the tuples if it can, as LMNN and KernelLMNN do from triplets; else as in `PairClassifier`.
+    examples : (n, d) array or frame, or callable, optional
+        As in `PairClassifier`.
+    """
+
+    def __init__(self, estimator: TransformerMixin, *, examples: Examples | None = None) -> None:
+        self.estimator = estimator
+        self.examples = examples
+
+    def fit(
+        self, X: ArrayLike, y: None = None, examples: Examples | None = None, labels: ArrayLike | None = None
+    ) -> Self:
+        """Learn the metric.
+
+        Parameters
+        ----------
+        X : (p, k) integers, or (p, k, d) array
+            The tuples; the learner sees no other examples.
+        y : None
+            Ignored: the first pair of each tuple is the nearer one.
+        examples : (n, d) array or frame, or callable, optional
+            Instead of those of the constructor.
+        labels : (n,) array, optional
+            Classes of all examples, to learn from instead.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the learner refuses; or if tuples or labels are not as described.
+        TypeError
+            If the estimator is no transformer, or learns from labels and gets none.
+        """
+        rows, index, names = self._checked(X, examples)
+        self._learn(rows, names, labels, index)
+        return self
+
+    def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
+        """The second distance of each tuple less the first, (p,); positive where the tuple is as it should be.
+
+        Parameters
+        ----------
+        X : (p, k) integers, or (p, k, d) array
+        examples : (n, d) array or frame, or callable, optional
+        """
+        near, far = self._distances(X, examples)
+        return far - near
+
+    def predict(self, X: ArrayLike, examples: Examples | None = None) -> NDArray[np.int64]:
+        """Which pair is nearer, (p,): 1 for the first, -1 for the second, 0 for neither.
+
+        Parameters
+        ----------
+        X : (p, k) integers, or (p, k, d) array
+        examples : (n, d) array or frame, or callable, optional
+        """
+        return np.sign(self.decision_function(X, examples)).astype(np.int64)
+
+    def score(self, X: ArrayLike, y: None = None, examples: Examples | None = None) -> float:
+        """Accuracy: the share of tuples whose first pair is the nearer one.
+
+        Parameters
+        ----------
+        X : (p, k) integers, or (p, k, d) array
+        y : None
+            Ignored.
+        examples : (n, d) array or frame, or callable, optional
+        """
+        return float(np.mean(self.decision_function(X, examples) > 0.0))
+
+
+class TripletClassifier(ComparisonEstimator):
+    """Tell which of two examples is nearer to an anchor, the first one in triplets (anchor, near, far).
+
+    Parameters and attributes are those of `ComparisonEstimator` and `TupleEstimator`.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import LMNN, TripletClassifier
+    >>> X = [[0.0, 0.0], [0.2, 3.0], [1.0, 0.1], [1.1, 3.2]]
+    >>> triplets = [[0, 1, 2], [1, 0, 3], [2, 3, 0], [3, 2, 1]]
+    >>> TripletClassifier(LMNN(ridge=0.1), examples=X).fit(triplets).score(triplets)
+    1.0
+    """
+
+    size = 3
+    name = "triplets"
+
+
+class QuadrupletClassifier(ComparisonEstimator):
+    """Tell which of two pairs is nearer, the first two or the last two examples of quadruplets.
+
+    Parameters and attributes are those of `ComparisonEstimator` and `TupleEstimator`. A learner that learns from
+    quadruplets has a method ``fit_quadruplets(X, quadruplets)``.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import RCA, QuadrupletClassifier
+    >>> X = [[0.0, 0.0], [0.2, 3.0], [1.0, 0.1], [1.1, 3.2]]
+    >>> classifier = QuadrupletClassifier(RCA(), examples=X)
+    >>> classifier.fit([[0, 1, 2, 1], [2, 3, 0, 3]], labels=[0, 0, 1, 1]).score([[0, 1, 0, 3]])
+    1.0
+    """
+
+    size = 4
+    name = "quadruplets"
+
+
+def _labels_of(names: NDArray[np.generic] | None, labels: ArrayLike) -> NDArray[Any]:
+    """Labels of the examples that are in tuples."""
+    given = column_or_1d(labels)
+    if names is None or names.dtype.kind not in "iu":
+        raise ValueError("labels= are those of examples; pass tuples as row numbers, and examples=.")
+    if names[-1] >= len(given):
+        raise ValueError(f"labels has {len(given)} entries, and X names row {names[-1]}; pass one for each example.")
+    known: NDArray[Any] = given[names]
+    return known

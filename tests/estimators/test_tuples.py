@@ -1,0 +1,416 @@
+"""Pairs, triplets and quadruplets as data of scikit-learn: fit, predict, scores, thresholds, cross-validation."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score, f1_score, fbeta_score, roc_auc_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+    train_test_split,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sdpmetric.estimators import (
+    ITML,
+    LEGO,
+    LMNN,
+    MMC,
+    POLA,
+    RCA,
+    KernelLMNN,
+    MultiMetricLMNN,
+    PairClassifier,
+    QuadrupletClassifier,
+    TripletClassifier,
+)
+from sdpmetric.estimators.thresholds import best_threshold
+
+X, LABELS = load_iris(return_X_y=True)
+RNG = np.random.default_rng(0)
+PAIRS = RNG.integers(0, 150, size=(90, 2))
+PAIRS = PAIRS[PAIRS[:, 0] != PAIRS[:, 1]]
+SIMILAR = np.where(LABELS[PAIRS[:, 0]] == LABELS[PAIRS[:, 1]], 1, -1)
+TRIPLETS = np.array([[0, 1, 60], [61, 62, 3], [120, 121, 70], [5, 9, 130], [77, 78, 140], [11, 20, 90]])
+QUADRUPLETS = np.column_stack([PAIRS[SIMILAR == 1][:20], PAIRS[SIMILAR == -1][:20]])
+
+LEARNERS = [
+    ITML(),
+    MMC(),
+    POLA(slack_weight=0.1),
+    LEGO(),
+    RCA(),
+    PCA(2),
+    make_pipeline(StandardScaler(), ITML()),
+    FrozenEstimator(LMNN(tol=0.1).fit(X, LABELS)),
+]
+
+
+def name_of(estimator) -> str:
+    return (
+        "+".join(type(step).__name__ for step in estimator) if hasattr(estimator, "steps") else type(estimator).__name__
+    )
+
+
+def plain(pairs, y) -> PairClassifier:
+    """A classifier of pairs under the Euclidean distance, as metric-learn's tests have one."""
+    return PairClassifier(StandardScaler(with_mean=False, with_std=False)).fit(pairs, y)
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["numbers", "examples"])
+@pytest.mark.parametrize("learner", LEARNERS, ids=name_of)
+def test_every_learner_classifies_pairs_in_both_forms(learner, by):
+    pairs = PAIRS if by == "numbers" else X[PAIRS]
+    given = X if by == "numbers" else None
+    train, test, y_train, y_test = train_test_split(pairs, SIMILAR, random_state=0)
+    classifier = PairClassifier(clone(learner), examples=given)
+    assert classifier.fit(train, y_train) is classifier
+    predicted, scores = classifier.predict(test), classifier.pair_score(test)
+    assert set(predicted) <= {-1, 1}
+    assert classifier.classes_.tolist() == [-1, 1]
+    assert classifier.n_features_in_ == 4
+    np.testing.assert_array_equal(predicted == 1, -scores <= classifier.threshold_)
+    np.testing.assert_array_equal(predicted == 1, classifier.decision_function(test) >= 0)
+    embedded = [classifier.estimator_.transform(X[PAIRS[:, end]]) for end in (0, 1)]
+    apart = np.linalg.norm(embedded[0] - embedded[1], axis=1)
+    np.testing.assert_allclose(-classifier.pair_score(pairs), apart, rtol=1e-6, atol=1e-9)
+    assert classifier.score(test, y_test) == roc_auc_score(y_test, scores) > 0.6
+
+
+def test_numbers_and_examples_are_the_same_to_a_learner():
+    one = PairClassifier(ITML(), examples=X).fit(PAIRS, SIMILAR)
+    two = PairClassifier(ITML()).fit(X[PAIRS], SIMILAR)
+    np.testing.assert_allclose(one.estimator_.metric_, two.estimator_.metric_, rtol=0.05, atol=0.01)
+
+
+def test_a_learner_sees_the_examples_of_its_pairs_only():
+    poisoned = X.copy()
+    used = np.unique(PAIRS[:40])
+    poisoned[np.setdiff1d(np.arange(150), used)] = np.nan
+    one = PairClassifier(make_pipeline(StandardScaler(), ITML()), examples=poisoned).fit(PAIRS[:40], SIMILAR[:40])
+    assert np.isfinite(one.threshold_)
+    with pytest.raises(ValueError, match="NaN"):
+        one.predict(PAIRS)
+
+
+def test_a_callable_looks_names_up():
+    def photograph(names):
+        return X[[int(name.removeprefix("flower")) for name in names]]
+
+    named = np.array([[f"flower{i}", f"flower{j}"] for i, j in PAIRS])
+    one = PairClassifier(MMC(), examples=photograph).fit(named, SIMILAR)
+    np.testing.assert_array_equal(one.predict(named), one.predict(X[PAIRS]))
+
+
+def test_frames_of_examples():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    one = PairClassifier(ITML(), examples=frame).fit(PAIRS, SIMILAR)
+    assert list(one.estimator_.feature_names_in_) == list("abcd")
+    assert one.score(PAIRS, SIMILAR) > 0.8
+
+
+@pytest.mark.parametrize("coding", [(-1, 1), (0, 1), (False, True), (-1.0, 1.0)])
+def test_labels_come_back_as_they_were_given(coding):
+    y = np.where(SIMILAR == 1, coding[1], coding[0])
+    classifier = PairClassifier(ITML(), examples=X).fit(PAIRS, y)
+    assert set(classifier.predict(PAIRS)) == set(coding)
+    assert accuracy_score(y, classifier.predict(PAIRS)) > 0.8
+
+
+def test_the_threshold_of_pola_is_its_own_unless_another_is_asked_for():
+    pola = PairClassifier(POLA(slack_weight=0.1), examples=X).fit(PAIRS, SIMILAR)
+    assert pola.threshold_**2 == pytest.approx(pola.estimator_.threshold_)
+    chosen = PairClassifier(POLA(slack_weight=0.1), examples=X, strategy="accuracy").fit(PAIRS, SIMILAR)
+    assert np.mean(chosen.predict(PAIRS) == SIMILAR) >= np.mean(pola.predict(PAIRS) == SIMILAR)
+
+
+def test_what_learns_from_labels_gets_them_or_says_so():
+    lmnn = PairClassifier(LMNN(push_weight=0.3), examples=X)
+    with pytest.raises(TypeError, match=r"LMNN does not learn from pairs but from labels: pass labels="):
+        lmnn.fit(PAIRS, SIMILAR)
+    lmnn.fit(PAIRS, SIMILAR, labels=LABELS)
+    used = np.unique(PAIRS)
+    alone = LMNN(push_weight=0.3).fit(X[used], LABELS[used])
+    np.testing.assert_array_equal(lmnn.estimator_.metric_, alone.metric_)
+    with pytest.raises(ValueError, match="labels has 9 entries"):
+        lmnn.fit(PAIRS, SIMILAR, labels=LABELS[:9])
+    with pytest.raises(ValueError, match="labels= are those of examples"):
+        lmnn.fit(X[PAIRS], SIMILAR, labels=LABELS)
+
+
+@pytest.mark.parametrize("estimator", [KNeighborsClassifier(), MultiMetricLMNN()], ids=name_of)
+def test_what_has_no_embedding_is_refused(estimator):
+    with pytest.raises(TypeError, match="must be a transformer"):
+        PairClassifier(estimator, examples=X).fit(PAIRS, SIMILAR)
+
+
+def test_bad_pairs_and_labels_are_refused():
+    classifier = PairClassifier(ITML())
+    with pytest.raises(ValueError, match="examples="):
+        classifier.fit(PAIRS, SIMILAR)
+    with pytest.raises(ValueError, match=r"shape \(2, 3, 4\)"):
+        classifier.fit(np.zeros((2, 3, 4)), [1, -1])
+    with pytest.raises(ValueError, match="row numbers from"):
+        PairClassifier(ITML(), examples=X[:20]).fit(PAIRS, SIMILAR)
+    with pytest.raises(ValueError, match="integers"):
+        PairClassifier(ITML(), examples=X).fit(PAIRS + 0.5, SIMILAR)
+    with pytest.raises(ValueError, match="y must be 1"):
+        classifier.fit(X[PAIRS], np.where(SIMILAR == 1, "same", "other"))
+    with pytest.raises(ValueError, match="labels for"):
+        classifier.fit(X[PAIRS], SIMILAR[1:])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.pair_score(PAIRS),
+        lambda c: c.decision_function(PAIRS),
+        lambda c: c.predict(PAIRS),
+        lambda c: c.score(PAIRS, SIMILAR),
+        lambda c: c.calibrate_threshold(PAIRS, SIMILAR),
+        lambda c: c.set_threshold(1.0),
+    ],
+)
+def test_nothing_is_told_before_a_fit(call):
+    with pytest.raises(NotFittedError):
+        call(PairClassifier(ITML(), examples=X))
+
+
+# -- the threshold ----------------------------------------------------------------------------------------------------
+
+STRATEGIES = [
+    ({"strategy": "accuracy"}, accuracy_score),
+    *(({"strategy": "f_beta", "beta": b}, lambda y, p, b=b: fbeta_score(y, p, beta=b)) for b in (0.1, 0.5, 1.0)),
+    ({"strategy": "f_beta", "beta": 0.0}, lambda y, p: np.mean(y[p == 1] == 1) if (p == 1).any() else 0.0),
+    *(({"strategy": "max_tpr", "min_rate": r}, lambda y, p, r=r: rate(y, p, 1, r)) for r in (0.0, 0.1, 0.5, 0.8, 1.0)),
+    *(({"strategy": "max_tnr", "min_rate": r}, lambda y, p, r=r: rate(y, p, -1, r)) for r in (0.0, 0.1, 0.5, 0.8, 1.0)),
+]
+
+
+def rate(y, predicted, kind, low):
+    """The share of one kind that is recognised, or -1 where less than `low` of the other kind is."""
+    own, other = (np.mean(predicted[y == k] == k) for k in (kind, -kind))
+    return own if other >= low else -1.0
+
+
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize(("arguments", "scoring"), STRATEGIES)
+def test_no_threshold_is_better_than_the_calibrated_one(arguments, scoring, duplicates):
+    rng = np.random.default_rng(42)
+    pairs, y = rng.normal(size=(50, 2, 5)), rng.choice([-1, 1], size=50)
+    if duplicates:
+        pairs[6:10], y[6:9] = pairs[10:14], y[10:13]  # one of them with the other label
+    classifier = plain(pairs, y)
+    assert classifier.calibrate_threshold(pairs, y, **arguments) is classifier
+    best = scoring(y, classifier.predict(pairs))
+    scores = classifier.pair_score(pairs)
+    found = set()
+    for threshold in -np.concatenate([[scores.min() - 1], scores, [scores.max() + 1, 1.0]]):
+        found.add(scoring(y, classifier.set_threshold(threshold).predict(pairs)))
+    assert max(found) <= best
+    assert len(found) > 1
+
+
+def test_f_one_is_f1():
+    rng = np.random.default_rng(1)
+    pairs, y = rng.normal(size=(60, 2, 3)), rng.choice([-1, 1], size=60)
+    classifier = plain(pairs, y).calibrate_threshold(pairs, y, "f_beta")
+    best = f1_score(y, classifier.predict(pairs))
+    assert all(f1_score(y, classifier.set_threshold(t).predict(pairs)) <= best for t in -classifier.pair_score(pairs))
+
+
+def test_thresholds_by_hand():
+    distances, similar = np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, True, False, False])
+    assert best_threshold(distances, similar) == 2.5
+    assert best_threshold(distances, ~similar) == 0.5
+    assert best_threshold(distances, similar | True) == 4.0
+    assert best_threshold(np.zeros(3), np.zeros(3, dtype=bool)) < 0.0
+    assert best_threshold(distances, similar, "max_tpr", 0.5) == 2.5
+    assert best_threshold(distances, similar, "max_tnr", 0.5) == 2.5
+    mixed = np.array([True, False, True, False])
+    assert best_threshold(distances, mixed, "max_tpr", 1.0) == 1.5
+    assert best_threshold(distances, mixed, "max_tnr", 1.0) == 3.5
+    near = np.array([1.0, np.nextafter(1.0, 2.0)])
+    assert best_threshold(near, np.array([True, False])) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"strategy": "weird"}, "strategy"),
+        *(({"strategy": s, "min_rate": r}, "min_rate") for s in ("max_tpr", "max_tnr") for r in (None, "a", -0.2, 1.2)),
+        *(({"strategy": "f_beta", "beta": b}, "beta") for b in (None, "weird", -1.0)),
+    ],
+)
+def test_arguments_of_the_threshold_are_checked(arguments, words):
+    classifier = plain(X[PAIRS], SIMILAR)
+    with pytest.raises(ValueError, match=words):
+        classifier.calibrate_threshold(X[PAIRS], SIMILAR, **arguments)
+    with pytest.raises(ValueError, match=words):
+        PairClassifier(PCA(), **arguments).fit(X[PAIRS], SIMILAR)
+    one_kind = PAIRS[SIMILAR == 1]
+    with pytest.raises(ValueError, match="none is dissimilar"):
+        classifier.calibrate_threshold(X[one_kind], np.ones(len(one_kind)), "f_beta")
+    with pytest.raises(ValueError, match="threshold"):
+        classifier.set_threshold("a")
+
+
+# -- scikit-learn -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scoring", [None, "roc_auc", "average_precision", "accuracy", "f1", "precision", "recall"])
+def test_every_score_of_scikit_learn_applies(scoring):
+    scores = cross_val_score(PairClassifier(ITML(), examples=X), PAIRS, SIMILAR, cv=3, scoring=scoring)
+    assert np.isfinite(scores).all()
+    assert scores.mean() > 0.5
+
+
+def test_cross_validation_is_what_one_would_do_by_hand():
+    classifier = PairClassifier(make_pipeline(StandardScaler(), MMC()), examples=X)
+    folds = KFold(4, shuffle=True, random_state=0)
+    found = cross_validate(classifier, PAIRS, SIMILAR, cv=folds, return_train_score=True)
+    by_hand = []
+    for train, test in folds.split(PAIRS):
+        fitted = clone(classifier).fit(PAIRS[train], SIMILAR[train])
+        by_hand.append(roc_auc_score(SIMILAR[test], fitted.decision_function(PAIRS[test])))
+    np.testing.assert_array_equal(found["test_score"], by_hand)
+    predicted = cross_val_predict(PairClassifier(ITML()), X[PAIRS], SIMILAR, cv=folds)
+    assert np.mean(predicted == SIMILAR) > 0.7
+
+
+def test_searches_reach_the_learner_and_the_strategy():
+    grid = {"estimator__gamma": [0.1, 1.0], "strategy": ["accuracy", "f_beta"]}
+    search = GridSearchCV(PairClassifier(ITML(), examples=X), grid, cv=3, scoring="f1").fit(PAIRS, SIMILAR)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.estimator_.gamma in (0.1, 1.0)
+    tuned = TunedThresholdClassifierCV(PairClassifier(ITML(), examples=X), scoring="f1", cv=3).fit(PAIRS, SIMILAR)
+    assert set(tuned.predict(PAIRS)) <= {-1, 1}
+
+
+def test_examples_and_labels_are_metadata():
+    with sklearn.config_context(enable_metadata_routing=True):
+        classifier = PairClassifier(LMNN(tol=0.1)).set_fit_request(examples=True, labels=True)
+        classifier = classifier.set_score_request(examples=True)
+        given = {"examples": X, "labels": LABELS}
+        scores = cross_val_score(classifier, PAIRS, SIMILAR, cv=3, params=given)
+    same = cross_val_score(PairClassifier(LMNN(tol=0.1), examples=X), PAIRS, SIMILAR, cv=3, params={"labels": LABELS})
+    np.testing.assert_array_equal(scores, same)
+
+
+@pytest.mark.parametrize("classifier", [PairClassifier(ITML()), TripletClassifier(LMNN()), QuadrupletClassifier(RCA())])
+def test_conventions_of_estimators(classifier):
+    again = clone(classifier)
+    assert again.get_params().keys() == classifier.get_params().keys()
+    assert "estimator__random_state" in classifier.get_params() or isinstance(classifier.estimator, RCA)
+    assert repr(again) == repr(classifier)
+    assert not sklearn.utils.get_tags(classifier).input_tags.two_d_array
+    assert not vars(again).keys() - set(classifier.get_params(deep=False))
+
+
+def test_a_pickle_predicts_alike():
+    classifier = PairClassifier(ITML(), examples=X).fit(PAIRS, SIMILAR)
+    again = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(again.predict(PAIRS), classifier.predict(PAIRS))
+
+
+def test_fits_are_quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PairClassifier(ITML(), examples=X).fit(PAIRS, SIMILAR).calibrate_threshold(PAIRS, SIMILAR, "f_beta")
+
+
+# -- triplets and quadruplets -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", [LMNN(ridge=0.1), KernelLMNN(), make_pipeline(StandardScaler(), LMNN(ridge=0.1))])
+def test_triplets_are_learned_from_and_predicted(learner):
+    classifier = TripletClassifier(learner, examples=X).fit(TRIPLETS)
+    assert classifier.score(TRIPLETS) == 1.0
+    swapped = TRIPLETS[:, [0, 2, 1]]
+    assert classifier.predict(TRIPLETS).tolist() == [1] * 6
+    assert classifier.predict(swapped).tolist() == [-1] * 6
+    assert classifier.predict(TRIPLETS[:, [0, 1, 1]]).tolist() == [0] * 6
+    np.testing.assert_allclose(classifier.decision_function(swapped), -classifier.decision_function(TRIPLETS))
+    assert classifier.score(X[TRIPLETS]) == 1.0
+    again = TripletClassifier(clone(learner)).fit(X[TRIPLETS])
+    np.testing.assert_array_equal(again.predict(TRIPLETS, examples=X), [1] * 6)
+
+
+def test_triplets_in_a_search_and_in_cross_validation():
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 150, (400, 3))
+    near = (LABELS[rows[:, 0]] == LABELS[rows[:, 1]]) & (LABELS[rows[:, 0]] != LABELS[rows[:, 2]])
+    rows = rows[near & (rows[:, 0] != rows[:, 1])]
+    classifier = TripletClassifier(LMNN(ridge=0.1), examples=X)
+    assert cross_val_score(classifier, rows, cv=3).mean() > 0.9
+    search = GridSearchCV(classifier, {"estimator__push_weight": [0.3, 0.7]}, cv=3).fit(rows)
+    assert search.best_score_ > 0.9
+
+
+def test_quadruplets_are_predicted_by_any_metric():
+    frozen = QuadrupletClassifier(FrozenEstimator(RCA().fit(X, LABELS)), examples=X).fit(QUADRUPLETS)
+    assert frozen.score(QUADRUPLETS) > 0.9
+    np.testing.assert_array_equal(frozen.predict(QUADRUPLETS), -frozen.predict(QUADRUPLETS[:, [2, 3, 0, 1]]))
+    Z = frozen.estimator_.transform(X)[QUADRUPLETS]
+    near, far = (np.linalg.norm(Z[:, e] - Z[:, e + 1], axis=1) for e in (0, 2))
+    np.testing.assert_allclose(frozen.decision_function(QUADRUPLETS), far - near, atol=1e-9)
+    labelled = QuadrupletClassifier(LMNN(n_neighbors=1), examples=X).fit(QUADRUPLETS, labels=LABELS)
+    assert labelled.score(QUADRUPLETS) > 0.8
+    with pytest.raises(TypeError, match="LMNN does not learn from quadruplets"):
+        QuadrupletClassifier(LMNN(), examples=X).fit(QUADRUPLETS)
+
+
+# -- the metric as a function -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", [ITML(), LMNN(n_components=2), KernelLMNN()], ids=name_of)
+def test_the_metric_as_a_function(learner):
+    learner = clone(learner).fit(X, LABELS)
+    metric = learner.get_metric()
+    assert metric(X[0], X[70]) == pytest.approx(learner.pair_distance(X, [[0, 70]])[0], rel=1e-6)
+    assert pickle.loads(pickle.dumps(metric))(X[0], X[70]) == metric(X[0], X[70])
+    before = metric(X[0], X[70])
+    learner.fit(3.0 * X, LABELS)
+    assert metric(X[0], X[70]) == before
+    with pytest.raises(ValueError, match="features"):
+        metric(X[0, :3], X[1, :3])
+
+
+def test_a_metric_serves_the_neighbors_of_scikit_learn():
+    itml = ITML().fit(X, LABELS)
+    votes = KNeighborsClassifier(3, metric=itml.get_metric(), algorithm="brute").fit(X[::3], LABELS[::3])
+    same = KNeighborsClassifier(3).fit(itml.transform(X[::3]), LABELS[::3])
+    np.testing.assert_array_equal(votes.predict(X[:30]), same.predict(itml.transform(X[:30])))
+    with pytest.raises(NotFittedError):
+        ITML().get_metric()
+    with pytest.raises(ValueError, match="region"):
+        MultiMetricLMNN().fit(X, LABELS).get_metric()
+
+
+@pytest.mark.parametrize("module", ["tuples", "pair_classifier"])
+def test_docstrings_show_what_happens(module):
+    found = doctest.testmod(importlib.import_module(f"sdpmetric.estimators.{module}"))
+    assert found.attempted
+    assert not found.failed
