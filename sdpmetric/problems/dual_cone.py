@@ -44,7 +44,7 @@ class DualCone:
     @property
     def images(self) -> Images:
         """The data in coordinates in which the cost is about the identity, (n, rank), with their errors."""
-        return self._decided[0]
+        return self._decided[0][0]
 
     @property
     def groups(self) -> IndexArray:
@@ -64,7 +64,7 @@ class DualCone:
     @cached_property
     def floor(self) -> float:
         """A number below the least eigenvalue of the cost in these coordinates; 0 where none is proven positive."""
-        least = self._cost(self.images).least
+        least = self._decided[0][1].least
         return least if 0.0 < least < math.inf else 0.0
 
     def _cost(self, images: Images) -> Form:
@@ -97,7 +97,7 @@ class DualCone:
         return np.asarray(components @ np.linalg.pinv(self.images.map).T)
 
     @cached_property
-    def _decided(self) -> tuple[Images, IndexArray, str | None]:
+    def _decided(self) -> tuple[tuple[Images, Form], IndexArray, str | None]:
         pull, whole = self.pull, Images.of(self.X, self.pull.X, np.zeros((self.X.shape[1], 0)))
         varying = pull.X.any(axis=0) | (whole.slack > 0.0)
         V, rank = pull.coordinates.range, pull.coordinates.rank
@@ -120,15 +120,16 @@ class DualCone:
         )
         return self._images(self._extended(live), live), groups, weakness
 
-    def _images(self, V: FloatArray, used: NDArray[np.bool_]) -> Images:
-        """Features outside `used` are constant or equal within groups: no difference that counts has them."""
+    def _images(self, V: FloatArray, used: NDArray[np.bool_]) -> tuple[Images, Form]:
+        """Images and their cost; features outside `used` are equal within groups, and no difference has them."""
         images = Images.of(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
         cost = self._cost(images)
-        if not 0.0 < cost.least < 1.0 - WHITE:
-            return images
+        if not 0.0 < cost.least < 1.0 - WHITE - cost.error:
+            return images, cost
         # The whitening itself was rounded: what it left is whitened again.
         root = np.linalg.cholesky(cost.matrix)
-        return Images.of(self.X, self.pull.X, scipy.linalg.solve_triangular(root, images.map.T, lower=True).T)
+        images = Images.of(self.X, self.pull.X, scipy.linalg.solve_triangular(root, images.map.T, lower=True).T)
+        return images, self._cost(images)
 
     def _pulled(self) -> NDArray[np.bool_]:
         """Features in which some pair of the cost differs, exactly."""

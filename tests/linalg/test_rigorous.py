@@ -5,6 +5,7 @@ import pytest
 from exact import FAMILIES, Distances, fraction, hostile, rational
 from flint import arb, ctx
 
+from sdpmetric.engine import threads
 from sdpmetric.linalg import exact, rigorous
 from sdpmetric.linalg.rigorous import Images
 
@@ -72,7 +73,9 @@ def test_least_eigenvalues_are_below_the_exact_ones(n, rng):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_images_distances_and_forms_enclose_the_exact_ones(family, rng):
+def test_images_distances_and_forms_enclose_the_exact_ones(family, rng, monkeypatch):
+    monkeypatch.setattr(rigorous, "ROWS_AT_ONCE", 8)  # differences in several blocks, on several threads
+    monkeypatch.setattr(threads, "PRODUCT_WORK", 20)
     for _ in range(3):
         X, _ = hostile(family, rng)
         n, d = X.shape
@@ -85,13 +88,24 @@ def test_images_distances_and_forms_enclose_the_exact_ones(family, rng):
             assert below <= fraction(D(a, b)) <= above
         weights = rng.normal(size=30)
         true = exact_form(X, T, first, second, weights)
-        for accuracy in (np.inf, 0.0):  # by the Laplacian, and by differences
-            form = images.form(first, second, weights, accuracy=accuracy)
+        for worth in (0.0, np.inf):  # by the Laplacian, and by differences
+            monkeypatch.setattr(rigorous, "WORTH", worth)
+            form = images.form(first, second, weights, accuracy=0.0)
             off = rational(form.matrix) - true
             assert np.linalg.norm(as_floats(off), 2) <= form.error
             assert is_psd(true - rational(form.least * np.eye(2)))
             assert is_psd(rational(form.largest * np.eye(2)) - true)
             assert abs(np.trace(as_floats(true))) <= 2 * form.size
+
+
+def test_forms_are_made_from_differences_where_these_err_less(rng):
+    X = rng.normal(size=(40, 3)) + 1e6 * (np.arange(40) % 2)[:, None]  # pairs within two clusters far apart
+    first = np.arange(38, dtype=np.int32)
+    images, weights = images_of(X, np.eye(3)), np.ones(38)
+    form, rough = (images.form(first, first + 2, weights, accuracy=accuracy) for accuracy in (1e-12, np.inf))
+    assert form.error < 1e-2 * rough.error
+    off = rational(form.matrix) - exact_form(X, np.eye(3), first, first + 2, weights)
+    assert np.linalg.norm(as_floats(off), 2) <= form.error
 
 
 def test_a_feature_that_was_dropped_as_constant_still_counts(rng):

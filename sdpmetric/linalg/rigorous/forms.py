@@ -22,6 +22,8 @@ IndexArray = NDArray[np.int32]
 SMALL_PRODUCT, UNDERFLOW = 2.0**-294, 2.0**-400
 # Absolute error of a form up to which it is made from points, and rows that are multiplied out at once.
 ACCURACY, ROWS_AT_ONCE = 2e-10, 1 << 11
+# Differences of points take many times as long: they must err by less than this share, judged by so many pairs.
+WORTH, JUDGED = 0.25, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +179,8 @@ class Images:
     ) -> Form:
         """``sum_q w_q (p_a - p_b)(p_a - p_b)^T`` over pairs of exact images.
 
-        It is made from the images by the graph Laplacian of the pairs where its error is then at most `accuracy`, and
-        otherwise from differences of the points themselves, which err less where images are long beside them.
+        Made from the images by the graph Laplacian of the pairs; where its error exceeds `accuracy`, from differences
+        of the points themselves if these err much less, as they do where images are long beside them.
 
         Parameters
         ----------
@@ -187,7 +189,6 @@ class Images:
             Of any signs.
         roundings : int, default 0
             Roundings between the exact weights, each a sum of numbers of one sign, and those given.
-        accuracy : float
         """
         first, second = np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32)
         weights = np.ascontiguousarray(weights, dtype=np.float64)
@@ -209,25 +210,34 @@ class Images:
         error, size = (float(each) for each in sums.sum(axis=0))
         error = above(error + gamma(roundings) * size, len(first) + r + 16) + UNDERFLOW
         size = above(size, len(first) + r + 16) + UNDERFLOW
-        if error <= accuracy:
-            blocks = Blocks(np.unique(np.append(np.arange(0, n, block), n)).astype(np.int64))
-            G = laplacian_form(self.points, first, second, weights, blocks).sum(axis=0)
-            return Form(0.5 * (G + G.T), error, size)
-        return self._form_of_differences(first, second, weights, roundings)
+        if error > accuracy:
+            judged = np.linspace(0, len(first) - 1, min(JUDGED, len(first))).astype(np.int64)
+            sample = self._form_of_differences(first[judged], second[judged], weights[judged], roundings)
+            if sample.error <= WORTH * error * float(np.abs(weights[judged]).sum() / np.abs(weights).sum()):
+                return self._form_of_differences(first, second, weights, roundings)
+        blocks = Blocks(np.unique(np.append(np.arange(0, n, block), n)).astype(np.int64))
+        G = laplacian_form(self.points, first, second, weights, blocks).sum(axis=0)
+        return Form(0.5 * (G + G.T), error, size)
 
     def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:
         d, r = self.map.shape
-        T, total, error, size = np.abs(self.map), np.zeros((r, r)), 0.0, 0.0
-        starts = range(0, len(first), ROWS_AT_ONCE)
-        own = gamma(min(ROWS_AT_ONCE, len(first)) + len(starts) + 8 + roundings)
-        for start in starts:
-            some = slice(start, start + ROWS_AT_ONCE)
-            V = self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64)
-            P, w = V @ self.map, weights[some]
-            off = gamma(d + 3) * norms_above(np.abs(V) @ T) + self._underflow
-            long = norms_above(P)
-            total += (P * w[:, None]).T @ P
-            error += float(np.abs(w) @ ((2.0 * long + off) * off + own * long**2))
-            size += float(np.abs(w) @ (long + off) ** 2)
+        T, starts = np.abs(self.map), range(0, len(first), ROWS_AT_ONCE)
+        own = gamma(min(ROWS_AT_ONCE, len(first)) + len(starts) + threads.ACCUMULATORS + 8 + roundings)
+        parts = threads.parts(len(first) * d * r, threads.PRODUCT_WORK, most=min(threads.ACCUMULATORS, len(starts)))
+        cuts = threads.cuts(len(starts), parts)
+        totals, sums = np.zeros((parts, r, r)), np.zeros((parts, 2))
+
+        def add(part: int) -> None:
+            for start in starts[cuts[part] : cuts[part + 1]]:
+                some = slice(start, start + ROWS_AT_ONCE)
+                V = self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64)
+                P, w = V @ self.map, np.abs(weights[some])
+                off, long = gamma(d + 3) * norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
+                totals[part] += (P * weights[some, None]).T @ P
+                sums[part] += w @ ((2.0 * long + off) * off + own * long**2), w @ (long + off) ** 2
+
+        with threads.one_pool():
+            threads.run(add, parts)
+        total, (error, size) = totals.sum(axis=0), (float(each) for each in sums.sum(axis=0))
         error = above(error, len(first) + 2 * d + 16) + UNDERFLOW
         return Form(0.5 * (total + total.T), error, above(size, len(first) + 16) + UNDERFLOW)
