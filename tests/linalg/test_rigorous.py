@@ -7,7 +7,7 @@ from flint import arb, ctx
 
 from sdpmetric.engine import threads
 from sdpmetric.linalg import exact, rigorous
-from sdpmetric.linalg.rigorous import Images
+from sdpmetric.linalg.rigorous import Images, forms
 
 
 def exact_form(X, T, first, second, weights):
@@ -74,7 +74,7 @@ def test_least_eigenvalues_are_below_the_exact_ones(n, rng):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_images_distances_and_forms_enclose_the_exact_ones(family, rng, monkeypatch):
-    monkeypatch.setattr(rigorous, "ROWS_AT_ONCE", 8)  # differences in several blocks, on several threads
+    monkeypatch.setattr(forms, "ROWS_AT_ONCE", 8)  # differences in several blocks, on several threads
     monkeypatch.setattr(threads, "PRODUCT_WORK", 20)
     for _ in range(3):
         X, _ = hostile(family, rng)
@@ -89,7 +89,7 @@ def test_images_distances_and_forms_enclose_the_exact_ones(family, rng, monkeypa
         weights = rng.normal(size=30)
         true = exact_form(X, T, first, second, weights)
         for worth in (0.0, np.inf):  # by the Laplacian, and by differences
-            monkeypatch.setattr(rigorous, "WORTH", worth)
+            monkeypatch.setattr(forms, "WORTH", worth)
             form = images.form(first, second, weights, accuracy=0.0)
             off = rational(form.matrix) - true
             assert np.linalg.norm(as_floats(off), 2) <= form.error
