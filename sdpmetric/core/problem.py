@@ -7,7 +7,7 @@ A statement has *capabilities* besides: methods that it has or has not, found by
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypedDict, runtime_checkable
@@ -168,13 +168,17 @@ class Problem(ABC):
         ----------
         components : (r, d) array
         """
-
-        def objective(log_scale: float) -> float:
-            return self.objective(np.exp(log_scale) * components)
-
-        found = minimize_scalar(objective, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-6})
+        objective = self._along(components)
+        options = {"xatol": 1e-6}
+        found = minimize_scalar(
+            lambda log: objective(np.exp(log)), bounds=LOG_SCALES, method="bounded", options=options
+        )
         scale = float(np.exp(found.x))
         return scale if self.objective(scale * components) < self.objective(components) else 1.0
+
+    def _along(self, components: FloatArray) -> Callable[[float], float]:
+        """What `best_scale` minimises: the objective of multiples of a factor, or a part that stands for it."""
+        return lambda scale: self.objective(scale * components)
 
     @cached_property
     def centered(self) -> FloatArray:

@@ -10,21 +10,19 @@ from typing import ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Form, Images, above, below, metric_norm_above, sum_above, sum_below
-from sdpmetric.problems import screening
+from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.problems import frobenius_certificate as judge
+from sdpmetric.problems import lmnn_certificate, screening
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.push_dual import SMOOTHINGS
 from sdpmetric.problems.screening import Screening
-from sdpmetric.triplets.bounds import largest_hinges, margin_form, silent_beyond, slope_form, target_bounds
-from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint
+from sdpmetric.triplets.margins import margin_adjoint
 from sdpmetric.triplets.sources import SearchMethod
 from sdpmetric.triplets.triplets import Triplets
 
@@ -186,6 +184,21 @@ class FrobeniusLMNNProblem(Problem):
         """``C``, (d, d): pull and ridge, as a matrix in the data's own coordinates."""
         return self.base.pull_cost.matrix
 
+    @cached_property
+    def plain(self) -> Images:
+        """The data as they are, with their rounding."""
+        return Images.of(self.X, self.base.centered, np.eye(self.X.shape[1]))
+
+    @cached_property
+    def cost_form(self) -> Form:
+        """`linear_cost` with its error."""
+        pull, d = self.base.pull_cost, self.X.shape[1]
+        form = Form(pull.ridge * np.eye(d), 0.0, pull.ridge * d)
+        if pull.weight > 0.0:
+            weights = np.full(len(pull.first), pull.weight)
+            form += self.plain.form(pull.first, pull.second, weights, roundings=1, accuracy=np.inf)
+        return form
+
     def penalty(self, components: FloatArray) -> float:
         """``lam / 2 ||L^T L||_F^2``."""
         return 0.5 * self.frobenius * float(np.sum((components @ components.T) ** 2))
@@ -227,43 +240,7 @@ class FrobeniusLMNNProblem(Problem):
         ValueError
             If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
         """
-        base = self.base
-        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        images, plain = Images.of(base.X, base.centered, L.T), self._plain
-        widths = () if dual is not None else SMOOTHINGS
-        totals, forms = [0.0] * len(widths), [Form.zero(base.X.shape[1]) for _ in widths]
-        losses, n_active = [], 0
-        for block in base.push.near(images.points, widen=silent_beyond(images)):
-            near, highest = target_bounds(images, block.anchors, block.targets)
-            loss, active = largest_hinges(images, block, near, highest, squared=False)
-            losses.append(loss)
-            n_active += active
-            for g, gamma in enumerate(widths):
-                sums, slopes = hinge_slopes(images.points, block, gamma, False, near)
-                totals[g] = below(totals[g] + below(base.push_weight * sums.slopes, slopes.size + 4))
-                forms[g] += slope_form(plain, block, slopes, accuracy=np.inf).times(base.push_weight)
-        cost = base.pull_cost.bound(L, images)
-        penalty = above(0.5 * self.frobenius * metric_norm_above(L) ** 2, 4)
-        objective = above(cost + above(base.push_weight * sum_above(np.array(losses)), 2) + penalty, 3)
-        violation = 0.0
-        tries = [(total, form, 1.0) for total, form in zip(totals, forms, strict=True)]
-        if dual is not None:
-            triplets, a, ceilings, violation = self._repaired(check_triplet_multipliers(dual))
-            headroom = max(1.0, float((ceilings / a).min(initial=np.inf)))
-            tries = [(sum_below(a), margin_form(plain, triplets, a, accuracy=np.inf), headroom)]
-        multiples = [self._best_multiple(total, form.matrix, headroom) for total, form, headroom in tries]
-        values = [self._value(m, total, form) for m, (total, form, _) in zip(multiples, tries, strict=True)]
-        best = int(np.argmax(values))
-        aligned = cost + 2.0 * self.penalty(L) - multiples[best] * float(np.sum((L @ tries[best][1].matrix) * L))
-        return DualityCertificate(
-            objective=objective,
-            lower_bound=values[best],
-            primal_residual=primal_residual,
-            dual_residual=violation,
-            complementarity=abs(aligned) / max(1.0, objective),
-            n_active=n_active,
-            program="LMNN with a Frobenius term",
-        )
+        return judge.certificate(self, *self.check_point(components, metric), dual)
 
     def dual_point(self, dual: Dual) -> DualPoint:
         """The metric and the dual value of multipliers, after each is clipped to its box.
@@ -272,8 +249,9 @@ class FrobeniusLMNNProblem(Problem):
         ----------
         dual : Dual
         """
-        triplets, a, _, _ = self._repaired(dual)
-        return self.dual_point_of(float(a.sum()), margin_adjoint(self.base.centered, triplets, a))
+        clipped = judge.clip(self, dual)
+        B = margin_adjoint(self.base.centered, clipped.triplets, clipped.values)
+        return self.dual_point_of(float(clipped.values.sum()), B)
 
     def dual_point_of(self, total: float, B: FloatArray) -> DualPoint:
         """The same from ``sum a_t`` and ``sum a_t B_t``."""
@@ -335,61 +313,11 @@ class FrobeniusLMNNProblem(Problem):
         ----------
         dual : Dual
         """
-        triplets, a, ceilings, _ = self._repaired(dual)
-        headroom = max(1.0, float((ceilings / a).min(initial=np.inf)))
-        multiple = self._best_multiple(float(a.sum()), margin_adjoint(self.base.centered, triplets, a), headroom)
-        scaled = np.minimum(multiple * a, ceilings)
-        return Dual(triplets[scaled > 0], scaled[scaled > 0])
+        return judge.feasible_dual(self, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        found = self.base.constraints_with(self.feasible_dual, components, dual)
+        found = lmnn_certificate.constraints(self.base, self.feasible_dual, components, dual)
         half = self.penalty(components) / self.frobenius
         slopes = {"push_weight": found.slopes["push_weight"], "frobenius": half}
         return replace(found, sums={**found.sums, "frobenius": half}, slopes=slopes)
-
-    # -- parts --------------------------------------------------------------------------------------------------
-
-    def _repaired(self, dual: Dual) -> tuple[Triplets, FloatArray, FloatArray, float]:
-        """Triplets with a positive multiplier in its box; the boxes; how far the worst was outside."""
-        # The term costs every direction something: no two examples are apart for free.
-        multipliers = self.base.push.clipped(dual)
-        return (
-            multipliers.triplets,
-            multipliers.values,
-            self.base.push_weight * multipliers.weights,
-            multipliers.violation,
-        )
-
-    def _value(self, multiple: float, total: float, form: Form) -> float:
-        """A float not above the dual value of a multiple of multipliers, which may miss their boxes by rounding."""
-        if multiple <= 0.0:
-            return 0.0  # no multipliers at all prove 0
-        lost = (form.times(multiple) - self._cost).positive_part ** 2
-        return max(0.0, below(multiple * total, 12) - above(0.5 * lost / self.frobenius, 12))
-
-    @cached_property
-    def _plain(self) -> Images:
-        """The data as they are."""
-        return Images.of(self.base.X, self.base.centered, np.eye(self.base.X.shape[1]))
-
-    @cached_property
-    def _cost(self) -> Form:
-        """``C`` with its error."""
-        pull, d = self.base.pull_cost, self.base.X.shape[1]
-        form = Form(pull.ridge * np.eye(d), 0.0, pull.ridge * d)
-        if pull.weight > 0.0:
-            weights = np.full(len(pull.first), pull.weight)
-            form += self._plain.form(pull.first, pull.second, weights, roundings=1, accuracy=np.inf)
-        return form
-
-    def _best_multiple(self, total: float, B: FloatArray, headroom: float) -> float:
-        """The multiple of a dual candidate with the largest dual value, which is concave along it."""
-        if total <= 0.0 or not math.isfinite(headroom):
-            return 0.0
-
-        def slope(multiple: float) -> float:
-            L = psd.factor(multiple * B - self.linear_cost)
-            return total - float(np.sum((L @ B) * L)) / self.frobenius
-
-        return headroom if slope(headroom) >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))

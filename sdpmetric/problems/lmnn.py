@@ -11,26 +11,22 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Extras, Problem
+from sdpmetric.core.multipliers import Dual, Multipliers
+from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems import lmnn_certificate as judge
 from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.push import ClippedMultipliers, Push
-from sdpmetric.problems.push_dual import DualCandidate, PushSums
-from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
+from sdpmetric.problems.push import Push
 from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.bounds import margin_form, silent_beyond, slope_form, unit_groups
 from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -170,13 +166,7 @@ class LMNNProblem(Problem):
         return replace(self, push_weight=mu, ridge=ridge)
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `push_weight` or `ridge`; data and triplets are shared.
-
-        Parameters
-        ----------
-        **values : float
-            As in `from_labels`; what is not given stays.
-        """
+        """State the same problem with another `push_weight` or `ridge`; see `Problem.with_weights`."""
         return super().with_weights(**values)._checked()
 
     # -- the statement ------------------------------------------------------------------------------------------
@@ -231,25 +221,11 @@ class LMNNProblem(Problem):
         ridge = self.ridge * float(np.sum(components**2)) * len(among) / len(Z)
         return (1 - self.push_weight) * pull + ridge + self.push_weight * self.push.loss(Z, among)
 
-    def best_scale(self, components: FloatArray) -> float:
-        """The best multiple of a factor, see `Problem.best_scale`.
-
-        Where there are many examples the line search runs on 1000 anchors, evenly spread, with every example as a
-        possible impostor.
-
-        Parameters
-        ----------
-        components : (r, d) array
-        """
+    def _along(self, components: FloatArray) -> Callable[[float], float]:
+        """Of at most 1000 anchors, evenly spread, with every example as a possible impostor."""
         Z = self.embed(components)
         among = np.unique(np.linspace(0, len(Z) - 1, min(1000, len(Z))).astype(np.int32))
-
-        def objective(log_scale: float) -> float:
-            return self.partial_objective(np.exp(log_scale) * Z, np.exp(log_scale) * components, among)
-
-        found = minimize_scalar(objective, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-6})
-        scale = float(np.exp(found.x))
-        return scale if self.objective(scale * components) < self.objective(components) else 1.0
+        return lambda scale: self.partial_objective(scale * Z, scale * components, among)
 
     @cached_property
     def push(self) -> Push:
@@ -317,10 +293,6 @@ class LMNNProblem(Problem):
         Parameters
         ----------
         whitened : (r, rank) array
-
-        Returns
-        -------
-        components : (r', d) array
         """
         L = whitened @ self.coordinates.range.T
         if self.push_weight == 0:
@@ -333,7 +305,7 @@ class LMNNProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge any point, whoever made it.
+        """Certify any point; see `Problem.certify`.
 
         The objective is taken over all triplets. The lower bound comes from multipliers ``a`` in their box: scaled so
         that ``C - sum a_t B_t`` is PSD they are dual feasible, and ``sum a_t`` is then below every objective. See
@@ -341,50 +313,12 @@ class LMNNProblem(Problem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As there.
         dual : Dual, optional
             Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
-
-        Returns
-        -------
-        DualityCertificate
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite, or is not PSD.
         """
-        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        images = Images.of(self.X, self.centered, L.T)
-        return self._push_sums(images, slopes=dual is None).certificate(
-            self.pull_cost.bound(L, images),
-            [self.cone.whitened(L)],
-            None
-            if dual is None
-            else self._candidate(self.push.clipped(check_triplet_multipliers(dual), self.separated)),
-            primal_residual=primal_residual,
-            null_dimension=self.coordinates.null.shape[1],
-        )
-
-    def _push_sums(self, images: Images, *, slopes: bool) -> PushSums:
-        """Sums over all triplets at a point: in closed form where every hinge is 1 or 0, else by a search."""
-        sums = PushSums(self.push, [self.cone], slopes=slopes)
-        highest = float(images.distances(*self.target_pairs)[1].max(initial=0.0))
-        active = unit_groups(images, self.null_groups, highest)
-        if active is not None:
-            groups = (active, self.cone.groups, self.push.duplicate_groups)
-            totals = [self.source.totals_within(each) for each in groups]
-            slope = sums.add_unit_hinges(totals[0], totals[1][0], totals[2][0], highest)
-            if slopes:
-                sums.forms[0][0] = self.source.form_within(self.cone.images, self.cone.groups).times(slope)
-            return sums
-        for block in self.push.near(images.points, widen=silent_beyond(images)):
-            for g, part, values in sums.add(images, block, self.cone.groups):
-                sums.forms[g][0] += slope_form(self.cone.images, part, values).times(self.push_weight)
-        return sums
+        return judge.certificate(self, *self.check_point(components, metric), dual)
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
@@ -397,44 +331,19 @@ class LMNNProblem(Problem):
         Returns
         -------
         Dual
-            Positive multipliers only, each triplet once. Their sum, less ``sum a^2 / (4 mu w)`` for the squared hinge,
-            is the lower bound of `certify`.
+            Positive ones only. Their sum, less ``sum a^2 / (4 mu w)`` for the squared hinge, is the bound of `certify`.
 
         Raises
         ------
         ValueError
             If the multipliers are not finite, or name rows that are not in the data.
         """
-        multipliers = self.push.clipped(dual, self.separated)
-        return self._candidate(multipliers).feasible(multipliers)
+        return judge.feasible_dual(self, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        return self.constraints_with(self.feasible_dual, components, dual)
-
-    def constraints_with(
-        self, feasible: Callable[[Dual], Dual], components: FloatArray, dual: Multipliers | None
-    ) -> Constraints:
-        """The same with another way to repair multipliers."""
-        Z = self.embed(components)
-
-        def distance(first: IndexArray, second: IndexArray) -> FloatArray:
-            return distances(Z, first, second)
-
-        violated = [violated_in(Z, part, self.squared) for part in self.push.near(Z)]
-        pull, trace = float(distance(*self.target_pairs).sum()), float(np.sum(components**2))
-        return triplet_constraints(self.push, distance, violated, dual, feasible, pull=pull, trace=trace)
+        return judge.constraints(self, self.feasible_dual, components, dual)
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""
         return proofs.lmnn(self, components, dual)
-
-    def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
-        """Whether null directions of the cost separate anchor and impostor."""
-        groups = self.cone.groups
-        apart: NDArray[np.bool_] = groups[triplets.anchors] != groups[triplets.impostors]
-        return apart
-
-    def _candidate(self, multipliers: ClippedMultipliers) -> DualCandidate:
-        form = margin_form(self.cone.images, multipliers.triplets, multipliers.values)
-        return DualCandidate.of(self.push, multipliers, [self.cone], [form])

@@ -16,24 +16,20 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import Form, Images, above
+from sdpmetric.problems import multi_lmnn_certificate as judge
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.push import ClippedMultipliers, Push
-from sdpmetric.problems.push_dual import DualCandidate, PushSums
+from sdpmetric.problems.push import Push
 from sdpmetric.problems.regions import Regions, check_members, divide
-from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
-from sdpmetric.triplets.bounds import scatter_form, silent_beyond, unit_hinges
 from sdpmetric.triplets.limits import TooManyCandidates
-from sdpmetric.triplets.margins import hinge_slopes, slope_pairs
+from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import LabeledTriplets
-from sdpmetric.triplets.totals import impostor_counts
-from sdpmetric.triplets.triplets import Candidates, Triplets
+from sdpmetric.triplets.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -207,7 +203,7 @@ class MultiMetricLMNNProblem(Problem):
         near = self.near(embedded)
         loss = sum(
             hinge_slopes(embedded[region], part, 0.0, self.squared, near[part.anchors])[0].loss
-            for region, part in self._found(embedded, near)
+            for region, part in self.found(embedded, near)
         )
         return self._cost(L, near) + self.push_weight * loss
 
@@ -225,7 +221,7 @@ class MultiMetricLMNNProblem(Problem):
     def _cost(self, components: FloatArray, near: FloatArray) -> float:
         return (1 - self.push_weight) * float(near[near > 0].sum()) + self.ridge * float(np.sum(components**2))
 
-    def _found(
+    def found(
         self,
         embedded: Sequence[NDArray[np.floating]],
         near: FloatArray,
@@ -234,7 +230,7 @@ class MultiMetricLMNNProblem(Problem):
         widen: float = 0.0,
         among: IndexArray | None = None,
     ) -> Iterator[tuple[int, Candidates]]:
-        """Every region with its possible impostors, in bounded parts."""
+        """Every region with its possible impostors, in bounded parts; arguments as in `LMNNProblem.candidates`."""
         anchors = self.source.anchors(among)
         limits = (1.0 + near[anchors].max(axis=1, initial=0.0)) * (1.0 + widen)
         everywhere = np.zeros(len(self.X), dtype=np.int32)
@@ -268,7 +264,7 @@ class MultiMetricLMNNProblem(Problem):
         self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
     ) -> Iterator[tuple[int, Candidates]]:
         """What `regional_candidates` finds, in bounded parts, each with its region."""
-        return self._found(embedded, self.near(embedded), null_groups=self.null_groups, widen=widen, among=among)
+        return self.found(embedded, self.near(embedded), null_groups=self.null_groups, widen=widen, among=among)
 
     def regional_candidates(
         self,
@@ -332,127 +328,17 @@ class MultiMetricLMNNProblem(Problem):
         dual : Dual, optional
             Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
         """
-        L, primal_residual = self.check_point(components, metric)
-        images = [Images.of(self.X, self.tied.centered, factor.T) for factor in L]
-        cost = sum(c.bound(factor, own) for c, factor, own in zip(self.pull_costs, L, images, strict=True))
-        given = None if dual is None else self.push.clipped(check_triplet_multipliers(dual), self.separated)
-        return self._push_sums(images, slopes=dual is None).certificate(
-            above(cost, self.n_regions),
-            [cone.whitened(factor) for cone, factor in zip(self.cones, L, strict=True)],
-            None if given is None else self._candidate(given),
-            primal_residual=primal_residual,
-            null_dimension=sum(c.coordinates.null.shape[1] for c in self.pull_costs),
-            program="Multi-metric LMNN",
-        )
+        return judge.certificate(self, *self.check_point(components, metric), dual)
 
     @cached_property
     def cones(self) -> list[DualCone]:
         """Where the dual slack of each metric is proven to be PSD."""
         return [DualCone(self.X, cost) for cost in self.pull_costs]
 
-    def _push_sums(self, images: list[Images], *, slopes: bool) -> PushSums:
-        """One exhaustive pass; slopes of the targets, which may belong to another metric, are summed up at its end."""
-        mu, n = self.push_weight, len(self.X)
-        embedded = [own.points for own in images]
-        near, highest = self.near(embedded), self._highest(images)
-        sums = PushSums(self.push, self.cones, slopes=slopes)
-        whole, furthest = np.zeros(n, dtype=np.int32), float(highest.max(initial=0.0))
-        for active in ([whole] * self.n_regions, self.null_groups):
-            if all(unit_hinges(own, group, furthest) for own, group in zip(images, active, strict=True)):
-                self._add_unit_hinges(sums, active, furthest)
-                return sums
-        pull, most = np.zeros((len(sums.forms), *near.shape)), 0
-        widen = max(silent_beyond(own) for own in images)
-        for region, found in self._found(embedded, near, widen=widen):
-            cone, own = self.cones[region], (near[found.anchors], highest[found.anchors])
-            for g, part, values in sums.add(images[region], found, cone.groups, own):
-                first, second, weights = slope_pairs(part, values)
-                push = weights > 0
-                form = cone.images.form(first[push], second[push], weights[push], roundings=near.shape[1])
-                sums.forms[g][region] += form.times(mu)
-                rows = part.anchors[part.rows]
-                most += int(np.bincount(rows).max(initial=0)) if g == 0 else 0
-                for k in range(near.shape[1]):
-                    pull[g, :, k] += np.bincount(rows, values[:, k], minlength=n)
-        row, slot = np.nonzero(self.source.targets >= 0)
-        for forms, weights in zip(sums.forms, pull, strict=True):
-            parts = self._by_region(
-                row, self.source.targets[row, slot], weights[row, slot], roundings=most + self.n_regions
-            )
-            forms[:] = [form - part.times(mu) for form, part in zip(forms, parts, strict=True)]
-        return sums
-
-    def _add_unit_hinges(self, sums: PushSums, active: list[IndexArray], highest: float) -> None:
-        """Sums over all triplets where those within the given groups of each metric have hinges of 1, the others 0."""
-        source, counts = self.source, self.source.target_counts
-        forms, totals = [], np.zeros(3, dtype=np.int64)
-        pull = np.zeros(len(self.X), dtype=np.int64)
-        for region, cone in enumerate(self.cones):
-            members, groups = self.regions == region, (active[region], cone.groups, self.push.duplicate_groups)
-            impostors = np.stack([impostor_counts(source.labels, each, members) for each in groups])
-            totals += impostors @ counts
-            pull += impostors[1]
-            anchors, others = counts.astype(np.float64), members.astype(np.float64)
-            forms.append(scatter_form(cone.images, source.labels, cone.groups, anchors, others))
-        slope = sums.add_unit_hinges((float(totals[0]), int(totals[0])), float(totals[1]), float(totals[2]), highest)
-        if len(sums.forms):
-            first, second = self.target_pairs
-            targets = self._by_region(first, second, pull[first].astype(np.float64))
-            sums.forms[0] = [(push - own).times(slope) for push, own in zip(forms, targets, strict=True)]
-
-    def _highest(self, images: list[Images]) -> FloatArray:
-        """Upper bounds of the squared distances to the target neighbors, (n, K), padded with -1; see `near`."""
-        targets = self.source.targets
-        highest = np.full(targets.shape, -1.0)
-        row, slot = np.nonzero(targets >= 0)
-        region = self.regions[targets[row, slot]]
-        for r, own in enumerate(images):
-            i, k = row[region == r], slot[region == r]
-            highest[i, k] = own.distances(i, targets[i, k])[1]
-        return highest
-
-    def _by_region(
-        self, first: NDArray[np.integer], second: IndexArray, weights: FloatArray, *, roundings: int = 0
-    ) -> list[Form]:
-        """``D*(w)`` of pairs, each under the metric of its second member, in the coordinates of its dual cone."""
-        parts = []
-        for region, cone in enumerate(self.cones):
-            own = self.regions[second] == region
-            parts.append(cone.images.form(first[own], second[own], weights[own], roundings=roundings))
-        return parts
-
-    def separated(self, triplets: Triplets) -> NDArray[np.bool_]:
-        """Whether the null directions of the impostor's metric separate it from the anchor."""
-        groups = np.stack([cone.groups for cone in self.cones])
-        region = self.regions[triplets.impostors]
-        apart: NDArray[np.bool_] = groups[region, triplets.anchors] != groups[region, triplets.impostors]
-        return apart
-
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does; see `LMNNProblem.feasible_dual`."""
-        multipliers = self.push.clipped(dual, self.separated)
-        return self._candidate(multipliers).feasible(multipliers)
+        return judge.feasible_dual(self, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        embedded = self.embed(components)
-        near = self.near(embedded)
-
-        def distance(first: IndexArray, second: IndexArray) -> FloatArray:
-            D = np.empty(len(first))
-            for region, Z in enumerate(embedded):
-                own = self.regions[second] == region
-                D[own] = distances(Z, first[own], second[own])
-            return D
-
-        violated = [
-            violated_in(embedded[r], part, self.squared, near[part.anchors]) for r, part in self._found(embedded, near)
-        ]
-        pull, trace = float(distance(*self.target_pairs).sum()), float(np.sum(components**2))
-        return triplet_constraints(self.push, distance, violated, dual, self.feasible_dual, pull=pull, trace=trace)
-
-    def _candidate(self, multipliers: ClippedMultipliers) -> DualCandidate:
-        T, a = multipliers.triplets, multipliers.values
-        push, pull = self._by_region(T.anchors, T.impostors, a), self._by_region(T.anchors, T.targets, a)
-        forms = [plus - minus for plus, minus in zip(push, pull, strict=True)]
-        return DualCandidate.of(self.push, multipliers, self.cones, forms)
+        return judge.constraints(self, components, dual)

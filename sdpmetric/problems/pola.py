@@ -12,43 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, RegretCertificate
-from sdpmetric.core.constraints import Constraints, Hinge
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.certificate import Certificate, RegretCertificate
+from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Images, U, above, metric_norm_above, sum_above, sum_below
 from sdpmetric.problems import contradiction, proofs, rays
+from sdpmetric.problems import pola_certificate as judge
 from sdpmetric.problems.pair_margins import PairMargins
 
 FloatArray = NDArray[np.float64]
-
-# A margin may be missed by this much, relative to the threshold, and count as kept up to rounding.
-ROUNDING = 1e-9
-# A point that misses a hard margin by more than this, relative to the threshold, is not repaired: it is infeasible.
-REPAIRABLE = 1e-3
-# A hard constraint counts as active within this distance of its margin, relative to the threshold.
-ACTIVE = 1e-6
-
-
-@dataclass(frozen=True)
-class DualPoint:
-    """What multipliers ``a`` mean: the primal point that minimises the Lagrangian, and the dual value.
-
-    Attributes
-    ----------
-    components : (r, d) array
-        Factor of ``A(a) = proj_PSD(-sum a_t y_t v_t v_t^T)``.
-    threshold : float
-        ``b(a) = max(1, b_1 + sum a_t y_t)``.
-    value : float
-        ``g(a)``, below every objective.
-    """
-
-    components: FloatArray
-    threshold: float
-    value: float
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -75,14 +49,6 @@ class POLAProblem(Problem):
         Weight of the slacks, > 0; None: hard margin.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
-
-    Attributes
-    ----------
-    X : (n, d) array
-    pairs : (p, 2) int32 array
-    similar : (p,) bool array
-    slack_weight : float or None
-    initial_threshold : float
 
     Raises
     ------
@@ -187,6 +153,14 @@ class POLAProblem(Problem):
         """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1."""
         return float(np.sum(self.differences**2, axis=1).max(initial=0.0)) ** 2 + 1.0
 
+    def distances(self, components: FloatArray) -> FloatArray:
+        """Squared distances of the pairs under a factor (r, d), (p,)."""
+        return np.asarray(np.sum((self.differences @ components.T) ** 2, axis=1))
+
+    def given_threshold(self, q: FloatArray, given: float | None) -> float:
+        """A given threshold, checked, or the best one for squared distances (p,)."""
+        return self.margins.best_threshold(q) if given is None else validation.check_number("threshold", given, -np.inf)
+
     def update_bound(self, objective: float, loss: float = 1.0) -> float:
         """How many updates with a loss of at least `loss` online POLA can make on these pairs (Theorem 1).
 
@@ -214,9 +188,9 @@ class POLAProblem(Problem):
             b; default: the best one for this metric.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        q = self._distances(L)
-        b = self._threshold(q, threshold)
-        rounding = ROUNDING * max(1.0, abs(b))
+        q = self.distances(L)
+        b = self.given_threshold(q, threshold)
+        rounding = judge.ROUNDING * max(1.0, abs(b))
         if b < 1.0 - rounding or (self.slack_weight is None and self.margins.missed(q, b) > rounding):
             return math.inf
         return self.margins.objective(rays.squared_norm(L), q, b)
@@ -245,7 +219,7 @@ class POLAProblem(Problem):
         threshold : float
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        q = self._distances(L)
+        q = self.distances(L)
         b = self.margins.best_threshold(q) if threshold is None else max(1.0, threshold)
         if self.slack_weight is not None or self.margins.missed(q, b) <= 0.0:
             return L, b
@@ -261,7 +235,7 @@ class POLAProblem(Problem):
         """
         if self.slack_weight is not None:
             return super().best_scale(components)
-        scale = self.margins.best_multiple(rays.squared_norm(components), self._distances(components))
+        scale = self.margins.best_multiple(rays.squared_norm(components), self.distances(components))
         return math.sqrt(scale)
 
     # -- the certificate --------------------------------------------------------------------------------------------
@@ -274,7 +248,7 @@ class POLAProblem(Problem):
         dual: Multipliers | None = None,
         threshold: float | None = None,
     ) -> Certificate:
-        """Judge any point, whoever made it.
+        """Certify any point; see `Problem.certify`.
 
         A point that nearly keeps the hard margins is judged after `repair`, so that the objective is one of a feasible
         point; one that misses a margin by more than 1e-3 of the threshold has an infinite objective. Multipliers are
@@ -284,59 +258,19 @@ class POLAProblem(Problem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
-        metric : (d, d) array, optional
-            Exactly one of the two.
+        components, metric
+            As there.
         dual : (p,) array, optional
             A multiplier for each pair; default: soft minima over the margins of the point.
         threshold : float, optional
             b; default: the best one for this metric.
-
-        Raises
-        ------
-        ValueError
-            If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
         """
-        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        q = self._distances(L)
-        b = self._threshold(q, threshold)
-        primal_residual = max(primal_residual, 1.0 - b)
-        if self.slack_weight is None:
-            primal_residual = max(primal_residual, self.margins.missed(q, b) / max(1.0, b))
-        L, b = self.repair(L, b)
-        q = self._distances(L)
-        feasible = self.slack_weight is not None or (primal_residual <= REPAIRABLE and self.margins.separated(q))
-        objective = self._highest(L, b) if feasible else math.inf
-        if dual is None:
-            tries = self._candidates(q, b)
-        else:
-            tries = [check_multipliers(dual, len(self.pairs), "numbers, one per pair")]
-        clipped = [np.clip(a, 0.0, self.margins.ceiling) for a in tries]
-        for a in clipped:
-            if self.contradicts(a):
-                pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
-                return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=pairs)
-        scaled = [np.minimum(self.best_multiple(a) * a, self.margins.ceiling) for a in clipped]
-        bounds = [self._lowest(a) for a in scaled]
-        best = int(np.argmax(bounds))
-        a, point = scaled[best], self.dual_point(scaled[best])
-        slacks = np.maximum(0.0, 1.0 - self.margins.of(q, b))
-        aligned = float(a @ np.abs(self.margins.of(q, b) - 1.0 + slacks)) + abs(self._conflict(a, L, point))
-        return DualityCertificate(
-            objective=objective,
-            constraints="pairs",
-            lower_bound=bounds[best],
-            primal_residual=primal_residual,
-            dual_residual=float(np.abs(tries[best] - clipped[best]).max(initial=0.0) / max(1.0, a.max(initial=0.0))),
-            complementarity=aligned / max(1.0, objective) if feasible else math.inf,
-            n_active=int(np.count_nonzero(self.margins.of(q, b) < 1.0 + ACTIVE * b)),
-            program="POLA",
-        )
+        return judge.certificate(self, *self.check_point(components, metric), dual, threshold)
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.pola`."""
         return proofs.pola(
-            self, components, dual, self._threshold(self._distances(components), extras.get("threshold"))
+            self, components, dual, self.given_threshold(self.distances(components), extras.get("threshold"))
         )
 
     def certify_with(
@@ -347,15 +281,7 @@ class POLAProblem(Problem):
         metric: ArrayLike | None = None,
         dual: Multipliers | None = None,
     ) -> Certificate:
-        """Judge a point with its threshold.
-
-        Parameters
-        ----------
-        extras : Extras
-            With the ``threshold``, or without.
-        components, metric, dual
-            As in `certify`.
-        """
+        """Certify a point with its ``threshold``; see `Problem.certify_with`."""
         return self.certify(components, metric=metric, dual=dual, threshold=extras.get("threshold"))
 
     def judge_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
@@ -378,48 +304,7 @@ class POLAProblem(Problem):
             program="POLA online",
         )
 
-    def _highest(self, components: FloatArray, threshold: float) -> float:
-        """A float not below the objective of exact components; of a hard margin, of their least feasible multiple."""
-        images = Images.of(self.X, self._centered, components.T)
-        low, high = images.distances(self.pairs[:, 0], self.pairs[:, 1])
-        y, b = self.signs, max(1.0, threshold)
-        margins = np.where(y > 0, b - high, low - b)
-        size, multiple, slack = metric_norm_above(components), 1.0, 0.0
-        if self.slack_weight is not None:
-            hinges = np.maximum(0.0, 1.0 - margins + 4.0 * U * (1.0 + b + np.where(y > 0, high, low)))
-            slack = above(self.slack_weight * sum_above(hinges), 4)
-        elif len(margins):
-            least = float((margins - 4.0 * U * (b + np.where(y > 0, high, low))).min())
-            if least <= 0.0:
-                return math.inf
-            multiple = above(1.0 / least, 2) if least < 1.0 else 1.0
-        rounding = 4.0 * U * (multiple * b + self.initial_threshold) if multiple != 1.0 else 0.0
-        excess = above(abs(multiple * b - self.initial_threshold) + rounding)
-        return above(0.5 * (multiple * size) ** 2 + 0.5 * excess**2 + slack, 8)
-
-    def _lowest(self, dual: FloatArray) -> float:
-        """A float not above the dual value of multipliers in their box."""
-        used = np.flatnonzero(dual)
-        a, y, first, second = dual[used], self.signs[used], *self.pairs[used].T
-        images = Images.of(self.X, self._centered, np.eye(self.X.shape[1]))
-        size = images.form(first, second, -a * y, accuracy=0.0).positive_part
-        value = sum_below(a) - above(0.5 * size * size, 2)
-        start = self.initial_threshold
-        least = math.inf
-        for total in (sum_below(a * y), sum_above(a * y)):  # concave in the total: least at an end
-            if start + total < 1.0:
-                parts = np.array([value, 0.5 * (1.0 - start) ** 2, -total])
-            else:
-                parts = np.array([value, -0.5 * total * total, -total * start])
-            least = min(least, math.fsum(parts) - 8.0 * U * float(np.abs(parts).sum()))
-        return least
-
-    @cached_property
-    def _centered(self) -> FloatArray:
-        X = np.asarray(self.X, dtype=np.float64)
-        return np.asarray(X - X.mean(axis=0))
-
-    def dual_point(self, dual: FloatArray) -> DualPoint:
+    def dual_point(self, dual: FloatArray) -> judge.DualPoint:
         """The primal point and the dual value of multipliers that lie in their box.
 
         Parameters
@@ -427,15 +312,7 @@ class POLAProblem(Problem):
         dual : (p,) array
             ``0 <= a``, and at most `slack_weight` for the soft margin.
         """
-        L = psd.factor(self.matrix(-dual))
-        total = float(dual @ self.signs)
-        b = max(1.0, self.initial_threshold + total)
-        # Rounding may take this much from the PSD part, which a longer negative part swamps.
-        scale = float(dual @ np.einsum("ij,ij->i", self.differences, self.differences))
-        rounding = 4 * L.shape[1] * float(np.finfo(float).eps) * scale
-        size = math.sqrt(rays.squared_norm(L)) + rounding
-        value = float(dual.sum()) - 0.5 * size**2 + 0.5 * (b - self.initial_threshold) ** 2 - total * b
-        return DualPoint(L, b, value)
+        return judge.dual_point(self, dual)
 
     def matrix(self, dual: FloatArray) -> FloatArray:
         """``sum_t a_t y_t v_t v_t^T``, (d, d)."""
@@ -468,46 +345,4 @@ class POLAProblem(Problem):
         ValueError
             If the multipliers prove that the pairs contradict each other.
         """
-        L, b = self.repair(components, self._threshold(self._distances(components), extras.get("threshold")))
-        q = self._distances(L)
-        given = check_multipliers(dual, len(self.pairs), "numbers, one per pair") if dual is not None else None
-        tries = [np.clip(a, 0.0, self.margins.ceiling) for a in (self._candidates(q, b) if given is None else [given])]
-        if any(self.contradicts(a) for a in tries):
-            raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
-        a = max((self.best_multiple(a) * a for a in tries), key=lambda a: self.dual_point(a).value)
-        excess = 1.0 - self.margins.of(q, b)
-        if self.slack_weight is None:  # a hard margin that is missed by rounding only is met
-            excess = np.where(excess <= ROUNDING * max(1.0, b), np.minimum(excess, 0.0), excess)
-        sums = {"frobenius": 0.5 * rays.squared_norm(L), "threshold": 0.5 * (b - self.initial_threshold) ** 2}
-        slack, soft = float(np.maximum(excess, 0.0).sum()), self.slack_weight is not None
-        return Constraints(
-            dual=a,
-            roles={"first": self.pairs[:, 0], "second": self.pairs[:, 1]},
-            columns={"pair": np.arange(len(a)), "similar": self.similar},
-            multipliers=a,
-            excess=excess,
-            loss=Hinge(np.full(len(a), self.margins.ceiling)),
-            stretch=[(self.pairs[:, 0], self.pairs[:, 1], -self.signs * q)],
-            sums=sums | ({"slack": slack} if soft else {}),
-            slopes={"slack_weight": slack} if soft else {},
-            margin=True,
-        )
-
-    # -- parts --------------------------------------------------------------------------------------------------
-
-    def _distances(self, components: FloatArray) -> FloatArray:
-        return np.asarray(np.sum((self.differences @ components.T) ** 2, axis=1))
-
-    def _candidates(self, q: FloatArray, b: float) -> list[FloatArray]:
-        slopes = [*self.margins.slopes(q, b), 0.0 * q]
-        if self.slack_weight is not None:
-            return slopes
-        return [contradiction.repeated(self.differences, self.signs), *slopes]
-
-    def _threshold(self, q: FloatArray, given: float | None) -> float:
-        return self.margins.best_threshold(q) if given is None else validation.check_number("threshold", given, -np.inf)
-
-    def _conflict(self, dual: FloatArray, components: FloatArray, point: DualPoint) -> float:
-        """``<S, A>`` with the slack matrix ``S = A(a) + sum_t a_t y_t v_t v_t^T``, PSD."""
-        q = self._distances(components)
-        return float(np.sum((point.components @ components.T) ** 2)) + float(dual @ (self.signs * q))
+        return judge.constraints(self, components, dual, extras)

@@ -1,0 +1,113 @@
+"""The certificate of LMNN: what a point costs over all triplets, and what multipliers prove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems.push import ClippedMultipliers
+from sdpmetric.problems.push_dual import DualCandidate, PushSums
+from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
+from sdpmetric.triplets.bounds import margin_form, silent_beyond, slope_form, unit_groups
+from sdpmetric.triplets.triplets import Triplets
+
+if TYPE_CHECKING:
+    from sdpmetric.problems.lmnn import LMNNProblem
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+def certificate(
+    problem: LMNNProblem, components: FloatArray, primal_residual: float, dual: Multipliers | None
+) -> DualityCertificate:
+    """The certificate of a checked point; see `LMNNProblem.certify`.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    components : (r, d) array
+    primal_residual : float
+        How far the given metric was from the PSD cone, relatively.
+    dual : Dual or None
+    """
+    images = Images.of(problem.X, problem.centered, components.T)
+    given = None if dual is None else _clipped(problem, check_triplet_multipliers(dual))
+    return _push_sums(problem, images, slopes=dual is None).certificate(
+        problem.pull_cost.bound(components, images),
+        [problem.cone.whitened(components)],
+        None if given is None else _candidate(problem, given),
+        primal_residual=primal_residual,
+        null_dimension=problem.coordinates.null.shape[1],
+    )
+
+
+def feasible_dual(problem: LMNNProblem, dual: Dual) -> Dual:
+    """Repaired multipliers; see `LMNNProblem.feasible_dual`."""
+    multipliers = _clipped(problem, dual)
+    return _candidate(problem, multipliers).feasible(multipliers)
+
+
+def constraints(
+    problem: LMNNProblem, feasible: Callable[[Dual], Dual], components: FloatArray, dual: Multipliers | None
+) -> Constraints:
+    """The violated triplets and those with a positive multiplier.
+
+    Parameters
+    ----------
+    problem : LMNNProblem
+    feasible : callable
+        Repairs multipliers.
+    components : (r, d) array
+    dual : Dual or None
+    """
+    Z = problem.embed(components)
+
+    def distance(first: IndexArray, second: IndexArray) -> FloatArray:
+        return distances(Z, first, second)
+
+    violated = [violated_in(Z, part, problem.squared) for part in problem.push.near(Z)]
+    pull, trace = float(distance(*problem.target_pairs).sum()), float(np.sum(components**2))
+    return triplet_constraints(problem.push, distance, violated, dual, feasible, pull=pull, trace=trace)
+
+
+def _push_sums(problem: LMNNProblem, images: Images, *, slopes: bool) -> PushSums:
+    """Sums over all triplets at a point: in closed form where every hinge is 1 or 0, else by a search."""
+    push, cone = problem.push, problem.cone
+    sums = PushSums(push, [cone], slopes=slopes)
+    highest = float(images.distances(*problem.target_pairs)[1].max(initial=0.0))
+    active = unit_groups(images, problem.null_groups, highest)
+    if active is not None:
+        totals = [problem.source.totals_within(each) for each in (active, cone.groups, push.duplicate_groups)]
+        slope = sums.add_unit_hinges(totals[0], totals[1][0], totals[2][0], highest)
+        if slopes:
+            sums.forms[0][0] = problem.source.form_within(cone.images, cone.groups).times(slope)
+        return sums
+    for block in push.near(images.points, widen=silent_beyond(images)):
+        for g, part, values in sums.add(images, block, cone.groups):
+            sums.forms[g][0] += slope_form(cone.images, part, values).times(problem.push_weight)
+    return sums
+
+
+def _clipped(problem: LMNNProblem, dual: Dual) -> ClippedMultipliers:
+    """Multipliers in their boxes; 0 where null directions of the cost separate anchor and impostor."""
+    groups = problem.cone.groups
+
+    def separated(triplets: Triplets) -> NDArray[np.bool_]:
+        apart: NDArray[np.bool_] = groups[triplets.anchors] != groups[triplets.impostors]
+        return apart
+
+    return problem.push.clipped(dual, separated)
+
+
+def _candidate(problem: LMNNProblem, multipliers: ClippedMultipliers) -> DualCandidate:
+    form = margin_form(problem.cone.images, multipliers.triplets, multipliers.values)
+    return DualCandidate.of(problem.push, multipliers, [problem.cone], [form])
