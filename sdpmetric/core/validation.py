@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from sdpmetric.core.frames import columns_in_errors
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.triplets.triplets import Triplets
@@ -26,9 +27,10 @@ LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
     """Dense finite (n, d) data in float64 or float32, C-contiguous; n >= 1, d >= 1."""
     try:
-        array: NDArray[np.floating] = check_array(
-            X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
-        )
+        with columns_in_errors(X):
+            array: NDArray[np.floating] = check_array(
+                X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
+            )
     except ValueError as error:
         if "Complex data" in str(error):
             raise ValueError(

@@ -1,18 +1,21 @@
 """Labelled data by name, from files, and from generators; and their preparation."""
 
-from sdpmetric.datasets.files import read_npz
+from sdpmetric.datasets.files import Columns, Table, read_npz
 from sdpmetric.datasets.generators import concentric_circles, concentric_rings, noisy_digits, zebra_stripes
-from sdpmetric.datasets.named import NAMED, Split, load, load_split, names
+from sdpmetric.datasets.named import NAMED, Split, load, load_split, load_table, names
 from sdpmetric.datasets.preparation import deskew, reduce, standardize, word_counts
 
 __all__ = [
     "NAMED",
+    "Columns",
     "Split",
+    "Table",
     "concentric_circles",
     "concentric_rings",
     "deskew",
     "load",
     "load_split",
+    "load_table",
     "names",
     "noisy_digits",
     "read_npz",

@@ -1,17 +1,143 @@
-"""Arrays from CSV and NPZ files."""
+"""Arrays from NPZ files, and tables from CSV and Parquet files."""
 
 from __future__ import annotations
 
 import csv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.frames import check_frame
+
 FloatArray = NDArray[np.float64]
 Labels = NDArray[np.generic]
+
+# What is taken for the delimiter of a CSV file: whatever divides its header into most columns, the first of equals.
+DELIMITERS = (",", ";", "\t", "|")
+# What a word on the command line means, where a character is hard to type.
+WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Data with names.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    y : (n,) array or None
+        Labels; of a file, strings. None where the table has none.
+    features : tuple of str
+        Names of the columns of X; empty where they have none.
+    label : str or None
+        The column of the labels.
+    """
+
+    X: NDArray[np.generic]
+    y: Labels | None
+    features: tuple[str, ...] = ()
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are read, and how cells are written.
+
+    Attributes
+    ----------
+    label : str or None
+        The column of the labels.
+    features : sequence of str
+        The columns to take, in this order; default: all but the labels and those of `drop`.
+    drop : sequence of str
+        Columns to leave out.
+    delimiter : str or None
+        Between the cells of a CSV file: a character, or "tab"; None: the one of comma, semicolon, tab and bar that
+        divides the header into most columns.
+    decimal : str
+        The decimal point of a CSV file, "." or ",".
+    labelled : bool
+        Whether labels are needed; else they are read where the file has their column.
+    """
+
+    label: str | None = None
+    features: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    delimiter: str | None = None
+    decimal: str = "."
+    labelled: bool = True
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and len(WORDS.get(self.delimiter, self.delimiter)) != 1:
+            raise ValueError(f"delimiter must be one character or 'tab', got {self.delimiter!r}.")
+        if self.decimal not in (".", ","):
+            raise ValueError(f"decimal must be '.' or ',', got {self.decimal!r}.")
+        if self.features and self.drop:
+            raise ValueError("pass the columns to take or those to drop, not both.")
+
+    def chosen(self, header: Sequence[str], path: Path) -> tuple[list[str], str | None]:
+        """The features and the label column of a file, or an error that says which column it lacks."""
+        columns = ", ".join(header)
+        if self.label is None and self.labelled:
+            raise ValueError(
+                f"name the label column of {path} (label=, or --label on the command line); it has {columns}."
+            )
+        wanted = [self.label] if self.label is not None and (self.labelled or self.label in header) else []
+        for name in (*wanted, *self.features, *self.drop):
+            if header.count(name) != 1:
+                times = "no" if name not in header else "more than one"
+                raise ValueError(f"{path} has {times} column {name!r}; its columns are {columns}.")
+        features = list(self.features) or [name for name in header if name not in (*wanted, *self.drop)]
+        if self.label in features:
+            raise ValueError(f"column {self.label!r} holds the labels of {path}; take other columns as features.")
+        if not features:
+            raise ValueError(
+                f"{path} has the label column {self.label!r} only; expected at least one column of features."
+            )
+        return features, wanted[0] if wanted else None
+
+
+def read_table(path: Path, columns: Columns) -> Table:
+    """Read a table of numbers with named columns, one of them labels, from a CSV or a Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.parquet`` file, which needs pandas; anything else is CSV with a header line.
+    columns : Columns
+
+    Raises
+    ------
+    ImportError
+        If pandas is missing for a Parquet file.
+    ValueError
+        If the file is malformed, or lacks a column; the message says which, and the first bad cell.
+    """
+    return _read_parquet(path, columns) if path.suffix.lower() == ".parquet" else _read_csv(path, columns)
+
+
+def _read_parquet(path: Path, columns: Columns) -> Table:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("Parquet files need pandas and pyarrow: pip install pandas pyarrow.") from error
+    frame = pandas.read_parquet(path)
+    features, label = columns.chosen([str(name) for name in frame.columns], path)
+    y = None
+    if label is not None:
+        missing = np.flatnonzero(frame[label].isna())
+        if len(missing):
+            raise ValueError(f"row {missing[0] + 1} of {path} has no label in column {label!r}; drop it or give one.")
+        y = np.array([str(value) for value in frame[label]])
+    if not len(frame):
+        raise ValueError(f"{path} has columns but no rows.")
+    check_frame(frame[features], str(path))
+    return Table(frame[features].to_numpy(dtype=np.float64), y, tuple(features), label)
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
@@ -43,59 +169,47 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
     return arrays
 
 
-def read_csv(path: Path, label: str | None) -> tuple[FloatArray, Labels]:
-    """Read a table of numbers with a header line and one column of labels.
-
-    Parameters
-    ----------
-    path : Path
-    label : str or None
-        The column of the labels; a table without is refused by a sentence that lists the columns.
-
-    Returns
-    -------
-    X : (n, d) array
-        The other columns, in the file's order.
-    y : (n,) array of str
-
-    Raises
-    ------
-    ValueError
-        If the file is malformed; the message names the first bad cell.
-    """
-    rows = _csv_rows(path)
+def _read_csv(path: Path, columns: Columns) -> Table:
+    rows = _csv_rows(path, _delimiter(path, columns.delimiter))
     _, header = next(rows, (0, []))
-    columns = ", ".join(header)
     if not header:
         raise ValueError(f"{path} is empty; expected a header line with the names of the columns.")
-    if label is None:
-        raise ValueError(f"name the label column of {path} (label=, or --label on the command line); it has {columns}.")
-    if header.count(label) != 1:
-        times = "no" if label not in header else "more than one"
-        raise ValueError(f"{path} has {times} column {label!r}; its columns are {columns}.")
-    at = header.index(label)
-    features = header[:at] + header[at + 1 :]
-    if not features:
-        raise ValueError(f"{path} has the label column {label!r} only; expected at least one column of features.")
+    features, label = columns.chosen(header, path)
+    places = [header.index(name) for name in features]
+    at = None if label is None else header.index(label)
     X: list[FloatArray] = []
     y: list[str] = []
     for line, cells in rows:
-        where = f"row {len(y) + 1} of {path} (line {line})"
+        where = f"row {len(X) + 1} of {path} (line {line})"
         if len(cells) != len(header):
             raise ValueError(f"{where} has {len(cells)} cells; the header has {len(header)} columns.")
-        if not cells[at]:
-            raise ValueError(f"{where} has no label in column {label!r}; drop the row or give it one.")
-        y.append(cells[at])
-        X.append(_numbers(cells[:at] + cells[at + 1 :], features, where))
-    if not y:
+        if at is not None:
+            if not cells[at]:
+                raise ValueError(f"{where} has no label in column {label!r}; drop the row or give it one.")
+            y.append(cells[at])
+        numbers = [cells[place] for place in places]
+        if columns.decimal == ",":
+            numbers = [cell.replace(",", ".") for cell in numbers]
+        X.append(_numbers(numbers, features, where))
+    if not X:
         raise ValueError(f"{path} has a header line but no rows.")
-    return np.array(X), np.array(y)
+    return Table(np.array(X), None if at is None else np.array(y), tuple(features), label)
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _delimiter(path: Path, given: str | None) -> str:
+    if given is not None:
+        return WORDS.get(given, given)
+    widths = {}
+    for delimiter in DELIMITERS:
+        _, header = next(_csv_rows(path, delimiter), (0, []))
+        widths[delimiter] = len(header)
+    return max(widths, key=lambda delimiter: widths[delimiter])
+
+
+def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and stripped cells of each row that is not blank."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, strict=True)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             for row in reader:
                 cells = [cell.strip() for cell in row]
@@ -123,7 +237,7 @@ def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
         if not finite:
             what = f"holds {cell!r}" if cell else "is empty"
             raise ValueError(
-                f"{where}, column {column!r}, {what}; expected a finite number: "
-                "fill the cell, or drop or encode the column."
+                f"{where}, column {column!r}, {what}; expected a finite number: fill the cell, or drop (--drop) or "
+                "encode the column."
             )
     raise ValueError(f"{where} does not hold numbers only.")

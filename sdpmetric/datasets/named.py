@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,18 @@ from sklearn.model_selection import train_test_split
 
 from sdpmetric.core import validation
 from sdpmetric.datasets.fetch import FETCHED, fetch
-from sdpmetric.datasets.files import FloatArray, Labels, read_csv, read_npz
+from sdpmetric.datasets.files import TABLES, Columns, Labels, Table, read_npz, read_table
 
-NAMED: dict[str, Callable[..., tuple[FloatArray, Labels]]] = {
+
+class Bunch(Protocol):
+    """What scikit-learn's loaders return."""
+
+    data: NDArray[np.generic]
+    target: Labels
+    feature_names: list[str]
+
+
+NAMED: dict[str, Callable[[], Bunch]] = {
     "iris": sklearn_datasets.load_iris,
     "wine": sklearn_datasets.load_wine,
     "digits": sklearn_datasets.load_digits,
@@ -60,10 +69,10 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
         In this order: the name of a data set that scikit-learn ships ("iris", "wine", "digits", "breast_cancer"); of an
         ``.npz`` file in the folder that the environment variable SDPMETRIC_DATA names ("letters" for ``letters.npz``);
         of one that scikit-learn downloads and keeps ("20newsgroups", "olivetti_faces", "covertype", and
-        ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``); or the path of a ``.csv`` file with a header line,
-        or of an ``.npz`` file with the arrays ``X`` and ``y``.
+        ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``); or the path of a ``.csv`` or ``.parquet`` file with
+        named columns, or of an ``.npz`` file with the arrays ``X`` and ``y``.
     label : str, optional
-        The column of a CSV file, or of a data set of OpenML, that holds the labels; every other column is a numeric
+        The column of a table, or of a data set of OpenML, that holds the labels; every other column is a numeric
         feature.
 
     Returns
@@ -72,7 +81,7 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
         In a file's order of columns. An NPZ file's X is returned as it is. Of 20 newsgroups: counts of the 20,000
         commonest words, see `word_counts`.
     y : (n,) array
-        Strings, for a CSV file.
+        Strings, for a table.
 
     Raises
     ------
@@ -81,8 +90,32 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     ConnectionError
         If it must be downloaded and cannot be.
     """
-    X, y, _ = _find(name_or_path, label)
-    return X, y
+    table = load_table(name_or_path, Columns(label))
+    return table.X, cast(Labels, table.y)
+
+
+def load_table(name_or_path: str | Path, columns: Columns | None = None) -> Table:
+    """Load data with the names of their columns.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        As in `load`.
+    columns : Columns, optional
+        Which columns of a file are taken, and how it is written.
+
+    Returns
+    -------
+    table : Table
+
+    Raises
+    ------
+    ValueError
+        As in `load`, or if columns are chosen of data that have no names.
+    ConnectionError
+        As in `load`.
+    """
+    return _find(name_or_path, Columns() if columns is None else columns)[0]
 
 
 def load_split(
@@ -114,7 +147,8 @@ def load_split(
     ValueError
         As in `load`, if there is no customary split, or the share is not between 0 and 1.
     """
-    X, y, n_train = _find(name_or_path, label)
+    table, n_train = _find(name_or_path, Columns(label))
+    X, y = table.X, cast(Labels, table.y)
     if test_share is not None:
         if not (validation.positive(test_share) and test_share < 1):
             raise ValueError(f"test_share must be a share between 0 and 1, got {test_share!r}.")
@@ -127,42 +161,49 @@ def load_split(
     return Split(X[:n_train], y[:n_train], X[n_train:], y[n_train:])
 
 
-def _find(name_or_path: str | Path, label: str | None) -> tuple[NDArray[np.generic], Labels, int | None]:
-    """Examples, labels, and the number of leading rows for training where that is known."""
+def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None]:
+    """The data, and the number of leading rows for training where that is known."""
     name, path, folder = str(name_or_path), Path(name_or_path), _folder()
     kept = None if folder is None or path.name != name else folder / f"{name}.npz"
     if kept is not None and name not in NAMED and kept.is_file():
         path = kept
-    own = name in NAMED or path.suffix.lower() == ".npz"
-    if label is not None and own:
-        raise ValueError(f"{name} brings its own labels; name a label column only with a CSV file or OpenML.")
+    if path is not kept and name not in NAMED and path.suffix.lower() in TABLES and path.is_file():
+        return read_table(path, columns), None
+    if columns.features or columns.drop or columns.delimiter:
+        raise ValueError(f"{name} is no CSV or Parquet file; columns are chosen of such files only.")
+    label = columns.label if columns.labelled else None
+    if label is not None and (name in NAMED or path.suffix.lower() == ".npz"):
+        raise ValueError(f"{name} brings its own labels; name a label column only with a table or OpenML.")
     if name in NAMED:
-        return *NAMED[name](return_X_y=True), None
+        bunch = NAMED[name]()
+        return Table(bunch.data, bunch.target, tuple(map(str, bunch.feature_names))), None
     if path is not kept and (fetched := fetch(name, label)) is not None:
-        return fetched
+        X, y, n_train = fetched
+        return Table(X, y), n_train
     if not path.is_file():
         hint = "" if folder else f", nor in the folder {FOLDER} of .npz files, which is not set,"
         raise ValueError(
             f"{name} is neither a data set ({', '.join(names())}, openml:NAME){hint} nor the path of a file."
         )
-    if path.suffix.lower() == ".csv":
-        return *read_csv(path, label), None
     if path.suffix.lower() == ".npz":
-        return _arrays(path)
-    raise ValueError(f"{path} is not a .csv or .npz file; convert it to one of them.")
+        return _arrays(path, columns.labelled)
+    raise ValueError(f"{path} is not a .csv, .parquet or .npz file; convert it to one of them.")
 
 
-def _arrays(path: Path) -> tuple[NDArray[np.generic], Labels, int | None]:
+def _arrays(path: Path, labelled: bool) -> tuple[Table, int | None]:
     arrays = read_npz(path)
-    if "X" not in arrays or "y" not in arrays:
-        raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected 'X' and 'y'.")
-    shapes = arrays["X"].shape, arrays["y"].shape
-    if not shapes[0] or shapes[1] != shapes[0][:1]:
-        raise ValueError(f"{path} has X of shape {shapes[0]} and y of shape {shapes[1]}; expected a label per row.")
-    n_train = arrays.get("n_train")
+    X, y, n_train = arrays.get("X"), arrays.get("y"), arrays.get("n_train")
+    if X is None or (y is None and labelled):
+        expected = "'X' and 'y'" if labelled else "'X'"
+        raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected {expected}.")
+    if y is not None and (not X.shape or y.shape != X.shape[:1]):
+        raise ValueError(f"{path} has X of shape {X.shape} and y of shape {y.shape}; expected a label per row.")
     if n_train is not None and (n_train.size != 1 or n_train.dtype.kind not in "iu"):
         raise ValueError(f"n_train of {path} must be one integer, the number of leading rows for training.")
-    return arrays["X"], arrays["y"], None if n_train is None else int(n_train.item())
+    features = tuple(map(str, arrays["feature_names"])) if "feature_names" in arrays else ()
+    if features and len(features) != X.shape[-1]:
+        raise ValueError(f"{path} has {len(features)} feature_names for {X.shape[-1]} columns of X.")
+    return Table(X, y, features), None if n_train is None else int(n_train.item())
 
 
 def _folder() -> Path | None:

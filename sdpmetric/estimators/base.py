@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.frames import columns_in_errors
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
@@ -116,7 +117,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def _checked(self, X: ArrayLike) -> Data:
-        checked: Data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        with columns_in_errors(X):
+            checked: Data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         return checked
 
     def _learn(self, problem: Problem, X: Data, y: Labels | None = None) -> Self:
@@ -205,7 +207,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             If X has other features than the data of the fit, or numbers that are not finite.
         """
         check_is_fitted(self)
-        data: Data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        with columns_in_errors(X):
+            data: Data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return self._embed(data).astype(data.dtype, copy=False)
 
     def _embed(self, X: Data) -> Data:
@@ -310,7 +313,8 @@ class LabelledEstimator(MetricEstimator):
         return self._learn(self._problem(X, y), X, y)
 
     def _checked_labels(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, Labels]:
-        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        with columns_in_errors(X):
+            data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         return data, labels
 
     def __sklearn_tags__(self) -> Tags:

@@ -187,8 +187,8 @@ def test_what_is_neither_name_nor_file_is_explained(write, tmp_path):
         datasets.load("irsi")
     with pytest.raises(ValueError, match="neither"):
         datasets.load(tmp_path)
-    with pytest.raises(ValueError, match=r"is not a \.csv or \.npz file"):
-        datasets.load(write(TABLE, name="table.tsv"))
+    with pytest.raises(ValueError, match=r"is not a \.csv, \.parquet or \.npz file"):
+        datasets.load(write(TABLE, name="table.xls"))
     with pytest.raises(ValueError, match="brings its own labels"):
         datasets.load("iris", label="species")
 
@@ -365,3 +365,75 @@ def test_a_version_of_openml_is_asked_for_and_mnist_has_its_split(monkeypatch):
     assert (asked[0]["name"], asked[0]["version"]) == ("mnist_784", 3)
     assert asked[1]["data_id"] == 61
     assert "version" not in asked[1]
+
+
+# -- tables with names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_recognised_or_given(write, delimiter):
+    path = write(TABLE.replace(",", delimiter))
+    for given in (None, delimiter):
+        table = datasets.load_table(path, datasets.Columns("species", delimiter=given))
+        np.testing.assert_array_equal(table.X, [[1.5, 2.0], [-300.0, 0.25]])
+        assert table.features == ("width", "height")
+        assert table.label == "species"
+
+
+def test_decimal_commas_and_words_for_delimiters(write):
+    path = write("a;b;y\n1,5;2;x\n-0,25;1e3;z\n")
+    np.testing.assert_array_equal(
+        datasets.load_table(path, datasets.Columns("y", decimal=",")).X, [[1.5, 2], [-0.25, 1000]]
+    )
+    tabbed = write("a\ty\n1\tx\n")
+    assert datasets.load_table(tabbed, datasets.Columns("y", delimiter="tab")).features == ("a",)
+    with pytest.raises(ValueError, match=r"column 'a', holds '1,5'"):
+        datasets.load_table(write("a;b;y\n1,5;2;x\n"), datasets.Columns("y"))
+
+
+def test_columns_are_taken_in_order_or_dropped(write):
+    path = write("id,a,b,kind\nx1,1,2,u\nx2,3,4,v\n")
+    kept = datasets.load_table(path, datasets.Columns("kind", drop=["id"]))
+    assert kept.features == ("a", "b")
+    taken = datasets.load_table(path, datasets.Columns("kind", features=["b", "a"]))
+    np.testing.assert_array_equal(taken.X, kept.X[:, ::-1])
+    unlabelled = datasets.load_table(write("b,a\n1,2\n"), datasets.Columns("kind", features=["a", "b"], labelled=False))
+    assert unlabelled.y is None
+    np.testing.assert_array_equal(unlabelled.X, [[2, 1]])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"features": ["c"]}, "has no column 'c'; its columns are id, a, b, kind"),
+        ({"drop": ["c"]}, "has no column 'c'"),
+        ({"features": ["a"], "drop": ["b"]}, "not both"),
+        ({"features": ["a", "kind"]}, "'kind' holds the labels"),
+        ({"delimiter": "::"}, "delimiter must be one character"),
+        ({"decimal": "x"}, "decimal must be"),
+    ],
+)
+def test_a_bad_choice_of_columns_is_explained(write, options, sentence):
+    path = write("id,a,b,kind\nx1,1,2,u\nx2,3,4,v\n")
+    with pytest.raises(ValueError, match=sentence):
+        datasets.load_table(path, datasets.Columns("kind", **options))
+    with pytest.raises(ValueError, match="columns are chosen of such files only"):
+        datasets.load_table("iris", datasets.Columns(drop=["a"]))
+
+
+def test_parquet_is_read_by_pandas_and_says_which_column_is_no_number(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "data.parquet"
+    pandas.DataFrame({"a": [1, 2], "kind": ["u", "v"], "b": [0.5, 1.5], "when": ["x", "y"]}).to_parquet(path)
+    table = datasets.load_table(path, datasets.Columns("kind", drop=["when"]))
+    np.testing.assert_array_equal(table.X, [[1, 0.5], [2, 1.5]])
+    assert list(table.y) == ["u", "v"]
+    with pytest.raises(ValueError, match=r"column 'when' of .* holds text: encode it"):
+        datasets.load_table(path, datasets.Columns("kind"))
+
+
+def test_named_sets_and_npz_files_bring_names(tmp_path):
+    assert datasets.load_table("iris").features[0] == "sepal length (cm)"
+    np.savez(tmp_path / "d.npz", X=np.ones((2, 2)), feature_names=["u", "v"])
+    assert datasets.load_table(tmp_path / "d.npz", datasets.Columns(labelled=False)).features == ("u", "v")
