@@ -28,6 +28,7 @@ from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
+from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
@@ -75,6 +76,7 @@ __all__ = [
     "LORETAStream",
     "LiftedDistances",
     "MCMLProblem",
+    "MLKRProblem",
     "MMCProblem",
     "MetricStep",
     "MultiMetricLMNNProblem",

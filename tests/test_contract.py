@@ -48,12 +48,13 @@ FACTORIES = {
     "lego": targets,
     "lego-batch": lambda X, y: sm.LEGOBatchProblem(targets(X, y)),
     "nca": lambda X, y: sm.NCAProblem(X, y),
+    "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
 }
 # The verbs of the table in docs/statements.md: what does not work is refused by a sentence.
 WORKS = {
-    "verify": {*FACTORIES} - {"lego", "nca", "frml"},
-    "path": {*FACTORIES} - {"mmc", "mcml", "lego", "nca"},
+    "verify": {*FACTORIES} - {"lego", "nca", "mlkr", "frml"},
+    "path": {*FACTORIES} - {"mmc", "mcml", "lego", "nca", "mlkr"},
     "explain": {
         "lmnn",
         "kernel-lmnn",
@@ -64,7 +65,7 @@ WORKS = {
         "itml",
         "lego-batch",
     },
-    "to_cvxpy": {*FACTORIES} - {"nca"},
+    "to_cvxpy": {*FACTORIES} - {"nca", "mlkr"},
 }
 EXAMPLES = [(name, entry.name) for name, make in FACTORIES.items() for entry in sm.solvers_of(make(*data()))]
 # Values along a path, where others are out of range.
@@ -272,7 +273,7 @@ def test_command_line(name, tmp_path):
 @pytest.mark.parametrize("name", FACTORIES)
 def test_bad_multipliers_are_refused_by_a_sentence(name):
     problem = make(name)
-    if name in ("nca", "rca", "frml", "mcml"):  # their lower bounds need none
+    if name in ("nca", "mlkr", "rca", "frml", "mcml"):  # their lower bounds need none
         return
     for bad in (np.zeros(1), np.full(10_000, np.nan)):
         with pytest.raises((TypeError, ValueError), match="dual"):

@@ -1,4 +1,4 @@
-"""Rows of NCA's softmax, a block at a time: distances, log-sum-exp, the value, and the weights of the gradient.
+"""Rows of the softmax of NCA and MLKR, a block at a time: distances, log-sum-exp, value, weights of the gradient.
 
 Each part of the work takes every so-many-th block of rows and keeps one (block, n) buffer, which fits the cache of a
 core as long as n is moderate; nothing is ever (n, n). Sums are in float64 and in a fixed order.
@@ -19,6 +19,8 @@ IndexArray = NDArray[np.int64]
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
+# What the sums are of: minus a probability, minus its logarithm, or the squared error of a prediction.
+PROBABILITY, LOGARITHM, SQUARED_ERROR = 0, 1, 2
 # Entries of the buffer: what a core's second-level cache holds, beside what is multiplied with it.
 BUFFER = 80_000
 # Rows of a block at least and at most.
@@ -179,6 +181,26 @@ def _soft_row(
     return float(-p)
 
 
+@nb.njit(cache=True, fastmath=FAST)
+def _regression_row(row: FloatArray, i: int, targets: FloatArray, columns: FloatArray, away: FloatArray) -> float:
+    """Squared error of the mean target of one example's neighbors; `row`, its distances, becomes the weights."""
+    row[i] = np.inf
+    nearest = _smallest(row)
+    if nearest == np.inf:  # no other example
+        row[:] = 0.0
+        return 0.0
+    _exponentials(row, nearest)
+    total, error = _sum(row), 0.0
+    for j in range(len(row)):
+        away[j] = targets[j] - targets[i]
+        error += row[j] * away[j]
+    error /= total
+    for j in range(len(row)):
+        row[j] *= -2.0 * error * (away[j] - error) / total
+        columns[j] += row[j]
+    return float(error * error)
+
+
 @nb.njit(cache=True, nogil=True)
 def weighted_rows(
     own: FloatArray,
@@ -189,7 +211,7 @@ def weighted_rows(
     begin: IndexArray,
     end: IndexArray,
     targets: FloatArray,
-    logarithm: bool,
+    loss: int,
     height: int,
     part: int,
     values: FloatArray,
@@ -214,9 +236,9 @@ def weighted_rows(
     begin, end : (n,) arrays
         The matches of an example are those from its `begin` to its `end`, itself among them.
     targets : (n,) array, or an empty one
-        For soft matches ``exp(-(t_i - t_j)^2)``, instead of `begin` and `end`.
-    logarithm : bool
-        ``-log p_i`` instead of ``-p_i``.
+        For soft matches ``exp(-(t_i - t_j)^2)``, instead of `begin` and `end`; what is predicted of `SQUARED_ERROR`.
+    loss : {PROBABILITY, LOGARITHM, SQUARED_ERROR}
+        ``-p_i``, ``-log p_i`` or ``(t_i - sum_j p_ij t_j)^2``.
     height : int
         Rows of a block.
     part : int
@@ -238,10 +260,12 @@ def weighted_rows(
         for k in range(bottom - top):
             i = which[top + k]
             _squares(D[k], norms[i], norms)
-            if len(targets):
-                values[top + k] = _soft_row(D[k], i, targets, logarithm, columns[part], match)
+            if loss == SQUARED_ERROR:
+                values[top + k] = _regression_row(D[k], i, targets, columns[part], match)
+            elif len(targets):
+                values[top + k] = _soft_row(D[k], i, targets, loss == LOGARITHM, columns[part], match)
             else:
-                values[top + k] = _class_row(D[k], i, begin[i], end[i], logarithm, columns[part])
+                values[top + k] = _class_row(D[k], i, begin[i], end[i], loss == LOGARITHM, columns[part])
         if len(products):
             np.dot(D, factors, products[top:bottom])
         if len(turned):
@@ -254,7 +278,7 @@ def evaluate(
     begin: IndexArray,
     end: IndexArray,
     targets: FloatArray,
-    logarithm: bool,
+    loss: int,
     which: IndexArray | None = None,
     *,
     differentiate: bool = True,
@@ -269,7 +293,7 @@ def evaluate(
     X : (n, d) array
         Float64, C-contiguous, best of mean 0.
     L : (r, d) array
-    begin, end, targets, logarithm
+    begin, end, targets, loss
         As in `weighted_rows`.
     which : (m,) array, optional
         Row numbers; default all.
@@ -294,7 +318,7 @@ def evaluate(
         values, products = np.zeros(m), np.zeros((m if differentiate else 0, factors.shape[1]))
         columns = np.zeros((parts, n))
         turned = np.zeros((parts if differentiate and not wide else 0, n, len(L)))
-        matches = (begin, end, targets, logarithm)
+        matches = (begin, end, targets, loss)
         embedding = (np.ascontiguousarray(Z.T), norms, factors)
         rows, sums = (own, which, *embedding, *matches, height), (values, products, columns, turned)
         threads.run(lambda t: weighted_rows(*rows, t, *sums), parts)

@@ -6,6 +6,7 @@ from sdpmetric.estimators.kernel_lmnn import KernelLMNN
 from sdpmetric.estimators.lego import LEGO
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.mcml import MCML
+from sdpmetric.estimators.mlkr import MLKR
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
 from sdpmetric.estimators.nca import NCA
 from sdpmetric.estimators.pair_classifier import PairClassifier
@@ -20,6 +21,7 @@ __all__ = [
     "LEGO",
     "LMNN",
     "MCML",
+    "MLKR",
     "MMC",
     "NCA",
     "POLA",

@@ -11,26 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.base import Data, LabelledEstimator, Labels, Watcher
-from sdpmetric.problems.nca import NCAProblem, Objective
-from sdpmetric.solvers.nca_start import Init, initial, unsaturated
+from sdpmetric.estimators.base import Data, Labels, Watcher
+from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
+from sdpmetric.problems.nca import NCAProblem, Objective, Targets
+from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
+from sdpmetric.solvers.nca_start import Init
 
 FloatArray = NDArray[np.float64]
 
 
-class NCA(LabelledEstimator):
+class NCA(SoftNeighborEstimator):
     """Neighbourhood components analysis (Goldberger et al. 2005) [GRHS2005], a replacement of scikit-learn's.
 
     Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so that changing the
     import is enough; from the same start it takes the same path, several times faster, and in memory that grows with
     n and not with its square. Two things differ: float32 data give float32 components, and a fit that did not converge
-    always warns. The last three parameters are new.
+    always warns. The last four parameters are new.
 
     Parameters
     ----------
@@ -56,6 +58,8 @@ class NCA(LabelledEstimator):
         Maximize the sum of ``p_i``, as scikit-learn does, or of ``log p_i``.
     diagonal : bool, default False
         One weight for each feature: "auto" is "identity" then, and "pca" and "lda" are refused.
+    targets : {"classes", "continuous"}, default "classes"
+        Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
         "stochastic" for very many examples; see `sdpmetric.solve`.
 
@@ -82,6 +86,7 @@ class NCA(LabelledEstimator):
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **NeighborhoodComponentsAnalysis._parameter_constraints,
         "diagonal": ["boolean"],
+        "targets": [StrOptions({"classes", "continuous"})],
         "solver": [str],
     }
 
@@ -98,6 +103,7 @@ class NCA(LabelledEstimator):
         random_state: int | np.random.RandomState | None = None,
         objective: Objective = "probability",
         diagonal: bool = False,
+        targets: Targets = "classes",
         solver: str = "lbfgs",
     ) -> None:
         self.n_components = n_components
@@ -110,46 +116,16 @@ class NCA(LabelledEstimator):
         self.random_state = random_state
         self.objective = objective
         self.diagonal = diagonal
+        self.targets = targets
         self.solver = solver
 
     def _problem(self, X: Data, y: Labels) -> NCAProblem:
         self._validate_params()
-        d = X.shape[1]
-        if self.n_components is not None and self.n_components > d:
-            raise ValueError(
-                f"n_components={self.n_components} cannot be greater than the number of features, {d}; "
-                "ask for fewer components."
-            )
-        if self.warm_start and hasattr(self, "components_") and self.components_.shape[1] != d:
-            raise ValueError(
-                f"warm_start=True, but the components of the fit before are for {self.components_.shape[1]} features, "
-                f"and X has {d}; pass data like those, or fit anew with warm_start=False."
-            )
-        if isinstance(self.init, np.ndarray):
-            rows, columns = check_array(self.init, input_name="init").shape
-            if columns != d or rows > d or self.n_components not in (None, rows):
-                raise ValueError(
-                    f"init has shape {(rows, columns)}; expected {self.n_components or f'at most {d}'} rows "
-                    f"(n_components) and {d} columns (features)."
-                )
-        elif self.diagonal and self.init in ("pca", "lda"):
-            raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
-        return NCAProblem(X, y, self.n_components, self.objective, diagonal=self.diagonal)
-
-    def _start(self, problem: NCAProblem, X: Data) -> FloatArray:
-        self.random_state_ = check_random_state(self.random_state)
-        if self.warm_start and hasattr(self, "components_"):
-            return np.asarray(self.components_, dtype=np.float64)
-        if isinstance(self.init, np.ndarray):
-            return np.asarray(self.init, dtype=np.float64)
-        how = self.init
-        if self.diagonal and how == "auto":
-            how = "identity"
-        start = initial(X, problem.index, problem.n_components, how, self.random_state_)
-        return unsaturated(problem, np.diag(np.diag(start)) if self.diagonal else start)
+        self._check_start(X.shape[1])
+        return NCAProblem(X, y, self.n_components, self.objective, diagonal=self.diagonal, targets=self.targets)
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        problem = cast(NCAProblem, watcher.problem)  # what _problem made
+        problem = cast(SoftNeighborProblem, watcher.problem)  # what _problem made
         options |= {"start": self._start(problem, watcher.X), "tol": max(self.tol, np.finfo(float).tiny)}
         if self.solver == "stochastic":
             return super()._solve(watcher, n_components=None, verbose=self.verbose > 0, **options)
@@ -181,6 +157,3 @@ class NCA(LabelledEstimator):
             ConvergenceWarning,
             stacklevel=4,
         )
-
-    def _rows(self, components: Data) -> Data:
-        return components  # as many as the start had

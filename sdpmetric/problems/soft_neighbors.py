@@ -1,14 +1,285 @@
-"""The softmax over squared distances that NCA chooses neighbors by, and how many neighbors that is."""
+"""What NCA and MLKR share: neighbors drawn by a softmax over squared distances, gradients in the factor, the judge."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+
+from sdpmetric._loops import nca as loops
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import StationarityCertificate
+from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.problem import Problem
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int64]
 
 # Probabilities that stand in memory at once, unless one example has more.
 BLOCK = 4_000_000
+# Off-diagonal entries of a diagonal metric up to this share of its largest entry are rounding.
+OFF_DIAGONAL = 1e-12
+
+
+class SoftNeighborProblem(Problem):
+    """A statement about the neighbor that each example draws, smooth in the factor and convex in nothing.
+
+    Example i chooses neighbor j with probability ``p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)``, where ``D_ij`` is the
+    squared distance of ``L x_i`` and ``L x_j``. The certificate says how nearly stationary a point is, no more.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    n_components : int
+        Rows of L that solvers start with.
+    diagonal : bool
+        Whether L is a diagonal (d, d) matrix.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def n_components(self) -> int:
+            """Rows of the factor that solvers start with."""
+
+        @property
+        def diagonal(self) -> bool:
+            """Whether the factor is diagonal."""
+
+    # -- for subclasses ------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def row_targets(self) -> FloatArray:
+        """Numbers that the examples' values depend on, in the order of `rows`; empty where classes decide."""
+
+    @property
+    @abstractmethod
+    def loss(self) -> int:
+        """Which value an example has, as `sdpmetric._loops.nca` names them."""
+
+    @property
+    @abstractmethod
+    def least(self) -> float:
+        """What no objective is below."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What the gradient of `stationarity` is divided by."""
+
+    @property
+    @abstractmethod
+    def program(self) -> str:
+        """What certificates are of."""
+
+    @property
+    def row_classes(self) -> NDArray[np.int32] | None:
+        """Class of each of the `rows`; None where there are none."""
+        return None
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def order(self) -> IndexArray:
+        """Example ``order[a]`` is row a of `rows`, (n,)."""
+        return np.arange(len(self.X))
+
+    @cached_property
+    def rows(self) -> FloatArray:
+        """The data in `order`, less their mean, float64, (n, d)."""
+        X = np.asarray(self.X, dtype=np.float64)
+        return np.ascontiguousarray((X - X.mean(axis=0))[self.order])
+
+    @cached_property
+    def spans(self) -> tuple[IndexArray, IndexArray]:
+        """First and last but one row of the class of each of the `rows`, two (n,) arrays."""
+        labels = self.row_classes
+        if labels is None:
+            return np.zeros(len(self.X), dtype=np.int64), np.zeros(len(self.X), dtype=np.int64)
+        return np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """The sum of the examples' values.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric; r may be any.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = self._check_point(components, metric)
+        return self._evaluate(L, None, False)[0]
+
+    def value_and_gradient(
+        self, components: ArrayLike, anchors: NDArray[np.integer] | None = None
+    ) -> tuple[float, FloatArray]:
+        """The objective, and its gradient in the factor, (r, d); zero off the diagonal where the factor is diagonal.
+
+        Time is O(n^2 r), memory O((b + r + d) n) for blocks of b rows.
+
+        Parameters
+        ----------
+        components : (r, d) array
+            Factor L.
+        anchors : (m,) integer array, optional
+            Examples whose terms are summed, each in full: m / n of the work; default all.
+        """
+        L, _ = self._check_point(components, None)
+        return self._evaluate(L, anchors, True)
+
+    def _evaluate(
+        self, L: FloatArray, anchors: NDArray[np.integer] | None, differentiate: bool
+    ) -> tuple[float, FloatArray]:
+        if anchors is None and np.array_equal(L, self._last[0]):
+            return self._last[1], self._last[2].copy()
+        which = None if anchors is None else self._row_of[np.asarray(anchors)]
+        value, gradient = loops.evaluate(
+            self.rows, L, *self.spans, self.row_targets, self.loss, which, differentiate=differentiate
+        )
+        gradient = np.diag(np.diag(gradient)) if self.diagonal and differentiate else gradient
+        if anchors is None and differentiate:  # a solver's last point is what is certified next
+            self._last[:] = L.copy(), value, gradient.copy()
+        return value, gradient
+
+    @cached_property
+    def _last(self) -> list[Any]:
+        """The latest full evaluation: factor, value and gradient."""
+        return [None, 0.0, self.rows[:0]]
+
+    @cached_property
+    def _row_of(self) -> IndexArray:
+        """The row of each example in `rows`."""
+        return np.argsort(self.order)
+
+    def distribution(self, components: ArrayLike, examples: NDArray[np.integer] | None = None) -> FloatArray:
+        """The probabilities ``p_ij`` of some examples, to look at, (m, n); 0 for an example with itself.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        examples : (m,) integer array, optional
+            Default all, which takes n^2 numbers.
+        """
+        L, _ = self._check_point(components, None)
+        which = np.arange(len(self.X)) if examples is None else np.asarray(examples)
+        return distribution(np.asarray(self.X, dtype=np.float64) @ L.T, which)
+
+    def perplexity(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
+        """Effective number of neighbors of each example, ``exp(-sum_j p_ij log p_ij)``, (n,): between 1 and n - 1.
+
+        The scale of the factor sets it: it falls, or stays, as all distances grow (section 2 of [GRHS2005]).
+
+        Parameters
+        ----------
+        components, metric
+            As in `objective`.
+        """
+        L, _ = self._check_point(components, metric)
+        return perplexity(np.asarray(self.X, dtype=np.float64) @ L.T)
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> StationarityCertificate:
+        """Judge any point, whoever made it: objective, a trivial lower bound, and the gradient's relative norm.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : None
+            There are no multipliers; what is given is not looked at.
+
+        Returns
+        -------
+        StationarityCertificate
+            The lower bound is `least`.
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, not PSD, or not diagonal where it should be.
+        """
+        L, primal_residual = self._check_point(components, metric)
+        value, gradient = self._evaluate(L, None, True)
+        return StationarityCertificate(
+            objective=value,
+            lower_bound=self.least,
+            primal_residual=primal_residual,
+            stationarity=self.stationarity(L, gradient),
+            program=self.program,
+        )
+
+    def stationarity(self, components: FloatArray, gradient: FloatArray) -> float:
+        """``|gradient| |L|`` over `scale`, Frobenius norms: what a relative change of L brings; without units."""
+        return float(np.linalg.norm(gradient) * np.linalg.norm(components)) / self.scale
+
+    def _check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
+        """As `check_point`; where the factor is diagonal, the point must be so too."""
+        d = self.X.shape[1]
+        L, residual = validation.check_point(components, metric, d)
+        if not self.diagonal:
+            return L, residual
+        if metric is not None:  # the factor that is diagonal too
+            M = np.asarray(metric, dtype=np.float64)
+            _check_diagonal(M, "metric", d)
+            return np.diag(np.sqrt(np.maximum(np.diag(M), 0.0))), residual
+        _check_diagonal(L, "components", d)
+        return L, residual
+
+
+def _check_diagonal(matrix: FloatArray, name: str, d: int) -> None:
+    size = np.abs(matrix).max(initial=0.0)
+    if matrix.shape != (d, d) or np.abs(matrix - np.diag(np.diag(matrix))).max(initial=0.0) > OFF_DIAGONAL * size:
+        raise ValueError(f"{name} must be a diagonal ({d}, {d}) matrix, as the problem has diagonal=True.")
+
+
+def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[NDArray[np.floating], int]:
+    """Checked data and rows of the factor.
+
+    Raises
+    ------
+    ValueError
+        If the data are not finite, there is one example only, or there cannot be so many rows.
+    """
+    data = validation.check_data(X)
+    n, d = data.shape
+    if n < 2:
+        raise ValueError("X has one row; an example needs another one that it can choose, pass two at least.")
+    rank = d if n_components is None else n_components
+    if not validation.is_integer(rank) or not 1 <= rank <= d:
+        raise ValueError(f"n_components must be an integer between 1 and {d}, the features, got {n_components!r}.")
+    if diagonal and rank != d:
+        raise ValueError(f"a diagonal factor has {d} rows, one per feature; leave n_components={rank} out.")
+    return data, int(rank)
+
+
+def check_targets(y: ArrayLike, n: int) -> FloatArray:
+    """Continuous targets, float64, (n,).
+
+    Raises
+    ------
+    ValueError
+        If they are not one finite number per row, or all are equal.
+    """
+    try:
+        values = np.asarray(column_or_1d(y, warn=False), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must be one number per row, a continuous target ({error}).") from error
+    if len(values) != n:
+        raise ValueError(f"y has {len(values)} targets for {n} rows of X; pass one target per row.")
+    if not np.isfinite(values).all():
+        raise ValueError("y contains NaN or infinity; drop those rows.")
+    if (values == values[0]).all():
+        raise ValueError("y is constant; continuous targets that never differ say nothing about a metric.")
+    return values
 
 
 def distribution(Z: FloatArray, examples: NDArray[np.integer]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""NCA by L-BFGS-B, with all sums in full."""
+"""NCA and MLKR by L-BFGS-B, with all sums in full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sdpmetric.core.problem import Extras
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
-from sdpmetric.problems.nca import NCAProblem
+from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import start_of
 
 FloatArray = NDArray[np.float64]
@@ -24,9 +24,9 @@ FIRST, GROWTH, MEMORY = 50, 2, 20
 PATIENCE = 2
 
 
-@solver(NCAProblem, "lbfgs", tol=1e-5, default=True)
+@solver(SoftNeighborProblem, "lbfgs", tol=1e-5, default=True)
 def steps(
-    problem: NCAProblem,
+    problem: SoftNeighborProblem,
     budget: Budget,
     tol: float,
     *,
@@ -39,11 +39,11 @@ def steps(
 
     Parameters
     ----------
-    problem : NCAProblem
+    problem : SoftNeighborProblem
     budget : Budget
         One iteration for each evaluation.
     tol : float
-        `NCAProblem.stationarity` to reach.
+        `SoftNeighborProblem.stationarity` to reach.
     start : (r, d) array, optional
         Default `start_of`.
     iterations : int, optional
@@ -102,7 +102,7 @@ def steps(
         limit *= GROWTH
 
 
-def _extras(problem: NCAProblem, factor: FloatArray) -> Extras:
+def _extras(problem: SoftNeighborProblem, factor: FloatArray) -> Extras:
     """The perplexity; one pass over all pairs, as an evaluation is."""
     return {"perplexity": float(problem.perplexity(factor).mean())}
 

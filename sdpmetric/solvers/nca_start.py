@@ -1,4 +1,4 @@
-"""Where NCA's solvers begin: the initial components of scikit-learn, and their scale."""
+"""Where the solvers of NCA and MLKR begin: the initial components of scikit-learn, and their scale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from sdpmetric.core import validation
-from sdpmetric.problems.nca import NCAProblem
+from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 
 FloatArray = NDArray[np.float64]
 Init = Literal["auto", "pca", "lda", "identity", "random"]
@@ -69,20 +69,19 @@ def initial(
     return np.array(rows, dtype=np.float64, order="C")
 
 
-def start_of(problem: NCAProblem, random_state: int = 0) -> FloatArray:
+def start_of(problem: SoftNeighborProblem, random_state: int = 0) -> FloatArray:
     """`initial` components at the scale of `rescaled`."""
     validation.check_spread(problem.X)  # before it is centered
-    index = None if len(problem.targets) else problem.index[problem.order]
-    L = initial(problem.rows, index, problem.n_components, "identity" if problem.diagonal else "auto")
+    L = initial(problem.rows, problem.row_classes, problem.n_components, "identity" if problem.diagonal else "auto")
     return rescaled(problem, L, random_state)
 
 
-def unsaturated(problem: NCAProblem, components: FloatArray) -> FloatArray:
+def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
     """Components as they are, or rescaled where every softmax is saturated, so that the gradient vanishes.
 
     Parameters
     ----------
-    problem : NCAProblem
+    problem : SoftNeighborProblem
     components : (r, d) array
     """
 
@@ -95,7 +94,7 @@ def unsaturated(problem: NCAProblem, components: FloatArray) -> FloatArray:
     return other if stationarity(other) > SATURATED else components
 
 
-def rescaled(problem: NCAProblem, components: FloatArray, random_state: int = 0) -> FloatArray:
+def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state: int = 0) -> FloatArray:
     """Components at a scale from which descent gets far.
 
     Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
@@ -103,7 +102,7 @@ def rescaled(problem: NCAProblem, components: FloatArray, random_state: int = 0)
 
     Parameters
     ----------
-    problem : NCAProblem
+    problem : SoftNeighborProblem
     components : (r, d) array
         Not 0.
     random_state : int, default 0

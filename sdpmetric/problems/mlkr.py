@@ -1,0 +1,123 @@
+"""Metric learning for kernel regression (MLKR): the statement, NCA's sister for continuous targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric._loops import nca as loops
+from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, check_soft, check_targets
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MLKRProblem(SoftNeighborProblem):
+    """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
+
+    The target of example i is predicted from all others by a Gaussian kernel of their distances under the metric, and
+    the sum of the squared errors is minimized over factors L of r rows::
+
+        sum_i (y_i - yhat_i)^2,   yhat_i = sum_{j != i} p_ij y_j,   p_ij = exp(-D_ij) / sum_{k != i} exp(-D_ik)
+
+    where ``D_ij`` is the squared distance of ``L x_i`` and ``L x_j``: the leave-one-out error of kernel regression,
+    with NCA's probabilities; the width of the kernel is part of L. It is not convex, and the certificate says how
+    nearly stationary a point is, no more.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 is accepted as it is, and all sums are in float64.
+    y : (n,) array
+        Continuous targets, finite, not all equal.
+    n_components : int, optional
+        Rows of L that solvers start with, between 1 and d; default d.
+    diagonal : bool, default False
+        Whether L is a diagonal (d, d) matrix: one weight for each feature.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    targets : (n,) float64 array
+    n_components : int
+    diagonal : bool
+
+    Raises
+    ------
+    ValueError
+        If data or targets are not finite, the targets are all equal, or an option is out of range.
+    """
+
+    statement: ClassVar[str] = "mlkr"
+    refusals: ClassVar[Mapping[str, str]] = {
+        "verify": (
+            "it is not convex and nothing proves a lower bound above 0; certify judges a point by how nearly it is "
+            "stationary."
+        ),
+        "explain": "it has no multipliers; solution.certificate says how nearly the point is stationary.",
+        "to_cvxpy": "it is not convex and has no exact program.",
+    }
+
+    X: NDArray[np.floating]
+    targets: FloatArray
+    n_components: int
+    diagonal: bool
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, n_components: int | None = None, *, diagonal: bool = False) -> None:
+        data, rank = check_soft(X, n_components, diagonal)
+        given = {"X": data, "targets": check_targets(y, len(data)), "n_components": rank, "diagonal": bool(diagonal)}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_labels(cls, X: ArrayLike, y: ArrayLike, n_components: int | None = None) -> MLKRProblem:
+        """State MLKR; y are targets, numbers. Parameters as in the constructor."""
+        return cls(X, y, n_components)
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        n, d = self.X.shape
+        form = "diagonal factor" if self.diagonal else f"{self.n_components} components"
+        return (
+            f"MLKR (Weinberger and Tesauro 2007), squared leave-one-out errors: {n:,} examples, {d} features, "
+            f"continuous targets, {form}"
+        )
+
+    @cached_property
+    def row_targets(self) -> FloatArray:
+        """The targets less their mean, which no error depends on."""
+        return np.asarray(self.targets - self.targets.mean())
+
+    @property
+    def loss(self) -> int:
+        """The squared error of the mean of the neighbors' targets."""
+        return loops.SQUARED_ERROR
+
+    @property
+    def least(self) -> float:
+        """Squares are not negative."""
+        return 0.0
+
+    @cached_property
+    def scale(self) -> float:
+        """The sum of the squared targets, less their mean: stationarity has no units."""
+        return float(self.row_targets @ self.row_targets)
+
+    @property
+    def program(self) -> str:
+        """MLKR."""
+        return "MLKR"
+
+    def predictions(self, components: ArrayLike) -> FloatArray:
+        """The leave-one-out prediction of each example's target, (n,).
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        return self.distribution(components) @ self.targets

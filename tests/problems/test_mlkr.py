@@ -1,0 +1,112 @@
+"""MLKR: value by loops from the paper, gradient by differences, hard cases, solves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conftest import assert_close, assert_same
+
+import sdpmetric as sm
+from sdpmetric._loops import nca as loops
+
+N = 13
+
+
+def make(seed=0, d=3, **options):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, d)) * np.array([1.0, 3.0, 0.3])[:d] + 7.0
+    return sm.MLKRProblem(X, X[:, 0] ** 2 + rng.normal(size=N) + 100.0, **options)
+
+
+def loop_objective(X, y, L):
+    total = 0.0
+    for i in range(len(X)):
+        others = [j for j in range(len(X)) if j != i]
+        D = {j: float(np.sum((L @ (X[i] - X[j])) ** 2)) for j in others}
+        nearest = min(D.values())
+        k = {j: math.exp(nearest - D[j]) for j in others}
+        total += (y[i] - sum(k[j] * y[j] for j in others) / sum(k.values())) ** 2
+    return total
+
+
+@pytest.mark.parametrize(("r", "d"), [(1, 3), (2, 3), (3, 3), (1, 1)])
+def test_value_is_that_of_loops_and_gradient_that_of_differences(r, d):
+    problem, rng = make(1, d), np.random.default_rng(10 * r + d)
+    for scale in (0.0, 0.2, 0.9):
+        L = scale * rng.normal(size=(r, d))
+        value, gradient = problem.value_and_gradient(L)
+        assert_same(value, loop_objective(problem.X, problem.targets, L))
+        assert_same(problem.objective(metric=L.T @ L), value)
+        assert_same(float(np.sum((problem.predictions(L) - problem.targets) ** 2)), value)
+        for a in range(r):
+            for b in range(d):
+                step = np.zeros((r, d))
+                step[a, b] = 1e-5
+                slope = (problem.objective(L + step) - problem.objective(L - step)) / 2e-5
+                assert slope == pytest.approx(gradient[a, b], rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("r", [1, 3])
+def test_sums_over_some_examples_add_up_whatever_the_block(r, monkeypatch):
+    problem = make(2)
+    L = np.random.default_rng(0).normal(size=(r, 3))
+    value, gradient = problem.value_and_gradient(L)
+    monkeypatch.setattr(loops, "FEWEST", 2)
+    monkeypatch.setattr(loops, "BUFFER", 3 * N)
+    parts = [problem.value_and_gradient(L, np.arange(start, N, 3)) for start in range(3)]
+    assert_same(sum(part[0] for part in parts), value)
+    assert_close(sum(part[1] for part in parts), gradient)
+
+
+def test_the_zero_metric_predicts_the_mean_of_the_others_and_a_large_one_the_nearest():
+    problem = make(3)
+    y = problem.targets
+    assert_same(problem.objective(np.zeros((1, 3))), float(np.sum((y - (y.sum() - y) / (N - 1)) ** 2)))
+    D = np.sum((problem.X[:, None] - problem.X) ** 2, axis=2) + np.diag([np.inf] * N)
+    assert_same(problem.objective(1e6 * np.eye(3)), float(np.sum((y - y[D.argmin(axis=1)]) ** 2)))
+    X = np.array([[0.0], [0.0], [1e9], [1e9]])
+    assert sm.MLKRProblem(X, [1.0, 1.0, 5.0, 5.0]).objective([[1.0]]) == 0.0
+
+
+def test_the_certificate_proves_nothing_and_has_no_units():
+    problem = make(4)
+    L = np.random.default_rng(2).normal(size=(2, 3))
+    certificate = problem.certify(L)
+    assert (certificate.kind, certificate.lower_bound) == ("stationarity", 0.0)
+    assert not certificate.proves_optimal(0.5)
+    other = sm.MLKRProblem(problem.X * 1e3, 50.0 * problem.targets - 7.0).certify(L / 1e3)
+    assert other.stationarity == pytest.approx(certificate.stationarity, rel=1e-6)
+    assert "13 examples, 3 features, continuous targets, 2 components" in make(n_components=2).describe()
+
+
+@pytest.mark.parametrize("options", [{}, {"diagonal": True}, {"n_components": 1}])
+def test_a_solve_finds_the_direction_that_tells(options):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(90, 3))
+    y = np.sin(2.0 * X[:, 1]) + 0.05 * rng.normal(size=90)
+    problem = sm.MLKRProblem(X, y, **options)
+    solution = sm.solve(problem, tol=1e-3)
+    assert solution.status is sm.Status.STATIONARY
+    assert solution.certificate.stationarity <= 1e-3
+    assert solution.objective < 0.1 * problem.scale
+    assert solution.metric[1, 1] > 0.8 * np.trace(solution.metric)
+    assert 1.0 <= solution.extras["perplexity"] <= 89.0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda X: sm.MLKRProblem(X, np.ones(N)), "constant"),
+        (lambda X: sm.MLKRProblem(X, ["a"] * N), "one number per row"),
+        (lambda X: sm.MLKRProblem(X, np.arange(N - 1)), "12 targets for 13 rows"),
+        (lambda X: sm.MLKRProblem(X, np.r_[np.nan, np.arange(N - 1)]), "NaN or infinity"),
+        (lambda X: sm.MLKRProblem(X, np.arange(N), 4), "between 1 and 3"),
+        (lambda X: sm.MLKRProblem(X, np.arange(N), 2, diagonal=True), "diagonal factor has 3 rows"),
+        (lambda X: sm.MLKRProblem(X[:1], [1.0]), "one row"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(make().X)
