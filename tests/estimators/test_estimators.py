@@ -93,7 +93,7 @@ def test_a_pickle_transforms_alike_and_leaves_the_data_out(estimator, data):
 
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_no_training_row_is_among_the_bytes_of_a_pickle(estimator, data):
-    fitted = clone(estimator).fit(*data)
+    fitted = fit(estimator, *data)
     needed = {"X_fit_", "space_"}  # what classifies, or computes kernel values, by its training examples
     for name, value in fitted.__getstate__().items():
         kept = pickle.dumps(value)
@@ -105,7 +105,7 @@ def test_no_training_row_is_among_the_bytes_of_a_pickle(estimator, data):
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_skops_keeps_an_estimator_without_pickle(estimator, data):
     skops = pytest.importorskip("skops.io")
-    fitted = clone(estimator).fit(*data)
+    fitted = fit(estimator, *data)
     kept = skops.dumps(fitted)
     strangers = skops.get_untrusted_types(data=kept)
     assert {name.rsplit(".", 1)[1] for name in strangers} <= {name_of(estimator), "Solution", "FeatureSpace"}
