@@ -1,5 +1,6 @@
 """Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer."""
 
+from sdpmetric import engine as engines
 from sdpmetric import solvers
 from sdpmetric.core.certificate import (
     Certificate,
@@ -100,6 +101,7 @@ __all__ = [
     "Triplets",
     "certify",
     "compare",
+    "engines",
     "explain",
     "formulation",
     "metric_variable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,11 @@ from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of
 from sdpmetric.core.run import Budget, Callback, Score, check_patience, check_tolerance, run
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import TraceRow
+from sdpmetric.engine import Engine, resolve
+from sdpmetric.engine.interface import using
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class FittedEstimator(Protocol):
@@ -41,6 +46,7 @@ def solve(
     full: Solution | None = None,
     score: Score | None = None,
     patience: int | None = None,
+    engine: Engine | Client | str | None = None,
     **options: object,
 ) -> Solution:
     """Solve a problem and have the problem certify the answer.
@@ -76,6 +82,9 @@ def solve(
     patience : int, optional
         Early stopping: return the step with the best `score`, the latest of equals, with its own certificate, and stop
         after so many steps without a better one. With `n_components` it is the solve of bounded rank that is stopped.
+    engine : Engine, dask.distributed.Client or {"threads", "cuda"}, optional
+        Where the loops run, for LMNN's solver "factored": default the threads of this process; the workers of a Dask
+        cluster; a GPU. See ``docs/engines.md``.
     **options
         Options of the solver, for example ``start=`` (components to start from), ``step="paper"`` of "subgradient", or
         ``backend="SCS"`` of "conic"; see the docstring of the solver.
@@ -90,7 +99,9 @@ def solve(
     ValueError
         If the solver is unknown, or an argument is out of range.
     TypeError
-        If nothing solves problems of this kind, or the solver does not take an option.
+        If nothing solves problems of this kind, or the solver does not take an option or another engine.
+    ImportError
+        If the engine needs a package that is not installed.
 
     Examples
     --------
@@ -110,13 +121,18 @@ def solve(
     if full is not None:
         _check_full(problem, full, n_components, options)
     watch = _with_printer(callback) if verbose else callback
+    if engine is not None and not entry.engines:
+        raise TypeError(
+            f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
+        )
     drive = partial(run, problem, budget=budget, solver=entry.name, tol=tol, callback=watch, score=score)
-    if full is None:
-        steps = entry.steps(problem, budget, tol, **options)
-        full = drive(steps, stream=entry.stream, patience=patience if n_components is None else None)
-    if bounded is None or n_components is None or len(full.components) <= n_components:
-        return full
-    return drive(bounded(problem, budget, full, n_components), relaxed=True, patience=patience)
+    with using(resolve(engine)):
+        if full is None:
+            steps = entry.steps(problem, budget, tol, **options)
+            full = drive(steps, stream=entry.stream, patience=patience if n_components is None else None)
+        if bounded is None or n_components is None or len(full.components) <= n_components:
+            return full
+        return drive(bounded(problem, budget, full, n_components), relaxed=True, patience=patience)
 
 
 def _check_options(

@@ -38,6 +38,8 @@ class Solver:
         Whether its steps follow a stream, whose last step is the answer.
     when : callable or None
         ``when(problem)`` says whether it takes a problem of its statement; None: all of them.
+    engines : bool
+        Whether its loops run on whatever engine is in use; see `sdpmetric.engine`.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Solver:
     default: bool = False
     stream: bool = False
     when: Callable[..., bool] | None = None
+    engines: bool = False
 
 
 _SOLVERS: list[tuple[Scope, Solver]] = []
@@ -62,6 +65,7 @@ def solver(
     default: bool = False,
     stream: bool = False,
     when: Callable[..., bool] | None = None,
+    engines: bool = False,
 ) -> Callable[[SolverSteps[ProblemT, Options]], SolverSteps[ProblemT, Options]]:
     """Register a solver: a decorator of ``steps(problem, budget, tol, *, options)``.
 
@@ -71,7 +75,7 @@ def solver(
         The statement, whose subclasses inherit the solver; or a capability, as ``Smooth`` is.
     name : str
         A statement's own solver goes before one of the same name for a capability.
-    tol, default, stream, when
+    tol, default, stream, when, engines
         As in `Solver`.
 
     Examples
@@ -84,7 +88,7 @@ def solver(
     def register(steps: SolverSteps[ProblemT, Options]) -> SolverSteps[ProblemT, Options]:
         parameters = inspect.signature(steps).parameters.values()
         options = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-        _SOLVERS.append((scope, Solver(name, steps, tol, options, default, stream, when)))
+        _SOLVERS.append((scope, Solver(name, steps, tol, options, default, stream, when, engines)))
         return steps
 
     return register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -237,7 +237,13 @@ class LMNNProblem(Problem):
     @cached_property
     def pull_cost(self) -> PullCost:
         """The linear part ``<C, M>`` of the objective."""
-        return PullCost(self.centered, *self.target_pairs, 1 - self.push_weight, self.ridge)
+        whitening = vars(self).get("_whitening")
+        return PullCost(self.centered, *self.target_pairs, 1 - self.push_weight, self.ridge, whitening)
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields, and the coordinates, which all who work on the problem share; the rest is made again."""
+        state = {part.name: getattr(self, part.name) for part in fields(self)}
+        return state | ({"_whitening": self.coordinates} if {"pull_cost", "_whitening"} & vars(self).keys() else {})
 
     @cached_property
     def cone(self) -> DualCone:

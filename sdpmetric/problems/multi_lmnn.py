@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -18,6 +18,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.engine.interface import Held, Shards, current
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import multi_lmnn_certificate as judge
@@ -310,6 +311,12 @@ class MultiMetricLMNNProblem(Problem):
         if self.push_weight == 0:
             return psd.stack(parts)
         return psd.stack([np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)])
+
+    def place(
+        self, make: Callable[[MultiMetricLMNNProblem, IndexArray], Held], anchors: IndexArray, size: int
+    ) -> Shards[Held]:
+        """Let the engine in use place shards of this problem; see `sdpmetric.engine.interface.Engine.place`."""
+        return current().place(make, self, anchors, size)
 
     # -- the certificate --------------------------------------------------------------------------------------------
 

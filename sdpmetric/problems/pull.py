@@ -34,6 +34,8 @@ class PullCost:
     first, second : (p,) int32 arrays
         The pairs.
     weight, ridge : float
+    whitening : Whitening, optional
+        The coordinates, where another process has made them.
     """
 
     X: FloatArray
@@ -41,10 +43,13 @@ class PullCost:
     second: IndexArray
     weight: float
     ridge: float
+    whitening: psd.Whitening | None = None
 
     @cached_property
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost is the identity on its range; null directions come last."""
+        if self.whitening is not None:
+            return self.whitening
         basis, inverse = psd.data_basis(self.X)
         rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
         pulls = differences(self.X @ basis, self.first, self.second)

@@ -50,6 +50,11 @@ def check_deadline() -> None:
         raise BudgetSpent
 
 
+def remaining() -> float:
+    """Seconds before the deadline, possibly infinite."""
+    return _DEADLINE.get() - time.perf_counter()
+
+
 def capacity(n_target_pairs: int) -> int:
     """Largest number of candidate pairs in memory for so many target pairs."""
     return max(FEWEST_CANDIDATES, CANDIDATES_PER_TARGET_PAIR * n_target_pairs)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
+from sdpmetric.solvers.lmnn.shard import Shard
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
 PROMISES = {"conic": 1e-6, "factored": 1e-3, "subgradient": 1e-2}
@@ -285,6 +286,10 @@ def test_regions_without_a_name_are_refused(regions, words):
         sm.MultiMetricLMNNProblem.from_labels(X, np.repeat([0, 1], [12, 18]), 2, regions=regions)
 
 
+def itself(shard: Shard) -> Shard:
+    return shard
+
+
 def test_pairs_that_once_cost_something_stay_candidates_and_count_once() -> None:
     problem = wine()
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
@@ -292,8 +297,9 @@ def test_pairs_that_once_cost_something_stay_candidates_and_count_once() -> None
     narrow, wide = 0.03 * L, 3.0 * L
 
     def pairs() -> set[tuple[int, int]]:
-        C = working.candidates
-        found = list(zip(working.used[C.anchors[C.rows]].tolist(), working.used[C.impostors].tolist(), strict=True))
+        (shard,) = working.shards.each(itself)
+        C, used = shard.candidates, shard.used
+        found = list(zip(used[C.anchors[C.rows]].tolist(), used[C.impostors].tolist(), strict=True))
         assert len(set(found)) == len(found)
         return set(found)
 
@@ -309,9 +315,9 @@ def test_pairs_that_once_cost_something_stay_candidates_and_count_once() -> None
     )
     working.search(narrow, 0.0)
     assert pairs() == cost | near
-    a = working.multipliers(narrow, 0.05)
-    assert a.values.min() >= 0.0
-    assert a.values.max() <= problem.push_weight
+    values = working.dual(working.slopes(narrow, 0.05)[1])().values
+    assert values.min() >= 0.0
+    assert values.max() <= problem.push_weight
 
 
 @pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])

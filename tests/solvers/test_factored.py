@@ -77,7 +77,7 @@ def test_refinement_tightens_the_bound_and_stays_valid() -> None:
     working.search(L, 0.2)
     plain, refined = prove(working, L, 0.01, refine=False), prove(working, L, 0.01)
     assert plain.value <= refined.value <= tight.objective + rounding(tight.objective)
-    judged = problem.certify(loose.components, dual=working.dual(refined.multipliers.values))
+    judged = problem.certify(loose.components, dual=working.dual(refined.multipliers)())
     assert judged.lower_bound == pytest.approx(refined.value, rel=1e-9)
 
 
@@ -244,7 +244,7 @@ def test_work_in_parts_gives_the_same_value_to_rounding(monkeypatch) -> None:
         monkeypatch.setattr(threads, "PRODUCT_WORK", work)
         working = WorkingSet(OneRegion(problem), np.arange(400, dtype=np.int32))
         working.search(L, 0.5)
-        values.append((working.value(L, 0.1), prove(working, L, 0.1).value, len(working.candidates.impostors)))
+        values.append((working.value(L, 0.1), prove(working, L, 0.1).value, working.size))
     (one, bound, found), (many, same_bound, same_found) = values
     assert same_found == found
     assert many.smoothed == pytest.approx(one.smoothed, rel=1e-12)

@@ -42,7 +42,7 @@ def test_a_search_holds_to_its_cap_and_reports_where_it_searched(monkeypatch: py
     tiny = 1e-3 * np.eye(problem.points.shape[1])[None]
     L = working.search(tiny, 0.1)
     assert np.sum(L**2) > np.sum(tiny**2)
-    assert len(working.candidates.impostors) <= 1.5 * working.capacity
+    assert working.size <= 1.5 * problem.source.capacity(working.anchors)
     assert working.whole
     exact = problem.objective(problem.lift(L[0]))
     assert working.value(L, 0.01).objective == pytest.approx(exact, rel=1e-9)

@@ -58,7 +58,7 @@ class State:
     L: FloatArray
 
 
-@solver(LMNNProblem, "factored", tol=1e-3, default=True)
+@solver(LMNNProblem, "factored", tol=1e-3, default=True, engines=True)
 def steps(
     problem: LMNNProblem,
     budget: Budget,
@@ -260,7 +260,9 @@ def _step(
     budget: Budget,
 ) -> Step:
     """Report a factor with a bound, and with its exact objective, which takes a search, where `widen` asks for it."""
-    dual = working.dual(bound.multipliers.values)
+    if bound.multipliers.generation != working.generation:  # lost with their shards
+        bound = prove(working, state.L, gamma)
+    dual = working.dual(bound.multipliers)
     objective, n_active = math.inf, 0
     if widen is not None:
         search(state, working, widen, budget)
@@ -268,7 +270,7 @@ def _step(
         objective, n_active = value.objective, value.n_active
     if not working.whole:  # both are estimates
         return Step(problem.lift_regional(state.L), step=gamma)
-    return Step(problem.lift_regional(state.L), objective, bound.value, lambda: dual, step=gamma, n_active=n_active)
+    return Step(problem.lift_regional(state.L), objective, bound.value, dual, step=gamma, n_active=n_active)
 
 
 def descend(

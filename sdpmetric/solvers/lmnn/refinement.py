@@ -11,21 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
+from sdpmetric.linalg.distances import Blocks
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push_dual import best_multiple_bound
+from sdpmetric.solvers.lmnn.movable import Movable
+from sdpmetric.solvers.lmnn.shard import Totals
 from sdpmetric.solvers.lmnn.working_set import Multipliers, WorkingSet
 from sdpmetric.triplets.limits import check_deadline
 from sdpmetric.triplets.margins import margin_adjoint
 
 FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9
@@ -43,7 +46,7 @@ class Bound:
     ----------
     value : float
     multipliers : Multipliers
-        Their multiple ``scaling`` is dual feasible.
+        A multiple of them is dual feasible.
     eigenvalues, eigenvectors : (c, rank), (c, rank, rank) arrays
         Of ``sum a_t B_t`` before any refinement, in increasing order: directions above 1 are where the metric has too
         little.
@@ -56,6 +59,19 @@ class Bound:
     smoothing_loss: float
     eigenvalues: FloatArray
     eigenvectors: FloatArray
+
+
+class Free(Protocol):
+    """Multipliers that may move; see `Movable`."""
+
+    def face(self, Q: FloatArray) -> None:
+        """Take products in the coordinates Q, (c, rank, w)."""
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        """``A* D A y``, (c, w, w)."""
+
+    def move(self, y: FloatArray) -> FloatArray:
+        """Take ``D A y`` from the multipliers; the change of ``sum a_t B_t``, (c, rank, rank)."""
 
 
 def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, refine: bool = True) -> Bound:
@@ -72,68 +88,29 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
     refine : bool, default True
         Whether to refine at all.
     """
-    a = working.multipliers(L, gamma)
+    return working.again(partial(_prove, working, L, gamma, rounds if refine else 0))
+
+
+def _prove(working: WorkingSet, L: FloatArray, gamma: float, rounds: int) -> Bound:
+    a, held = working.slopes(L, gamma)
     eigenvalues, eigenvectors = np.linalg.eigh(a.matrix)
     squared = working.problem.push.squared
-    coincident = working.coincident
-    ceiling = working.weight * (1.0 if working.candidates.weights is None else working.candidates.weights[:, None])
 
-    def value(values: FloatArray, top: float) -> float:
-        squares = None
-        if squared:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                squares = float(np.nansum(np.where(values > 0, values**2 / (ceiling / working.weight), 0.0)))
-        return best_multiple_bound(
-            float(values.sum()), squares, top, working.weight, coincident=float(values[coincident].sum())
-        )[0]
+    def value(totals: Totals, top: float) -> float:
+        squares = totals.squares if squared else None
+        return best_multiple_bound(totals.total, squares, top, working.weight, coincident=totals.coincident)[0]
 
-    own = a.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
-    smoothing_loss = 0.0 if squared else a.loss - own
+    own = a.totals.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
+    smoothing_loss = 0.0 if squared else working.weight * a.loss - own
     top = float(eigenvalues.max(initial=0.0))
-    best = Bound(value(a.values, top), a, smoothing_loss, eigenvalues, eigenvectors)
-    if not refine or eigenvalues[:, -1:].mean() > HOPELESS:
+    best = Bound(value(a.totals, top), held, smoothing_loss, eigenvalues, eigenvectors)
+    if not rounds or eigenvalues[:, -1:].mean() > HOPELESS or not working.free(held):
         return best
-    room = np.minimum(a.values, ceiling - a.values) if not squared else a.values
-    pair, slot = np.nonzero(room > 0)
-    C = working.candidates
-    row = C.rows[pair]
-    far = (C.anchors[row], C.impostors[pair])
-    inside = Movable(working.X, working.blocks, far, (working.bases[row, slot], C.targets[row, slot]))
-    limits = np.broadcast_to(ceiling, a.values.shape)[pair, slot] if not squared else np.full(len(pair), np.inf)
-    values = a.values.copy()
-    for moved, matrix, w in refinements(inside, a.values[pair, slot], limits, a.matrix, L, rounds):
-        values[pair, slot] = moved
-        refined = value(values, float(w.max()))
+    for w in refinements(working, a.matrix, L, rounds):
+        refined = value(working.moved(), float(w.max()))
         if refined > best.value:
-            best = Bound(refined, Multipliers(values.copy(), matrix, a.loss), smoothing_loss, eigenvalues, eigenvectors)
+            best = Bound(refined, working.keep(), smoothing_loss, eigenvalues, eigenvectors)
     return best
-
-
-@dataclass(frozen=True, eq=False)
-class Movable:
-    """Triplets whose multipliers may move.
-
-    Attributes
-    ----------
-    X : (n, rank) array
-        Whitened points.
-    blocks : Blocks
-        Points of one metric each.
-    far, near : pairs of (t,) int32 arrays
-        Rows of X: anchor and impostor, anchor and target neighbor.
-    """
-
-    X: NDArray[np.floating]
-    blocks: Blocks
-    far: tuple[IndexArray, IndexArray]
-    near: tuple[IndexArray, IndexArray]
-
-    def __len__(self) -> int:
-        return len(self.far[0])
-
-    def pairs(self) -> tuple[IndexArray, IndexArray]:
-        """The far pairs, then the near pairs."""
-        return np.concatenate([self.far[0], self.near[0]]), np.concatenate([self.far[1], self.near[1]])
 
 
 def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 5) -> Dual:
@@ -163,26 +140,23 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
         )[0]
 
     best, chosen = bound(psd.largest_eigenvalue(matrix)), values.copy()
-    T = dual.triplets[inside]
-    movable = Movable(problem.points, Blocks.one(len(problem.X)), (T.anchors, T.impostors), (T.anchors, T.targets))
-    for moved, _, w in refinements(movable, values[inside], ceiling[inside], matrix[None], L[None], rounds):
-        values[inside] = moved
+    T, blocks = dual.triplets[inside], Blocks.one(len(problem.X))
+    far, near = (T.anchors, T.impostors), (T.anchors, T.targets)
+    movable = Movable(problem.points, blocks, far, near, values[inside], ceiling[inside])
+    for w in refinements(movable, matrix[None], L[None], rounds if len(inside) else 0):
+        values[inside] = movable.values
         if bound(float(w.max())) > best:
             best, chosen = bound(float(w.max())), values.copy()
     return Dual(dual.triplets, chosen)
 
 
-def refinements(
-    inside: Movable, values: FloatArray, limits: FloatArray, matrix: FloatArray, L: FloatArray, rounds: int
-) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+def refinements(free: Free, matrix: FloatArray, L: FloatArray, rounds: int) -> Iterator[FloatArray]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
 
     Parameters
     ----------
-    inside : Movable
+    free : Free
         The triplets whose multipliers may move.
-    values, limits : (t,) arrays
-        Their multipliers, and the upper ends of their box.
     matrix : (c, rank, rank) array
         ``sum a_t B_t`` over all triplets, for each metric.
     L : (c, r, rank) array
@@ -191,13 +165,11 @@ def refinements(
 
     Yields
     ------
-    values, matrix, eigenvalues
-        After each round; eigenvalues of the matrices in increasing order, (c, rank).
+    eigenvalues : (c, rank) array
+        Of ``sum a_t B_t`` after each round, in increasing order.
     """
-    first, second = inside.pairs()
-    X = np.asarray(inside.X, dtype=np.float64)
     w, V = np.linalg.eigh(matrix)
-    for _ in range(rounds if len(inside) else 0):
+    for _ in range(rounds):
         width = int((w > FACE).sum(axis=1).max())
         if width == 0:
             return
@@ -208,36 +180,19 @@ def refinements(
         # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are removed. Of
         # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
         off[(off < 0) & (mass < -TO_THE_METRIC * off * mass.max(axis=1, keepdims=True))] = 0.0
-        free = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
-        P = np.asarray(inside.blocks.times(X, Q), dtype=np.float64)
-        change = _least_change(inside, P, free, off[:, :, None] * np.eye(width))
-        new = np.clip(values - change, 0.0, limits)
-        moved = laplacian_form(X, first, second, np.concatenate([new - values, values - new]), inside.blocks)
-        matrix = matrix + 0.5 * (moved + np.swapaxes(moved, 1, 2))
-        values = new
+        free.face(Q)
+        matrix = matrix + free.move(_least_change(free, off[:, :, None] * np.eye(width)))
         w, V = np.linalg.eigh(matrix)
-        yield values, matrix, w
+        yield w
         if w.max() <= 1.0 + 1e-9:
             return
 
 
-def _least_change(inside: Movable, P: FloatArray, free: FloatArray, E: FloatArray) -> FloatArray:
-    """The change c of multipliers with ``Q^T (sum c_t B_t) Q = E`` that is least in the norm ``sum c^2 / free``.
+def _least_change(free: Free, E: FloatArray) -> FloatArray:
+    """The y whose change ``c = D A y`` of multipliers has ``Q^T (sum c_t B_t) Q = E`` and is least for ``sum c^2 / D``.
 
-    Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds; ``c = D A y``.
-    P holds the points in the coordinates Q.
+    Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds.
     """
-    first, second = inside.pairs()
-    used, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-    first, second = place.astype(np.int32).reshape(2, -1)
-    blocks = Blocks(np.searchsorted(used, inside.blocks.bounds).astype(np.int64))
-    P = np.ascontiguousarray(P[used])
-
-    def change(y: FloatArray) -> FloatArray:
-        forms = pair_forms(P, y, blocks, first, second)
-        c: FloatArray = free * (forms[: len(inside)] - forms[len(inside) :])
-        return c
-
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))
     before_all = rr
@@ -245,8 +200,7 @@ def _least_change(inside: Movable, P: FloatArray, free: FloatArray, E: FloatArra
         check_deadline()
         if rr <= 1e-6 * before_all or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
             break
-        c = change(d)
-        Hd = laplacian_form(P, first, second, np.concatenate([c, -c]), blocks)
+        Hd = free.curvature(d)
         curvature = float(np.sum(d * Hd))
         if not curvature > 1e-30 * rr:  # a direction in which no multiplier can do anything
             break
@@ -254,4 +208,4 @@ def _least_change(inside: Movable, P: FloatArray, free: FloatArray, E: FloatArra
         r -= (rr / curvature) * Hd
         rr, before = float(np.sum(r * r)), rr
         d = r + (rr / before) * d
-    return change(y)
+    return y

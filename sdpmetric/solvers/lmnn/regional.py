@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.engine.interface import Held, Shards, current
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
 from sdpmetric.triplets.triplets import Candidates
@@ -53,6 +55,11 @@ class RegionalProblem(Protocol):
 
     def lift_regional(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates from factors on `regional_points`, (c, r, rank)."""
+
+    def place(
+        self, make: Callable[[RegionalProblem, IndexArray], Held], anchors: IndexArray, size: int
+    ) -> Shards[Held]:
+        """Let the engine in use place shards of this problem; see `Engine.place`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +107,13 @@ class OneRegion:
     def lift_regional(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates, (r', d), from a factor (1, r, rank)."""
         return self.problem.lift(whitened[0])
+
+    def place(
+        self, make: Callable[[RegionalProblem, IndexArray], Held], anchors: IndexArray, size: int
+    ) -> Shards[Held]:
+        """See `RegionalProblem.place`."""
+        return current().place(partial(_one_region, make), self.problem, anchors, size)
+
+
+def _one_region(make: Callable[[RegionalProblem, IndexArray], Held], problem: LMNNProblem, anchors: IndexArray) -> Held:
+    return make(OneRegion(problem), anchors)

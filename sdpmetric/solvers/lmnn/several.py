@@ -24,7 +24,7 @@ FloatArray = NDArray[np.float64]
 LEVELS, FIRST_WIDTH = ((1 / 8, 0.3), (1 / 2, 0.03)), 0.02
 
 
-@solver(MultiMetricLMNNProblem, "factored", tol=1e-3, default=True)
+@solver(MultiMetricLMNNProblem, "factored", tol=1e-3, default=True, engines=True)
 def factored_steps(
     problem: MultiMetricLMNNProblem,
     budget: Budget,

@@ -5,25 +5,27 @@ In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so tha
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
-from itertools import pairwise
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import count
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import hinges
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.engine import threads
-from sdpmetric.linalg.distances import Blocks, laplacian_form
-from sdpmetric.solvers.lmnn.pair_memory import PairMemory
+from sdpmetric.engine.interface import ShardLost
 from sdpmetric.solvers.lmnn.regional import RegionalProblem
-from sdpmetric.triplets.limits import TooManyCandidates
-from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
-from sdpmetric.triplets.triplets import Candidates
+from sdpmetric.solvers.lmnn.shard import Shard, Slopes, Totals
+from sdpmetric.triplets.limits import remaining
+from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+ScalarT = TypeVar("ScalarT", bound=np.floating)
+R = TypeVar("R")
 
 # A factor has gone too far where the objective is so many times that of the last search, unless an anchor has few
 # candidates on average. It goes back by halves so many times, before it is made larger, all in all so many times.
@@ -52,36 +54,16 @@ class Value:
     n_active: int
 
 
-@dataclass(frozen=True)
 class Multipliers:
-    """Slopes of the smoothed hinges at a factor: a dual candidate.
+    """Multipliers that the shards of a working set hold under a number, as long as this object lives."""
 
-    Attributes
-    ----------
-    values : (nnz, K) array
-        One for each candidate triplet, push weight included.
-    matrix : (c, rank, rank) array
-        ``sum a_t B_t`` of each metric in whitened coordinates, where dual feasibility is ``matrix <= I``.
-    loss : float
-        The push term of the objective at the factor, over the candidates, without smoothing.
-    """
-
-    values: FloatArray
-    matrix: FloatArray
-    loss: float
-
-    @property
-    def total(self) -> float:
-        """``sum a``."""
-        return float(self.values.sum())
+    def __init__(self, number: int, generation: int, dropped: list[int]) -> None:
+        self.number, self.generation = number, generation
+        weakref.finalize(self, dropped.append, number)
 
 
-@dataclass
 class WorkingSet:
-    """Candidates of some anchors, on the points that they use.
-
-    A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
-    held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly.
+    """Candidates of some anchors and what they add up to, wherever the engine in use holds them.
 
     Parameters
     ----------
@@ -98,31 +80,62 @@ class WorkingSet:
 
     Attributes
     ----------
+    size : int
+        Candidate pairs.
     seconds : float
         What the last search took.
+    weight : float
+        The push weight, scaled up to all anchors.
+    generation : int
+        How often shards were lost and made anew; multipliers of an earlier generation are gone.
     """
 
-    problem: RegionalProblem
-    anchors: IndexArray
-    dtype: type[np.floating] = np.float64
-    fewest: int = 0
-    accepted: tuple[FloatArray, float] | None = None
-    candidates: Candidates = field(init=False)
-    bases: IndexArray = field(init=False)
-    blocks: Blocks = field(init=False)
-    used: NDArray[np.int64] = field(init=False)
+    def __init__(
+        self,
+        problem: RegionalProblem,
+        anchors: IndexArray,
+        dtype: type[np.floating] = np.float64,
+        fewest: int = 0,
+        accepted: tuple[FloatArray, float] | None = None,
+    ) -> None:
+        self.problem, self.anchors, self.dtype, self.fewest, self.accepted = problem, anchors, dtype, fewest, accepted
+        self.weight = problem.push.weight * len(problem.X) / len(anchors)
+        self.size, self.seconds, self.generation, self._widen, self._lost = 0, 0.0, 0, 0.0, False
+        self._numbers, self._dropped = count(), list[int]()
+        self.again(self._place)
 
-    def __post_init__(self) -> None:
-        self.seconds, source = 0.0, self.problem.push.source
-        self.capacity = source.capacity(self.anchors)
-        self.memory = PairMemory(source, self.problem.null_groups, self.problem.regions, self.capacity // 2)
-        self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
-        self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
+    def _place(self) -> None:
+        make = partial(make_shard, dtype=self.dtype, fewest=self.fewest)
+        n, d = self.problem.X.shape
+        size = self.problem.X.nbytes + 8 * n * d + 16 * sum(points.size for points in self.problem.regional_points)
+        self.shards = self.problem.place(make, self.anchors, size)
+
+    def again(self, work: Callable[[], R]) -> R:
+        """Do some work; where shards are lost meanwhile, make all of them anew, as after the last search, and repeat.
+
+        Raises
+        ------
+        ShardLost
+            If shards are lost again and again.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                if self._lost:
+                    self._place()
+                    if self.accepted is not None:
+                        self._search(self.accepted[0], self._widen)
+                    self._lost, self.generation = False, self.generation + 1
+                return work()
+            except ShardLost:
+                self._lost = True
+        raise ShardLost("workers of the engine were lost again and again; see to them, or leave engine= out.")
 
     @property
     def whole(self) -> bool:
         """Whether every example is an anchor, so that objectives and bounds are those of the problem."""
         return len(self.anchors) == len(self.problem.X)
+
+    # -- candidates -------------------------------------------------------------------------------------------------
 
     def search(self, L: FloatArray, widen: float) -> FloatArray:
         """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use.
@@ -136,26 +149,33 @@ class WorkingSet:
         L : (c, r, rank) array
             The factor that was searched: the given one, or one that is nearer to the last one or larger.
         """
+        return self.again(partial(self._search_near, L, widen))
+
+    def _search_near(self, L: FloatArray, widen: float) -> FloatArray:
         asked = L
         for attempt in range(ATTEMPTS):
-            try:
-                self._list(L, widen)
-            except TooManyCandidates as many:
-                self.memory.add_found(many.found, self.capacity // 64)
+            if not self._search(L, widen):
                 L = self._nearer(L, attempt)
                 continue
-            objective, active = self._active(L)
+            objective = float(np.sum(L**2)) + self.weight * sum(self.shards.each(Shard.active, L))
             near = self.accepted is None or objective <= TOO_FAR * self.accepted[1]
-            if near or attempt >= HALVINGS or len(self.candidates.impostors) <= FEW * len(self.anchors):
-                self.memory.add(active)
-                self.accepted = L, objective
+            if near or attempt >= HALVINGS or self.size <= FEW * len(self.anchors):
+                self.shards.each(Shard.remember)
+                self.accepted, self._widen = (L, objective), widen
                 return L
-            self.memory.add(active, self.capacity // 64)
+            self.shards.each(Shard.remember, 64)
             L = self._nearer(L, attempt)
         # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
         self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
         self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
-        return self.search(asked, widen)
+        self.shards.each(Shard.retain, self.anchors)
+        return self._search_near(asked, widen)
+
+    def _search(self, L: FloatArray, widen: float) -> bool:
+        """Let all shards search; False where one of them has met too many candidates."""
+        found = self.shards.each(Shard.search, L, widen, remaining())
+        self.size, self.seconds = sum(size for size, _ in found), max(seconds for _, seconds in found)
+        return all(size >= 0 for size, _ in found)
 
     def _nearer(self, L: FloatArray, attempt: int) -> FloatArray:
         """Half the way back to the metric of the last search, or after that, or without one, a larger metric."""
@@ -165,78 +185,16 @@ class WorkingSet:
         _, sigma, rows = np.linalg.svd(both, full_matrices=False)
         return np.ascontiguousarray(sigma[:, :, None] * rows)
 
-    def _active(self, L: FloatArray) -> tuple[float, list[NDArray[np.int64]]]:
-        """The objective at the factor of the search, and for each region the pairs with a positive hinge."""
-        n, C, Z = len(self.problem.X), self.candidates, self.embed(L)
-        near = target_distances(Z, self.bases, C.targets)
-        sums, slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, near)
-        active = (slopes > 0.0).any(axis=1)
-        anchors, impostors = self.used[C.anchors[C.rows[active]]], self.used[C.impostors[active]] % n
-        keys, regions = anchors % n * n + impostors, anchors // n
-        objective = float(np.sum(L**2)) + self.weight * sums.loss
-        return objective, [keys[regions == r] for r in range(len(self.problem.regional_points))]
-
-    def _list(self, L: FloatArray, widen: float) -> None:
-        """Take the candidates around a factor, and those of the memory."""
-        began = time.perf_counter()
-        n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
-        embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
-        found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors, most=self.capacity)
-        self.seconds = time.perf_counter() - began
-        if self.fewest * len(self.anchors) > sum(len(part.impostors) for part in found):
-            self.memory.draw(self.anchors, self.fewest)
-        found = self.memory.extend(found)
-        used = np.zeros(n * len(found), dtype=bool)
-        rows: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-        for region, part in enumerate(found):
-            busy = np.diff(part.indptr) > 0
-            anchors, targets = part.anchors[busy].astype(np.int64), part.targets[busy].astype(np.int64)
-            shift = n * regions[np.maximum(targets, 0)]
-            bases, targets = (
-                np.where(targets >= 0, shift + anchors[:, None], -1),
-                np.where(targets >= 0, shift + targets, -1),
-            )
-            rows.append((n * region + anchors, bases, targets, n * region + part.impostors.astype(np.int64)))
-            for index in (rows[-1][0], bases[bases >= 0], targets[targets >= 0], rows[-1][3]):
-                used[index] = True
-        place = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        self.used = np.flatnonzero(used)
-        self.blocks = Blocks(np.searchsorted(self.used, n * np.arange(len(found) + 1)).astype(np.int64))
-        anchors, bases, targets, impostors = (np.concatenate(index) for index in zip(*rows, strict=True))
-        counts = np.concatenate([np.diff(part.indptr) for part in found])
-        weights = [part.weights for part in found if part.weights is not None]
-        self.bases = np.where(bases >= 0, place[bases], np.int32(-1))
-        self.candidates = Candidates(
-            place[anchors],
-            np.where(targets >= 0, place[targets], np.int32(-1)),
-            np.concatenate([[0], np.cumsum(counts[counts > 0])]),
-            place[impostors],
-            np.concatenate(weights) if weights else None,
-        )
-        cuts = pairwise(self.blocks.bounds.tolist())
-        self.X = np.concatenate(
-            [
-                points[self.used[a:b] - n * region]
-                for region, ((a, b), points) in enumerate(zip(cuts, self._points, strict=True))
-            ]
-        )
-
-    def embed(self, L: FloatArray) -> NDArray[np.floating]:
-        """Embedded points that the candidates use, in the set's precision."""
-        return self.blocks.times(self.X, np.swapaxes(L, 1, 2).astype(self.dtype))
+    # -- values and multipliers -------------------------------------------------------------------------------------
 
     def value(self, L: FloatArray, gamma: float) -> Value:
         """Evaluate the smoothed objective and its gradient at a factor."""
-        C, Z, squared = self.candidates, self.embed(L), self.problem.push.squared
-        work = (len(C.impostors) + len(self.X)) * L.shape[1]
-        cuts = C.bounds(threads.parts(work, most=threads.ACCUMULATORS))
-        parts, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
-        rows = C.anchors, self.bases, C.targets, C.indptr, C.impostors, C.weights
-        threads.run(
-            lambda t: hinges.smoothed_push(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, parts[t], sums[t]), len(sums)
-        )
-        push = self.blocks.gram(parts, self.X)
-        smooth, loss, active = sums.sum(axis=0)
+        return self.again(partial(self._value, L, gamma))
+
+    def _value(self, L: FloatArray, gamma: float) -> Value:
+        parts = self.shards.each(Shard.value, L, gamma)
+        smooth, loss, active = sum_of([sums for sums, _ in parts])
+        push = sum_of([push for _, push in parts])
         trace = float(np.sum(L**2))
         return Value(
             trace + self.weight * float(smooth),
@@ -245,34 +203,82 @@ class WorkingSet:
             round(active),
         )
 
-    def multipliers(self, L: FloatArray, gamma: float) -> Multipliers:
+    def slopes(self, L: FloatArray, gamma: float) -> tuple[Slopes, Multipliers]:
         """The slopes at a factor as a dual candidate."""
-        Z = self.embed(L)
-        near = target_distances(Z, self.bases, self.candidates.targets)
-        sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, near)
-        slopes *= self.weight
-        return Multipliers(
-            slopes, self.matrix(*slope_pairs(self.candidates, slopes, self.bases)), self.weight * sums.loss
-        )
+        held, dropped = self._number(), self._dropped[:]
+        parts = self.shards.each(Shard.slopes, L, gamma, self.weight, held.number, dropped)
+        del self._dropped[: len(dropped)]
+        matrix = sum_of([part.matrix for part in parts])
+        return Slopes(total_of([part.totals for part in parts]), sum(part.loss for part in parts), matrix), held
 
-    def matrix(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> FloatArray:
-        """``D*(w)`` of pairs of used points, (c, rank, rank), symmetric."""
-        A = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
-        return 0.5 * (A + np.swapaxes(A, 1, 2))
+    def _number(self) -> Multipliers:
+        return Multipliers(next(self._numbers), self.generation, self._dropped)
 
-    @property
-    def coincident(self) -> NDArray[np.bool_]:
-        """Candidate pairs whose anchor and impostor lie at the very same place, (nnz,)."""
-        place = self.problem.push.duplicate_groups[self.used % len(self.problem.X)]
-        pairs: NDArray[np.bool_] = (
-            place[self.candidates.anchors[self.candidates.rows]] == place[self.candidates.impostors]
-        )
-        return pairs
+    def dual(self, held: Multipliers) -> Callable[[], Dual]:
+        """Let multipliers outlast the next search; what lists them under the row numbers of the problem.
 
-    def dual(self, values: FloatArray) -> Dual:
-        """Multipliers of candidate triplets under the row numbers of the problem."""
-        point = (self.used % len(self.problem.X)).astype(np.int32)
-        C = self.candidates
-        targets = np.where(C.targets >= 0, point[C.targets], np.int32(-1))
-        own = Candidates(point[C.anchors], targets, C.indptr, point[C.impostors], C.weights)
-        return Dual(*own.triplets(values))
+        Where shards were lost since, the slopes at the factor of the last search take their place.
+        """
+        latest = held
+
+        def each(method: Callable[[Shard, int], R]) -> list[R]:
+            nonlocal latest
+            if latest.generation != self.generation and self.accepted is not None:
+                latest = self.slopes(self.accepted[0], 0.0)[1]
+            return self.shards.each(method, latest.number)
+
+        def listed() -> Dual:
+            parts = self.again(partial(each, Shard.dual))
+            triplets = [part.triplets for part in parts]
+            return Dual(
+                triplets[0] if len(parts) == 1 else Triplets.join(*triplets),
+                np.concatenate([part.values for part in parts]),
+            )
+
+        self.again(partial(each, Shard.freeze))
+        return listed
+
+    # -- refinement; see `Movable` ----------------------------------------------------------------------------------
+
+    def free(self, held: Multipliers) -> int:
+        """Let multipliers strictly inside their box move; how many there are."""
+        return sum(self.shards.each(Shard.free, held.number))
+
+    def face(self, Q: FloatArray) -> None:
+        """See `Movable.face`."""
+        self.shards.each(Shard.face, Q)
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        """See `Movable.curvature`."""
+        return sum_of(self.shards.each(Shard.curvature, y))
+
+    def move(self, y: FloatArray) -> FloatArray:
+        """See `Movable.move`."""
+        return sum_of(self.shards.each(Shard.move, y))
+
+    def moved(self) -> Totals:
+        """Sums over all multipliers as they are now."""
+        return total_of(self.shards.each(Shard.moved))
+
+    def keep(self) -> Multipliers:
+        """Hold the multipliers as they are now."""
+        held = self._number()
+        self.shards.each(Shard.keep, held.number)
+        return held
+
+
+def make_shard(problem: RegionalProblem, anchors: IndexArray, dtype: type[np.floating], fewest: int) -> Shard:
+    """A shard, where it is to stay."""
+    return Shard(problem, anchors, dtype, fewest)
+
+
+def sum_of(parts: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
+    """Arrays added up in order; the array itself where there is one."""
+    return reduce(np.add, parts)
+
+
+def total_of(parts: Sequence[Totals]) -> Totals:
+    """Totals added up in order."""
+    return Totals(
+        sum(part.total for part in parts), sum(part.coincident for part in parts), sum(part.squares for part in parts)
+    )

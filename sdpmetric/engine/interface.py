@@ -1,0 +1,186 @@
+"""What solvers and certificates ask of an engine, and which engine is in use.
+
+An engine says two things. *Where parts of the work are held*: `Engine.place` makes one object for each of its shards,
+and `Shards.each` calls a method of all of them, so that only arguments and results travel. *What runs the heavy loops*:
+`Engine.loops`, or None for the compiled loops on the threads of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+P = ParamSpec("P")
+R = TypeVar("R")
+Held = TypeVar("Held")
+Held_co = TypeVar("Held_co", covariant=True)
+Shared = TypeVar("Shared")
+
+
+class ShardLost(Exception):
+    """A shard has gone with its machine, and with it what the shard held."""
+
+
+class Shards(Protocol[Held_co]):
+    """Objects that hold a part of the work each, where their loops run."""
+
+    def each(self, method: Callable[Concatenate[Held_co, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
+        """Call a method of every object with the same arguments; the results in the order of the shards.
+
+        Parameters
+        ----------
+        method : callable
+            A function of a module or of a class, which processes can name to each other.
+        *args, **kwargs
+            What it takes besides the object.
+
+        Raises
+        ------
+        ShardLost
+            If an object has gone with its machine.
+        """
+
+
+class Loops(Protocol):
+    """The loops over pairs of points and over triplets, somewhere else than on the threads of the process.
+
+    Arrays are NumPy's on the way in and out; points are rows. ``bounds``, (c + 1,), cuts points into blocks, each with
+    a metric of its own; candidates are the arrays of `sdpmetric.triplets.triplets.Candidates`.
+    """
+
+    def search(
+        self,
+        Z: NDArray[np.floating],
+        labels: IndexArray,
+        anchors: IndexArray,
+        limits: FloatArray,
+        columns: IndexArray,
+    ) -> Iterator[tuple[IndexArray, IndexArray]]:
+        """Yield the pairs (place among the anchors, impostor) within limits; see `triplets.impostors.search_tiles`."""
+
+    def push(
+        self,
+        X: NDArray[np.floating],
+        bounds: NDArray[np.int64],
+        candidates: tuple[IndexArray, IndexArray, IndexArray, NDArray[np.int64], IndexArray, FloatArray | None],
+        L: FloatArray,
+        gamma: float,
+        squared: bool,
+    ) -> tuple[FloatArray, NDArray[np.floating]]:
+        """Smoothed push term at factors L (c, r, d): smoothed loss, loss, active triplets; half its gradient in L.
+
+        ``candidates`` holds anchors, bases, targets, indptr, impostors, weights; see `hinges.smoothed_push`.
+        """
+
+    def slopes(
+        self,
+        Z: FloatArray,
+        candidates: tuple[IndexArray, FloatArray, NDArray[np.int64], IndexArray, FloatArray | None],
+        gamma: float,
+        squared: bool,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sums, (4,), and slopes, (nnz, K), of the loss of every triplet; see `triplets.margins.hinge_slopes`.
+
+        ``candidates`` holds anchors, squared distances to the targets, indptr, impostors, weights.
+        """
+
+    def form(
+        self, X: FloatArray, bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, weights: FloatArray
+    ) -> FloatArray:
+        """``sum w (x_a - x_b)(x_a - x_b)^T`` of the pairs of each block, (c, d, d)."""
+
+    def products(
+        self, X: FloatArray, bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, N: FloatArray
+    ) -> FloatArray:
+        """``(x_a - x_b)^T N (x_a - x_b)`` of all pairs, N (c, d, d) the symmetric matrix of their block."""
+
+
+class Engine(Protocol):
+    """Where parts of the work are held, and what runs their loops."""
+
+    @property
+    def loops(self) -> Loops | None:
+        """What runs the heavy loops of this process; None: compiled code on its threads."""
+
+    def place(
+        self, make: Callable[[Shared, IndexArray], Held], shared: Shared, anchors: IndexArray, size: int
+    ) -> Shards[Held]:
+        """Make one object for each shard, where its loops will run.
+
+        Parameters
+        ----------
+        make : callable
+            ``make(shared, anchors)`` with a part of the anchors; a function that processes can name to each other.
+        shared : object
+            What all of them need. It is sent once, however often it is used.
+        anchors : (m,) int32 array
+            Sorted row numbers, which the shards divide up.
+        size : int
+            Bytes that each of the objects will take.
+
+        Raises
+        ------
+        ShardLost
+            If a machine went in the meantime.
+        MemoryError
+            If an object is larger than the memory of its machine.
+        """
+
+
+@dataclass
+class Here(Generic[Held]):
+    """Shards in this process."""
+
+    held: list[Held]
+
+    def each(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
+        """See `Shards.each`."""
+        return [method(each, *args, **kwargs) for each in self.held]
+
+
+class Threads:
+    """The engine that is used by default: one shard, in this process, whose compiled loops share its threads."""
+
+    loops: Loops | None = None
+
+    def place(
+        self, make: Callable[[Shared, IndexArray], Held], shared: Shared, anchors: IndexArray, size: int
+    ) -> Shards[Held]:
+        """See `Engine.place`."""
+        return Here([make(shared, anchors)])
+
+
+_THREADS = Threads()
+_ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
+
+
+def current() -> Engine:
+    """The engine in use."""
+    return _ENGINE.get() or _THREADS
+
+
+@contextmanager
+def using(engine: Engine) -> Iterator[None]:
+    """Let loops that the calling thread begins run on an engine."""
+    token = _ENGINE.set(engine)
+    try:
+        yield
+    finally:
+        _ENGINE.reset(token)
+
+
+def deal(items: IndexArray, shares: Sequence[float]) -> list[IndexArray]:
+    """Deal sorted items out in proportion to shares, each spread evenly over all of them; the parts are sorted."""
+    ends = np.cumsum(np.asarray(shares, dtype=np.float64)) / float(np.sum(shares))
+    # Multiples of the golden ratio fall evenly into every interval, however the items are ordered.
+    at = np.arange(len(items)) * 0.6180339887498949 % 1.0
+    owner = np.minimum(np.searchsorted(ends, at, side="right"), len(shares) - 1)
+    return [items[owner == s] for s in range(len(shares))]

@@ -1,0 +1,82 @@
+"""Multipliers that may move inside their box, and the products that dual refinement takes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+@dataclass(eq=False)
+class Movable:
+    """Triplets whose multipliers may move.
+
+    Attributes
+    ----------
+    X : (n, rank) array
+        Whitened points.
+    blocks : Blocks
+        Points of one metric each.
+    far, near : pairs of (t,) int32 arrays
+        Rows of X: anchor and impostor, anchor and target neighbor.
+    values, limits : (t,) arrays
+        Their multipliers, and the upper ends of their box, possibly infinite.
+    """
+
+    X: NDArray[np.floating]
+    blocks: Blocks
+    far: tuple[IndexArray, IndexArray]
+    near: tuple[IndexArray, IndexArray]
+    values: FloatArray
+    limits: FloatArray
+    _points: FloatArray = field(init=False)
+    _room: FloatArray = field(init=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def _pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The far pairs, then the near pairs."""
+        return np.concatenate([self.far[0], self.near[0]]), np.concatenate([self.far[1], self.near[1]])
+
+    @cached_property
+    def _used(self) -> tuple[IndexArray, Blocks, IndexArray, IndexArray]:
+        """The points of the pairs, their blocks, and the pairs by numbers of these points."""
+        used, place = np.unique(np.concatenate(self._pairs), return_inverse=True)
+        first, second = place.astype(np.int32).reshape(2, -1)
+        return used, Blocks(np.searchsorted(used, self.blocks.bounds).astype(np.int64)), first, second
+
+    def face(self, Q: FloatArray) -> None:
+        """Take products in the coordinates Q, (c, rank, w), and the room to the bounds as it is now."""
+        P = self.blocks.times(np.asarray(self.X, dtype=np.float64), Q)
+        self._points = np.ascontiguousarray(P[self._used[0]], dtype=np.float64)
+        values, limits = self.values, self.limits
+        self._room = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
+
+    def _change(self, y: FloatArray) -> FloatArray:
+        """``D A y``: the room to the bounds times ``<B_t, Q y Q^T>``, (t,)."""
+        _, blocks, first, second = self._used
+        forms = pair_forms(self._points, y, blocks, first, second)
+        change: FloatArray = self._room * (forms[: len(self)] - forms[len(self) :])
+        return change
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        """``A* D A y``, (c, w, w)."""
+        c, (_, blocks, first, second) = self._change(y), self._used
+        return laplacian_form(self._points, first, second, np.concatenate([c, -c]), blocks)
+
+    def move(self, y: FloatArray) -> FloatArray:
+        """Take ``D A y`` from the multipliers as far as their box allows; the change of ``sum a_t B_t``."""
+        new = np.clip(self.values - self._change(y), 0.0, self.limits)
+        more = np.concatenate([new - self.values, self.values - new])
+        moved = laplacian_form(np.asarray(self.X, dtype=np.float64), *self._pairs, more, self.blocks)
+        self.values = new
+        return 0.5 * (moved + np.swapaxes(moved, 1, 2))

@@ -1,0 +1,126 @@
+"""Several shards in one process: the same proofs as with one, whatever is lost on the way; what engines are refused."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from conftest import rounding
+from sklearn.datasets import make_blobs
+
+import sdpmetric as sm
+from sdpmetric.engine import interface
+from sdpmetric.engine.interface import Here, ShardLost, deal
+from sdpmetric.solvers.lmnn.refinement import prove
+from sdpmetric.solvers.lmnn.regional import OneRegion
+from sdpmetric.solvers.lmnn.working_set import WorkingSet
+
+
+@dataclass
+class Unreliable(Here):
+    engine: object = None
+
+    def each(self, method, *args, **kwargs):
+        self.engine.calls += 1
+        if self.engine.calls in self.engine.fails_at:
+            raise ShardLost("a test")
+        return super().each(method, *args, **kwargs)
+
+
+@dataclass
+class Pieces(interface.Threads):
+    """Shards that have been sent somewhere, as far as they can tell."""
+
+    shares: tuple = (1.0, 1.0, 2.0)
+    fails_at: tuple = ()
+    calls: int = 0
+    placed: list = field(default_factory=list)
+
+    def place(self, make, shared, anchors, size):
+        sent = pickle.dumps(shared)
+        self.placed.append((len(sent), size))
+        return Unreliable([make(pickle.loads(sent), part) for part in deal(anchors, self.shares)], self)
+
+
+def blobs(n=300, loss="hinge", **options):
+    X, y = make_blobs(n, 6, centers=4, cluster_std=3.0, random_state=0)
+    X[:3] = X[-3:]  # impostors at the very place of their anchors
+    return sm.LMNNProblem.from_labels(X, y, 3, 0.5, loss=loss, **options)
+
+
+@pytest.mark.parametrize("shares", [(1.0,), (1, 1), (3, 1, 2), (1,) * 20])
+def test_items_are_dealt_out_in_proportion_and_all_of_them(shares):
+    items = np.arange(7, 6007, dtype=np.int32)
+    parts = deal(items, shares)
+    assert np.array_equal(np.sort(np.concatenate(parts)), items)
+    for part, share in zip(parts, shares, strict=True):
+        assert (np.diff(part) > 0).all()
+        assert len(part) == pytest.approx(6000 * share / sum(shares), rel=0.05)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_shards_add_up_to_the_whole(loss):
+    problem = blobs(loss=loss)
+    L = np.random.default_rng(0).normal(size=(1, 4, 6))
+    found = []
+    for engine in (interface.Threads(), Pieces()):
+        with interface.using(engine):
+            working = WorkingSet(OneRegion(problem), np.arange(300, dtype=np.int32))
+            working.search(3 * L, 0.1)
+            value, bound = working.value(3 * L, 0.1), prove(working, 3 * L, 0.1)
+            judged = problem.certify(problem.lift(3 * L[0]), dual=working.dual(bound.multipliers)())
+            found.append((working.size, value, bound, judged))
+    (size, value, bound, judged), (other_size, other_value, other_bound, other_judged) = found
+    assert size == other_size
+    assert value.n_active == other_value.n_active
+    assert other_value.smoothed == pytest.approx(value.smoothed, rel=1e-12)
+    assert np.abs(other_value.gradient - value.gradient).max() <= 1e-11 * np.abs(value.gradient).max()
+    assert other_bound.value == pytest.approx(bound.value, rel=1e-9)
+    assert abs(judged.lower_bound - other_judged.lower_bound) <= rounding(judged.lower_bound)
+
+
+def test_a_solve_over_shards_is_certified():
+    problem, engine = blobs(), Pieces()
+    local, shared = sm.solve(problem, tol=1e-4), sm.solve(problem, tol=1e-4, engine=engine)
+    assert shared.status is sm.Status.OPTIMAL
+    assert shared.lower_bound <= local.objective + rounding(local.objective)
+    assert local.lower_bound <= shared.objective + rounding(shared.objective)
+    again = problem.certify(shared.components, dual=shared.dual)
+    assert abs(again.lower_bound - shared.lower_bound) <= rounding(again.lower_bound)
+    sent, needed = engine.placed[0]
+    assert sent < needed  # the data and the coordinates travel, and not what is made of them
+
+
+@pytest.mark.parametrize("fails_at", [(3,), (40, 41), (60, 90, 130, 180), (250,)])
+def test_a_solve_goes_on_after_shards_were_lost(fails_at):
+    engine = Pieces(fails_at=fails_at)
+    solution = sm.solve(blobs(), tol=1e-4, engine=engine)
+    assert engine.calls > max(fails_at)
+    assert solution.status is sm.Status.OPTIMAL
+
+
+def test_shards_that_are_lost_again_and_again_end_the_solve():
+    with pytest.raises(ShardLost, match="again and again"):
+        sm.solve(blobs(), engine=Pieces(fails_at=tuple(range(10, 10_000))))
+
+
+def test_several_metrics_and_bounded_ranks_over_shards():
+    X, y = make_blobs(150, 4, centers=3, cluster_std=3.0, random_state=0)
+    several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y, 3, 0.5), tol=1e-2, engine=Pieces())
+    assert several.status is sm.Status.OPTIMAL
+    low = sm.solve(blobs(), tol=1e-3, n_components=2, engine=Pieces())
+    assert low.components.shape == (2, 6)
+    assert low.lower_bound <= low.objective
+
+
+def test_engines_that_make_no_sense_are_refused():
+    problem = blobs()
+    with pytest.raises(ValueError, match="engine must be 'threads'"):
+        sm.solve(problem, engine="abacus")
+    with pytest.raises(TypeError, match=r"client must be a dask\.distributed\.Client"):
+        sm.solve(problem, engine=42)
+    with pytest.raises(TypeError, match="leave engine= out"):
+        sm.solve(problem, "subgradient", engine="threads")
+    assert sm.solve(problem, engine="threads").status is sm.Status.OPTIMAL
