@@ -1,4 +1,7 @@
-"""From labelled data to a metric whose distance from the optimum is proven.
+"""Quickstart
+==========
+
+From labelled data to a metric whose distance from the optimum is proven.
 
 Run it with ``python examples/01_quickstart.py [solution.npz]``.
 """

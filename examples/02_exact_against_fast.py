@@ -1,4 +1,7 @@
-"""Two solvers that know nothing of each other, one optimum between them.
+"""Exact against fast
+==================
+
+Two solvers that know nothing of each other, one optimum between them.
 
 The conic solver hands a semidefinite program to an interior-point method. The subgradient method walks downhill and
 projects. They share the data and the triplets, and neither sees the other's answer. If the lower bound of each lies

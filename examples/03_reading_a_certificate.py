@@ -1,4 +1,7 @@
-"""Why Algorithm 1's step rule stalls, and how a certificate tells.
+"""Reading a certificate
+=====================
+
+Why Algorithm 1's step rule stalls, and how a certificate tells.
 
 Algorithm 1 of Weinberger and Saul (2009) multiplies its step by 1.01 when the objective fell and by 0.5 when it rose.
 The objective has kinks, and near a kink a step along the subgradient often overshoots. One overshoot takes back seventy
@@ -103,7 +106,6 @@ def draw(solutions: dict[str, sm.Solution], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("LMNN on wine by projected subgradients: two step rules", fontweight="bold")
     figure.savefig(path, dpi=130)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

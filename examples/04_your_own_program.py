@@ -1,4 +1,7 @@
-"""Five programs of the literature that this package does not ship, each in a few lines of distance atoms.
+"""Your own program
+================
+
+Five programs of the literature that this package does not ship, each in a few lines of distance atoms.
 
 Every one is solved and then checked without the solver: a lower bound is computed in NumPy from the multipliers, and it
 has to meet the value. Run it with ``python examples/04_your_own_program.py``.

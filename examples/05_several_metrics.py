@@ -1,4 +1,7 @@
-"""Several metrics where one cannot do it: the concentric circles of Weinberger and Saul (2009), Fig. 7.
+"""Several metrics
+===============
+
+Several metrics where one cannot do it: the concentric circles of Weinberger and Saul (2009), Fig. 7.
 
 Circles of alternating classes lie nearer to each other than the points of one circle do. What must be stretched is the
 radius, and no linear map does that everywhere: with one metric every nearest neighbor is of the wrong class. With one

@@ -1,4 +1,7 @@
-"""Online POLA at work: digits with noisy pixels, and a filter for documents beside the Perceptron.
+"""POLA online
+===========
+
+Online POLA at work: digits with noisy pixels, and a filter for documents beside the Perceptron.
 
 First two digits of scikit-learn's 8 x 8 images, half of whose pixels are drowned in noise (after POLA's Fig. 2). One
 pass over 2,000 pairs lowers the share of the noise in squared distances, and the error of nearest neighbors with it.

@@ -1,4 +1,7 @@
-"""Search while a metric is learned: an index whose keys follow LEGO (Jain et al. 2008, section 3 and Fig. 2).
+"""Search while a metric is learned
+================================
+
+Search while a metric is learned: an index whose keys follow LEGO (Jain et al. 2008, section 3 and Fig. 2).
 
 Left: how many of the query's class are found among the first items retrieved, by a linear scan and by the index, which
 ranks a tenth of the examples. Right: the same over a stream in which pairs and queries take turns.

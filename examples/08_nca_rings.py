@@ -1,4 +1,7 @@
-"""Concentric rings beside a feature of noise: Fig. 2 of Goldberger et al. (2005), first row.
+"""NCA on concentric rings
+=======================
+
+Concentric rings beside a feature of noise: Fig. 2 of Goldberger et al. (2005), first row.
 
 Five classes are rings around each other in two features; the third is noise of a larger variance. Two dimensions are to
 be kept. The principal components spend one of them on the noise. Linear discriminant analysis has nothing to go by,
@@ -55,7 +58,6 @@ def main(path: Path) -> None:
         axis.set_aspect("equal" if name == "NCA" else "auto", adjustable="datalim")
     figure.supxlabel("two dimensions of three; a color for each ring; error of the nearest neighbor, leaving one out")
     figure.savefig(path, dpi=120)
-    plt.close(figure)
     print(f"picture: {path}")
 
 

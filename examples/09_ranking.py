@@ -1,4 +1,7 @@
-"""Learning to rank with a metric of fixed rank: FRML's loss, and its rankings against rank and against time.
+"""Learning to rank
+================
+
+Learning to rank with a metric of fixed rank: FRML's loss, and its rankings against rank and against time.
 
 Left: what the sampling truncated by gamma makes of the loss of ranks (Lim and Lanckriet 2014, their Fig. 1). Middle:
 mean average precision (MAP) of digits held back against the rank of the metric, beside principal components and LORETA

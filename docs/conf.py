@@ -1,0 +1,193 @@
+"""The site: ``sphinx-build -W docs site`` builds it without a network; warnings are errors."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from importlib.metadata import version as version_of
+from pathlib import Path
+from types import ModuleType
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+from sphinx_gallery.sorting import FileNameSortKey
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+project = "sdpmetric"
+author = copyright = "The sdpmetric developers"
+release = version = version_of(project)
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["generated/*.inc", "course/*.py"]
+templates_path = ["_templates"]
+default_role = "py:obj"
+nitpicky = False
+toc_object_entries = False
+
+# Markdown as GitHub reads it: math in dollars and in fences, links to headings.
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
+myst_fence_as_directive = ["math"]
+myst_heading_anchors = 4
+# `ProgramName` and `console` blocks hold output beside input.
+highlight_language = "python"
+suppress_warnings = ["config.cache"]
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "sdpmetric"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "navbar_align": "left",
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": [str(ROOT / "examples")],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"/\d\d_",
+    "ignore_pattern": r"(benchmarks|reproductions)/",
+    "within_subsection_order": FileNameSortKey,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 10,
+    "abort_on_example_error": True,
+}
+
+# Pages of the API: a heading, and the modules whose public names belong under it; what fits nowhere is at the end.
+API = {
+    "Statements": ("sdpmetric.problems",),
+    "Verbs": ("sdpmetric.solve", "sdpmetric.explain", "sdpmetric.regret", "sdpmetric.core.comparison"),
+    "Solutions and certificates": ("sdpmetric.core",),
+    "Streams": ("sdpmetric.streams",),
+    "Programs in CVXPY": ("sdpmetric.formulations",),
+    "Search and rankings": ("sdpmetric.hashing", "sdpmetric.ranking"),
+    "More": ("sdpmetric",),
+}
+MODULES = ("estimators", "classification", "datasets", "plotting", "testing")
+
+
+def public(module: ModuleType) -> list[str]:
+    """The documented names of a module: classes and functions."""
+    own = getattr(module, "__all__", None) or [
+        name for name, what in vars(module).items() if getattr(what, "__module__", None) == module.__name__
+    ]
+    found = [(name, getattr(module, name)) for name in own if not name.startswith("_")]
+    return sorted(name for name, what in found if inspect.isclass(what) or inspect.isfunction(what))
+
+
+def write_api(app: Sphinx, config: object) -> None:
+    """List every public name, by the module that defines it, for autosummary to make a page of each."""
+    import sdpmetric
+
+    left = {name: getattr(sdpmetric, name).__module__ for name in public(sdpmetric)}
+    lines = ["API", "===", "", "Everything public. ``import sdpmetric as sm``.", ""]
+
+    def section(title: str, module: str, names: list[str]) -> None:
+        lines.extend([title, "-" * len(title), "", f".. currentmodule:: {module}", ""])
+        lines.extend([".. autosummary::", "   :toctree: api", "", *(f"   {name}" for name in names), ""])
+
+    for title, prefixes in API.items():
+        names = [name for name, home in left.items() if home.startswith(prefixes)]
+        left = {name: home for name, home in left.items() if name not in names}
+        if names:
+            section(title, "sdpmetric", names)
+    for name in MODULES:
+        module = importlib.import_module(f"sdpmetric.{name}")
+        section(f"sdpmetric.{name}", module.__name__, public(module))
+    target = HERE / "generated" / "api.rst"
+    target.parent.mkdir(exist_ok=True)
+    text = "\n".join(lines)
+    if not target.exists() or target.read_text(encoding="utf-8") != text:
+        target.write_text(text, encoding="utf-8")
+
+
+BULLET = re.compile(r"^- (?:\[[^\]]*\]\((?!https?:|\.\./)[^)#\s]+\.(?:md|rst)\)(?:, )?)+", re.MULTILINE)
+PAGE = re.compile(r"\]\(([^)#\s]+)\.(?:md|rst)\)")
+KEY = re.compile(r"\*\*\[(\w+\d{4})\]\*\*")
+# Pages whose lists of links are the site's navigation.
+TRACKS = ("index", "start", "theory", "reference", "evidence", "course/index")
+
+
+def navigation(docname: str, text: str) -> str:
+    """The pages that a track lists become its part of the navigation: no second list to keep."""
+    pages = [page for bullet in BULLET.finditer(text) for page in PAGE.findall(bullet.group())]
+    return f"\n```{{toctree}}\n:hidden:\n\n{chr(10).join(dict.fromkeys(pages))}\n```\n" if docname in TRACKS else ""
+
+
+def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Make Markdown that GitHub shows into the site's: navigation, links to examples, keys of the bibliography."""
+    if Path(app.env.doc2path(docname)).suffix != ".md":
+        return
+    text = source[0]
+    up = "../" * docname.count("/")
+    if docname == "bibliography":
+        text = KEY.sub(lambda key: f"[**{key[1]}**]{{#{key[1].lower()}}}", text)
+    else:
+        keys = KEY.findall((HERE / "bibliography.md").read_text(encoding="utf-8"))
+        text += "\n" + "".join(f"\n[{key}]: {up}bibliography.md#{key.lower()}" for key in keys) + "\n"
+    text = re.sub(r"\]\((?:\.\./)+examples/(\d\d_\w+)\.py\)", rf"]({up}gallery/\1.rst)", text)
+    text = re.sub(r"\]\((?:\.\./)+README\.md(#[\w-]+)?\)", rf"]({up}index.md)", text)
+    source[0] = text + navigation(docname, source[0])
+
+
+def inline_math(translator: HTML5Translator, node: nodes.math) -> None:
+    """A formula as MathML, which browsers draw themselves: no script and no network."""
+    translator.body.append(mathml(node, as_block=False))
+    raise nodes.SkipNode
+
+
+def block_math(translator: HTML5Translator, node: nodes.math_block) -> None:
+    """The same, on lines of its own."""
+    translator.body.append(f'<div class="math">{mathml(node, as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
+    """A formula; a command that is not known stops the build."""
+    text = " ".join(node.astext().split())
+    formula = convert(text, display="block" if as_block else "inline")
+    if unknown := re.search(r"<m\w+>(\\\w+)", formula):
+        raise ValueError(f"{node.source}:{node.line}: {unknown[1]} is not known, in the formula {text}")
+    return formula
+
+
+def skip_foreign(app: Sphinx, kind: str, name: str, what: object, skip: bool, options: object) -> bool | None:
+    """Leave out methods that scikit-learn or Python define."""
+    function = what.fget if isinstance(what, property) else inspect.unwrap(what) if callable(what) else what
+    home = getattr(function, "__module__", None)
+    return True if home is not None and not str(home).startswith("sdpmetric") else None
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the hooks above."""
+    app.add_html_math_renderer("mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None))
+    app.connect("config-inited", write_api)
+    app.connect("source-read", read_source)
+    app.connect("autodoc-skip-member", skip_foreign)
