@@ -178,6 +178,15 @@ def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
     return formula
 
 
+def escape_trailing_underscores(
+    app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]
+) -> None:
+    """``(n, n_features_in_) array`` is a shape, not a link."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...", "..")):
+            lines[number] = re.sub(r"(?<![`\w.])([A-Za-z]\w*)_(?=[,)\s]|$)", r"\1\\_", line)
+
+
 def skip_foreign(app: Sphinx, kind: str, name: str, what: object, skip: bool, options: object) -> bool | None:
     """Leave out methods that scikit-learn or Python define."""
     function = what.fget if isinstance(what, property) else inspect.unwrap(what) if callable(what) else what
@@ -191,3 +200,4 @@ def setup(app: Sphinx) -> None:
     app.connect("config-inited", write_api)
     app.connect("source-read", read_source)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=900)  # after numpydoc

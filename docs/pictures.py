@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-matplotlib.rcParams["svg.hashsalt"] = "sdpmetric"
-matplotlib.rcParams["svg.fonttype"] = "none"
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
@@ -64,6 +58,8 @@ def idea() -> None:
 def main() -> None:
     """Draw all of them."""
     FOLDER.mkdir(exist_ok=True)
+    plt.switch_backend("Agg")
+    plt.rcParams.update({"svg.hashsalt": "sdpmetric", "svg.fonttype": "none"})
     idea()
     X, y = datasets.load("wine")
     X = datasets.standardize(X)

@@ -76,7 +76,7 @@ def main(path: Path, data: Path | None = None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Search while a metric is learned.")
     parser.add_argument("path", nargs="?", type=Path, default=Path(tempfile.gettempdir()) / "online_hashing.png")
     parser.add_argument("--data", type=Path, help="an NPZ file with X and y, such as mnist.npz")
     given = parser.parse_args()
