@@ -1,4 +1,7 @@
-"""A metric for continuous targets: MLKR finds the two directions, of ten, on which the target depends.
+"""Regression
+==========
+
+A metric for continuous targets: MLKR finds the two directions, of ten, on which the target depends.
 
 Run it with ``python examples/10_regression.py [picture.png]``.
 """
@@ -51,7 +54,6 @@ def main(path: Path) -> None:
         axis.set(title=title, xticks=[], yticks=[])
     figure.colorbar(shown, ax=axes, label="target")
     figure.savefig(path, dpi=110)
-    plt.close(figure)
     print(f"picture: {path}")
 
 

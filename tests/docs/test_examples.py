@@ -34,6 +34,13 @@ def test_example_runs_and_says_what_it_found(example, tmp_path, capsys):
     assert not takes_path or path.stat().st_size > 1000
 
 
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_has_a_title_for_the_gallery(example):
+    title, line = example.read_text(encoding="utf-8").splitlines()[:2]
+    assert title.startswith('"""')
+    assert line == "=" * len(title.removeprefix('"""'))
+
+
 def snippets():
     """Each python block that is followed by a text block, its output."""
     pattern = re.compile(r"```python\n(.*?)```\n+```text\n(.*?)```", re.DOTALL)
