@@ -1,7 +1,7 @@
 """Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer."""
 
 from sdpmetric import engine as engines
-from sdpmetric import solvers
+from sdpmetric import solvers, terms
 from sdpmetric.core.certificate import (
     Certificate,
     DualityCertificate,
@@ -29,6 +29,7 @@ from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
+from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
@@ -79,6 +80,7 @@ __all__ = [
     "MCMLProblem",
     "MLKRProblem",
     "MMCProblem",
+    "MetricProblem",
     "MetricStep",
     "MultiMetricLMNNProblem",
     "NCAProblem",
@@ -112,6 +114,7 @@ __all__ = [
     "solvers",
     "solvers_of",
     "squared_distances",
+    "terms",
     "to_cvxpy",
     "triplet_margins",
     "verify",

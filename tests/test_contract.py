@@ -10,7 +10,7 @@ from conftest import rounding
 from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric import testing
+from sdpmetric import terms, testing
 from sdpmetric.cli import app
 from sdpmetric.core.problem import statements
 from sdpmetric.core.registry import Solver
@@ -29,6 +29,11 @@ def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def targets(X, y):
     pairs = np.array([[i, (i + 5) % N] for i in range(N)] + [[i, (i + 9) % N] for i in range(N)])
     return sm.LEGOProblem(X, pairs, np.where(y[pairs[:, 0]] == y[pairs[:, 1]], 1.0, 4.0), learning_rate=0.3)
+
+
+def pairs_of(y):
+    pairs = np.array([[i, (i + 5) % N] for i in range(N)] + [[i, (i + 9) % N] for i in range(N)])
+    return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
 
 
 # One line adds a statement: how to make one of labelled data.
@@ -50,6 +55,16 @@ FACTORIES = {
     "nca": lambda X, y: sm.NCAProblem(X, y),
     "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
+    "terms, triplets": lambda X, y: sm.MetricProblem(
+        X, 0.7 * terms.Pull(labels=y, n_neighbors=2) + 0.3 * terms.TripletHinge(labels=y, n_neighbors=2) + terms.Trace()
+    ),
+    "terms, regularizers": lambda X, y: sm.MetricProblem(
+        X,
+        terms.LogDet(weight=0.5)
+        + 2 * terms.Frobenius(to=np.eye(D))
+        + 0.1 * terms.PairHinge(*pairs_of(y))
+        + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2, loss="logistic"),
+    ),
 }
 # The verbs of the table in docs/statements.md: what does not work is refused by a sentence.
 WORKS = {
@@ -64,6 +79,7 @@ WORKS = {
         "pola, hard",
         "itml",
         "lego-batch",
+        "terms, triplets",
     },
     "to_cvxpy": {*FACTORIES} - {"nca", "mlkr"},
 }

@@ -1,6 +1,6 @@
 """Statements as CVXPY programs, the papers' equations beside each line; each registers its program."""
 
-from sdpmetric.formulations import frobenius, itml, lego, lmnn, mcml, mmc, multi_lmnn, pola, rca
+from sdpmetric.formulations import frobenius, itml, lego, lmnn, mcml, mmc, multi_lmnn, pola, rca, terms
 from sdpmetric.formulations.exact_program import ExactProgram, Point, formulate, named, to_cvxpy
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "named",
     "pola",
     "rca",
+    "terms",
     "to_cvxpy",
 ]

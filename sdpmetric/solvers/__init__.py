@@ -1,6 +1,18 @@
 """Solvers, one file each; importing this registers all of them."""
 
-from sdpmetric.solvers import bregman, closed, conic, factored, frml, frml_relaxed, lego, nca, nca_stochastic, pola
+from sdpmetric.solvers import (
+    bregman,
+    closed,
+    conic,
+    factored,
+    frml,
+    frml_relaxed,
+    lego,
+    nca,
+    nca_stochastic,
+    pola,
+    terms,
+)
 from sdpmetric.solvers.lmnn import conic as lmnn_conic
 from sdpmetric.solvers.lmnn import factored as lmnn_factored
 from sdpmetric.solvers.lmnn import frobenius, frobenius_conic, low_rank, several, subgradient
@@ -23,4 +35,5 @@ __all__ = [
     "pola",
     "several",
     "subgradient",
+    "terms",
 ]

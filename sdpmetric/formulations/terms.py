@@ -1,0 +1,85 @@
+"""Sums of terms as CVXPY programs: every term writes its own part on one vector of distances."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from sdpmetric.core.registry import formulation
+from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distances
+from sdpmetric.formulations.exact_program import ExactProgram, Point
+from sdpmetric.linalg import psd
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms.base import EntryLoss, PairLoss
+
+
+@formulation(MetricProblem)
+def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
+    """State a sum of terms.
+
+    Variables ``M``, or ``N`` and ``w`` of the domain (``M = P N P'`` or ``sum_j w_j b_j b_j'``), and for each loss its
+    excess by the name of the term, tied to the metric by an equality of the same name; minus its dual values are the
+    multipliers of the certificate.
+
+    Parameters
+    ----------
+    problem : MetricProblem
+    scaled : bool, default False
+        Choose coordinates in which the metric is of moderate size, for the backend's accuracy; by default the data's.
+    """
+    domain, X = problem.domain, np.asarray(problem.X, dtype=np.float64)
+    X = X - X.mean(axis=0)
+    T = problem.dual.slack.descent_coordinates if scaled else np.eye(len(domain.basis))
+    if domain.diagonal:
+        w = cp.Variable(len(domain.basis), name="w")
+        cone = (w >= 0).set_label(CONE)
+        sizes = np.diag(T) ** 2
+        N = cp.diag(cp.multiply(sizes, w))
+        M = N if domain.plain else domain.basis.T @ N @ domain.basis
+        D = squared_distances_of_rays(X @ domain.basis.T, problem.total.pairs, sizes) @ w
+    else:
+        N, cone = metric_variable(T.shape[1], "M" if domain.plain else "N")
+        outer = domain.basis.T @ T
+        M = N if np.array_equal(outer, np.eye(len(outer))) else outer @ N @ outer.T
+        D = squared_distances(N, X @ outer, problem.total.pairs)
+    n_costs = len(problem.total.costs[0])
+    objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
+    constraints: list[cp.Constraint] = [cone]
+    if problem.total.ridge:
+        objective += problem.total.ridge * cp.trace(M)
+    ties, first = [], n_costs
+    for name, term in zip(problem.weights, problem.terms, strict=True):
+        if isinstance(term, PairLoss | EntryLoss):
+            u = cp.Variable(term.size, name=name)
+            if isinstance(term, PairLoss):
+                size = term.combination.shape[1]
+                linear = term.combination @ D[first : first + size]
+                first += size
+            else:
+                linear = term.entry_expression(M, cp)
+            ties.append((u == term.offset + linear).set_label(f"{name}_excess"))
+            loss, own = term.expression(u, cp)
+            objective += loss
+            constraints += [ties[-1], *own]
+    for regularizer in problem.total.regularizers:
+        objective += regularizer.expression(M, cp)
+    program = cp.Problem(cp.Minimize(objective), constraints)
+
+    def read() -> Point:
+        a = np.concatenate([np.zeros(0), *(-np.ravel(tie.dual_value) for tie in ties)])
+        if domain.diagonal:
+            weights = np.maximum(np.asarray(w.value), 0.0) * sizes
+            metric = (domain.basis.T * weights) @ domain.basis
+        else:
+            L = psd.factor(np.asarray(N.value)) @ outer.T
+            metric = L.T @ L
+        tries = [a, problem.multipliers(psd.factor(metric))]
+        proven = [problem.certify(metric=metric, dual=each).lower_bound for each in tries]
+        return Point(metric, tries[int(np.argmax(proven))])
+
+    return ExactProgram(program, read)
+
+
+def squared_distances_of_rays(Y: np.ndarray, pairs: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """What each weight adds to the distances of pairs, (p, k)."""
+    return np.asarray(sizes * (Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)

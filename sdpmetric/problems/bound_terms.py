@@ -1,0 +1,142 @@
+"""Terms bound to data, as one function of the metric: its value, its slopes, and its part in the dual."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.terms.base import EntryLoss, Loss, PairCost, PairLoss, Regularizer, Term
+from sdpmetric.terms.trace import Trace
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundTerms:
+    """A sum of terms over given data.
+
+    Attributes
+    ----------
+    centered : (n, d) array
+        The data less their mean.
+    terms : tuple of Term
+        Bound to the data.
+    """
+
+    centered: FloatArray
+    terms: tuple[Term, ...]
+
+    @cached_property
+    def losses(self) -> tuple[Loss, ...]:
+        """The terms with multipliers."""
+        return tuple(term for term in self.terms if isinstance(term, Loss))
+
+    @cached_property
+    def regularizers(self) -> tuple[Regularizer, ...]:
+        """The terms that are strictly convex in the metric."""
+        return tuple(term for term in self.terms if isinstance(term, Regularizer))
+
+    @property
+    def whole(self) -> bool:
+        """Whether terms look at the metric itself, and not at distances alone."""
+        return bool(self.ridge or self.regularizers or any(isinstance(loss, EntryLoss) for loss in self.losses))
+
+    @cached_property
+    def ridge(self) -> float:
+        """The weight of the trace."""
+        return math.fsum(term.weight for term in self.terms if isinstance(term, Trace))
+
+    @cached_property
+    def costs(self) -> tuple[IndexArray, FloatArray]:
+        """Pairs of all linear terms, (p, 2), and their costs (p,)."""
+        parts = [term.costs() for term in self.terms if isinstance(term, PairCost)]
+        rows = np.concatenate([np.zeros((0, 2), dtype=np.int32), *(rows for rows, _ in parts)])
+        return rows, np.concatenate([np.zeros(0), *(costs for _, costs in parts)])
+
+    @cached_property
+    def pairs(self) -> IndexArray:
+        """The pairs of all terms, (p, 2): those of the linear terms first, then loss by loss."""
+        own = [loss.distance_pairs() for loss in self.losses if isinstance(loss, PairLoss)]
+        return np.concatenate([self.costs[0], *own])
+
+    @cached_property
+    def n_multipliers(self) -> int:
+        """How many multipliers there are: those of all losses, in the order of the terms."""
+        return sum(loss.size for loss in self.losses)
+
+    def split(self, a: FloatArray) -> list[FloatArray]:
+        """Multipliers loss by loss."""
+        cuts = np.cumsum([loss.size for loss in self.losses])
+        return [np.asarray(part) for part in np.split(a, cuts[:-1])] if self.losses else []
+
+    def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
+        """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
+        if D is None:
+            D = distances(self.centered @ components.T, self.pairs[:, 0], self.pairs[:, 1])
+        found, first = [], len(self.costs[0])
+        for loss in self.losses:
+            if isinstance(loss, PairLoss):
+                size = loss.combination.shape[1]
+                found.append(loss.offset + loss.combination @ D[first : first + size])
+                first += size
+            elif isinstance(loss, EntryLoss):
+                found.append(loss.offset + loss.entries(components.T @ components))
+        return found
+
+    def pair_weights(self, a: list[FloatArray], costs: bool = True) -> FloatArray:
+        """Weights of `pairs` in the dual slack matrix for multipliers, loss by loss."""
+        own = [
+            loss.combination.T @ part for loss, part in zip(self.losses, a, strict=True) if isinstance(loss, PairLoss)
+        ]
+        return np.concatenate([self.costs[1] if costs else np.zeros(len(self.costs[1])), *own])
+
+    def entry_matrix(self, a: list[FloatArray]) -> FloatArray:
+        """What losses of entries add to the dual slack matrix, (d, d)."""
+        d = self.centered.shape[1]
+        parts = [loss.matrix(part) for loss, part in zip(self.losses, a, strict=True) if isinstance(loss, EntryLoss)]
+        return np.asarray(sum(parts, np.zeros((d, d))))
+
+    def slack_matrix(self, a: list[FloatArray]) -> FloatArray:
+        """``S = C + sum_i a_i A_i``, (d, d), in the data's coordinates."""
+        S = adjoint(self.centered, self.pairs[:, 0], self.pairs[:, 1], self.pair_weights(a)) + self.entry_matrix(a)
+        return S + self.ridge * np.eye(len(S))
+
+    def value(self, L: FloatArray) -> tuple[float, list[FloatArray]]:
+        """The sum at a factor (r, d) of the metric, and the excess of each loss."""
+        D = distances(self.centered @ L.T, self.pairs[:, 0], self.pairs[:, 1])
+        u, costs = self.excess(L, D), self.costs[1]
+        parts = [float(costs @ D[: len(costs)]), self.ridge * float(np.sum(L * L))]
+        parts += [loss.value(part) for loss, part in zip(self.losses, u, strict=True)]
+        parts += [term.value(L) for term in self.regularizers]
+        return (math.inf if math.inf in parts else math.fsum(parts)), u
+
+    def smoothed(
+        self, components: FloatArray, width: float, center: list[FloatArray] | None = None
+    ) -> tuple[float, list[FloatArray], FloatArray]:
+        """The sum with smoothed losses, their slopes, and the gradient by the metric, (d, d).
+
+        Parameters
+        ----------
+        components : (r, d) array
+        width : float
+            See `Loss.smoothed`.
+        center : list of arrays, optional
+            Multipliers, loss by loss.
+        """
+        D = distances(self.centered @ components.T, self.pairs[:, 0], self.pairs[:, 1])
+        costs = self.costs[1]
+        value = float(costs @ D[: len(costs)]) + self.ridge * float(np.sum(components * components))
+        a: list[FloatArray] = []
+        for k, (loss, u) in enumerate(zip(self.losses, self.excess(components, D), strict=True)):
+            part, slopes = loss.smoothed(u, width, None if center is None else center[k])
+            value, a = value + part, [*a, slopes]
+        gradient = self.slack_matrix(a)
+        for term in self.regularizers:
+            value, gradient = value + term.value(components), gradient + term.gradient(components)
+        return value, a, gradient

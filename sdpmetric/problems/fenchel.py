@@ -1,0 +1,320 @@
+"""The dual of a sum of terms: what multipliers prove, after they are moved until the slack matrix is PSD.
+
+For multipliers a in the domains of the conjugates, ``S(a) = C + sum a_i A_i`` and every metric M of the domain::
+
+    F(M) >= sum_i (a_i c_i - l_i*(a_i)) + min_M { <S(a), M> + r(M) }
+
+with ``u_i = c_i + <A_i, M>``. The minimum is 0 where S is PSD on the domain and r is 0, and has a closed form for one
+regularizer; further ones are bounded by their slopes. Multipliers are moved along the segment from an *anchor*, at
+which S is PSD by itself, to the given ones, and somewhat beyond; the dual value is concave there. All bounds hold in
+floating point: sums and matrices are rounded in the safe direction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from sdpmetric.linalg import psd, rigorous
+from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.slack import Slack
+from sdpmetric.terms.base import PairLoss, Regularizer
+from sdpmetric.terms.frobenius import Frobenius
+from sdpmetric.terms.log_det import LogDet
+
+FloatArray = NDArray[np.float64]
+Lists = list[FloatArray]
+
+# Parts of differences below this in directions of no cost, where data have unit variance, count as 0.
+NULL = 1e-9
+# Largest multiple of the way from the anchor that is tried; how often a multiple is lowered until it is proven.
+FURTHEST, TRIES = 1e6, 8
+# Terms of sums of dual values may be off by so many units in the last place.
+ULPS = 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class Proven:
+    """What multipliers prove.
+
+    Attributes
+    ----------
+    value : float
+        Below every objective; minus infinity where nothing is proven.
+    multipliers : list of (m,) arrays
+        Those that prove it, loss by loss.
+    residual : float
+        How far the given ones had to be moved, relatively.
+    null_dimension : int
+        Directions in which the data vary at no cost.
+    weakness : str or None
+        Why the bound may be weak.
+    """
+
+    value: float
+    multipliers: Lists
+    residual: float = 0.0
+    null_dimension: int = 0
+    weakness: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Multipliers ``start + t step``, and slopes ``t U`` of the further regularizers."""
+
+    start: Lists
+    step: Lists
+    matrices: Lists
+
+    def at(self, t: float) -> Lists:
+        """The multipliers at t."""
+        return [a + t * b for a, b in zip(self.start, self.step, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class FenchelDual:
+    """The dual of a sum of terms.
+
+    Attributes
+    ----------
+    total : BoundTerms
+    slack : Slack
+    """
+
+    total: BoundTerms
+    slack: Slack
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return int(self.total.centered.shape[1])
+
+    @cached_property
+    def final(self) -> Regularizer | None:
+        """The regularizer over which the minimum is taken in closed form."""
+        if not self.slack.domain.orthonormal:
+            return None
+        found = sorted(self.total.regularizers, key=lambda term: not isinstance(term, Frobenius))
+        return found[0] if found else None
+
+    @cached_property
+    def others(self) -> tuple[Regularizer, ...]:
+        """The other regularizers."""
+        return tuple(term for term in self.total.regularizers if term is not self.final)
+
+    def prove(self, given: Lists, components: FloatArray) -> Proven:
+        """The best lower bound on the segment from the anchor through given multipliers.
+
+        Parameters
+        ----------
+        given : list of (m,) arrays
+            Loss by loss.
+        components : (r, d) array
+            A factor at which the slopes of further regularizers are taken.
+        """
+        losses = self.total.losses
+        a = [loss.clip(part) for loss, part in zip(losses, given, strict=True)]
+        off = max((float(np.abs(x - y).max(initial=0.0)) for x, y in zip(a, given, strict=True)), default=0.0)
+        size = max((float(np.abs(x).max(initial=0.0)) for x in a), default=0.0)
+        start = [loss.anchor(part) for loss, part in zip(losses, a, strict=True)]
+        U = [term.gradient(components) for term in self.others]
+        U = [matrix if np.isfinite(matrix).all() else np.zeros_like(matrix) for matrix in U]
+        segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
+        if isinstance(self.final, Frobenius):
+            found = self._with_frobenius(self.final, segment)
+        else:
+            found = self._in_cone(segment)
+        moved = max(off / size if size else 0.0, found.residual)
+        return Proven(found.value, found.multipliers, moved, found.null_dimension, found.weakness)
+
+    def minimizer(self, a: Lists) -> FloatArray | None:
+        """The factor of the metric that minimises ``<S(a), M> + r(M)``; None where r does not say."""
+        final, domain = self.final, self.slack.domain
+        if final is None or self.others or domain.diagonal:
+            return None
+        S = self.total.slack_matrix(a)
+        if isinstance(final, Frobenius):
+            N = domain.basis @ (final.target - S / final.weight) @ domain.basis.T
+            return psd.factor(N) @ domain.basis
+        if isinstance(final, LogDet):
+            values, vectors = np.linalg.eigh(S / final.weight + final.inverse_root @ final.inverse_root)
+            if values[0] > 0.0:
+                return np.asarray((vectors / np.sqrt(values)).T)
+        return None
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    def _losses_value(self, a: Lists, t: float, segment: Segment, directed: bool = True) -> float:
+        """``sum (a_i c_i - l_i*(a_i)) - sum r*(t U)``, rounded downwards."""
+        total, size = 0.0, 0.0
+        for loss, part in zip(self.total.losses, a, strict=True):
+            conjugates, linear = loss.conjugates(part), part * loss.offset
+            if not np.isfinite(conjugates).all():
+                return -math.inf
+            total += math.fsum(linear) - math.fsum(conjugates) if directed else float(linear.sum() - conjugates.sum())
+            size += float(np.abs(linear).sum() + np.abs(conjugates).sum())
+        for term, U in zip(self.others, segment.matrices, strict=True):
+            value = term.conjugate(t * U)
+            total, size = total - value, size + abs(value)
+        return total - ULPS * rigorous.U * size
+
+    def _furthest(self, segment: Segment) -> float:
+        """The largest t at which all multipliers are in their domains."""
+        rooms = [
+            loss.ceiling(start, step)
+            for loss, start, step in zip(self.total.losses, segment.start, segment.step, strict=True)
+            if step.any()
+        ]
+        return min(rooms, default=FURTHEST if segment.matrices else 0.0)
+
+    def _at(self, t: float, segment: Segment) -> Lists:
+        return [loss.clip(part) for loss, part in zip(self.total.losses, segment.at(t), strict=True)]
+
+    def _slack_form(self, images: Images, a: Lists, t: float, segment: Segment) -> Form:
+        total = self.total
+        matrix = total.entry_matrix(a) + sum((t * U for U in segment.matrices), np.zeros((self.d, self.d)))
+        return self.slack.form(images, total.pair_weights(a), total.ridge, matrix)
+
+    # -- one regularizer in closed form -------------------------------------------------------------------------
+
+    def _with_frobenius(self, final: Frobenius, segment: Segment) -> Proven:
+        """``min <S, M> + weight / 2 |M - M0|^2 = -|[weight M0 - S]_+|^2 / (2 weight) + weight / 2 |M0|^2``."""
+        weight, M0 = final.weight, final.target
+        images = self.slack.images(np.eye(len(self.slack.domain.basis)))
+        B = self.slack.domain.basis
+        start, moving = (
+            self._slack_form(images, part, s, segment) for part, s in ((segment.start, 0.0), (segment.at(1.0), 1.0))
+        )
+        fixed, way = weight * (B @ M0 @ B.T) - start.matrix, start.matrix - moving.matrix
+
+        def positive(Q: FloatArray) -> float:
+            values = np.diag(Q) if self.slack.domain.diagonal else np.linalg.eigvalsh(Q)
+            with np.errstate(over="ignore"):
+                return float(np.sum(np.maximum(values, 0.0) ** 2))
+
+        def value(t: float) -> float:
+            return self._losses_value(segment.at(t), t, segment, False) - 0.5 * positive(fixed + t * way) / weight
+
+        t = _best(value, self._furthest(segment))
+        a = self._at(t, segment)
+        S = self._slack_form(images, a, t, segment)
+        size = rigorous.above(weight * float(np.abs(M0).sum()), M0.size)
+        Q = Form(weight * (B @ M0 @ B.T), rigorous.gamma(2 * len(M0) + 8) * size, size) - S
+        if self.slack.domain.diagonal:
+            part = float(np.sqrt(np.sum((np.maximum(np.diag(Q.matrix), 0.0) + Q.error) ** 2)))
+        else:
+            part = Q.positive_part
+        M0_size = 0.5 * weight * float(np.sum(M0 * M0))
+        bound = self._losses_value(a, t, segment) + rigorous.below(M0_size, M0.size + 4)
+        bound -= rigorous.above(0.5 * part * part / weight, 8)
+        bound -= 8.0 * rigorous.U * abs(bound)
+        return Proven(bound, a, max(0.0, 1.0 - t))
+
+    def _in_cone(self, segment: Segment) -> Proven:
+        """The minimum is 0 where S is PSD; with LogDet it is ``weight log det(I + R S R / weight)``."""
+        total, final, none = self.total, self.final, np.zeros((self.d, self.d))
+        extra = none
+        if isinstance(final, LogDet):
+            extra = final.weight * final.inverse_root @ final.inverse_root
+        V, null = self.slack.coordinates(total.pair_weights(segment.start), final)
+        segment = self._without_null(segment, null) if null.shape[1] else segment
+        images = self.slack.images(V)
+        base = self.slack.form(images, total.pair_weights(segment.start), total.ridge, extra)
+        way = self.slack.form(
+            images,
+            total.pair_weights(segment.step, costs=False),
+            0.0,
+            total.entry_matrix(segment.step) + sum(segment.matrices, none),
+        )
+        slopes = self.slack.relative(base.matrix, way.matrix)
+        weight = final.weight if isinstance(final, LogDet) else 0.0
+        lowest = float(slopes.min(initial=0.0))
+        end = min(self._furthest(segment), (1.0 - 1e-12) / -lowest if lowest < 0.0 else math.inf)
+
+        def value(t: float) -> float:
+            logs = weight * float(np.log1p(np.maximum(t * slopes, -1.0 + 1e-15)).sum()) if weight else 0.0
+            return self._losses_value(segment.at(t), t, segment, False) + logs
+
+        t = _best(value, end)
+        floor = self.slack.least(base)
+        for _ in range(TRIES):
+            a = self._at(t, segment)
+            S = self._slack_form(images, a, t, segment)
+            least = self.slack.least(S if final is None else S + Form(images.map.T @ extra @ images.map, 0.0, 0.0))
+            if least >= 0.0 or t == 0.0 or len(V.T) == 0:
+                break
+            t = t * floor / (floor - least) * (1.0 - 1e-15) if floor > 0.0 else 0.0
+        weakness = None
+        varying = int(np.count_nonzero(total.centered.any(axis=0)))
+        if null.shape[1]:
+            weakness = (
+                f"{null.shape[1]} directions cost nothing up to rounding; losses that reach into them are left out"
+            )
+        elif len(V.T) < min(varying, len(self.slack.domain.basis), len(total.centered) - 1):
+            weakness = "the data vary in some directions by no more than rounding, which are left out"
+        bound = self._losses_value(a, t, segment)
+        if isinstance(final, LogDet):
+            bound += self._log_det(final, a, t, segment)
+        elif least < 0.0 and len(V.T):
+            bound = -math.inf
+        return Proven(bound, a, max(0.0, 1.0 - t), null.shape[1], weakness)
+
+    def _log_det(self, final: LogDet, a: Lists, t: float, segment: Segment) -> float:
+        """``weight log det(I + R S R / weight)``, rounded downwards; of a diagonal metric over its entries."""
+        weight = final.weight
+        if self.slack.domain.diagonal:
+            S = self._slack_form(self.slack.images(np.eye(len(final.target))), a, t, segment)
+            m = np.diag(final.inverse_root @ final.inverse_root)
+            values = (np.diag(S.matrix) - S.error) / weight / m
+            shift = float(np.log(m).sum() + np.linalg.slogdet(final.target)[1])
+        else:
+            S = self._slack_form(self.slack.images(final.root), a, t, segment)
+            found: FloatArray = np.asarray(np.linalg.eigvalsh(S.matrix))
+            rounding = 4.0 * (len(found) + 4) * rigorous.U * float(np.abs(found).max(initial=0.0))
+            values, shift = (found - S.error - rounding) / weight, 0.0
+        if not (values > -1.0).all():
+            return -math.inf
+        logs = np.log1p(values)
+        return weight * (float(logs.sum()) + shift - ULPS * rigorous.U * (float(np.abs(logs).sum()) + abs(shift)))
+
+    def _without_null(self, segment: Segment, null: FloatArray) -> Segment:
+        """Multipliers that stay at the anchor where their pairs have a part in directions of no cost."""
+        total = self.total
+        Y, (first_rows, second_rows) = total.centered @ self.slack.domain.basis.T @ null, total.pairs.T
+        parts = np.abs(Y[first_rows] - Y[second_rows]).max(axis=1, initial=0.0) > NULL
+        first, step = len(total.costs[0]), []
+        for loss, way in zip(total.losses, segment.step, strict=True):
+            if isinstance(loss, PairLoss):
+                size = loss.combination.shape[1]
+                reached = abs(loss.combination) @ parts[first : first + size].astype(np.float64) > 0.0
+                step.append(np.where(reached, 0.0, way))
+                first += size
+            else:
+                step.append(np.zeros_like(way))
+        return Segment(segment.start, step, [np.zeros_like(U) for U in segment.matrices])
+
+    def check_bounded(self) -> None:
+        """Refuse a sum that has no minimum."""
+
+
+def _best(value: Callable[[float], float], end: float) -> float:
+    """The t between 0 and `end` with about the largest concave value."""
+    top = min(end, FURTHEST)
+    if top > 2.0:  # as a rule the best multiple is near 1
+        near = 2.0
+        while near < top and value(near) > value(0.5 * near):
+            near *= 4.0
+        top = min(top, near)
+    if top <= 0.0:
+        return 0.0
+    found = minimize_scalar(lambda t: -max(value(t), -1e300), bounds=(0.0, top), method="bounded", options={"xatol": 1e-9 * top})
+    tries = [float(found.x), top] + ([1.0] if top >= 1.0 else [])
+    best = max(tries, key=value)
+    return best if value(best) > value(0.0) or not math.isfinite(value(0.0)) else 0.0

@@ -1,0 +1,267 @@
+"""A statement as a sum of terms: its objective, what solvers need of it, and its certificate by Fenchel duality."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.problem import Extras, Problem, refuse
+from sdpmetric.linalg.distances import distances
+from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.domains import Domain
+from sdpmetric.problems.fenchel import FenchelDual, Proven
+from sdpmetric.problems.slack import Slack
+from sdpmetric.terms.base import Sum, Term
+from sdpmetric.terms.margins import MarginLoss
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Smoothing widths whose slopes are tried as dual candidates of a point.
+WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
+# Scalar losses whose multipliers `explain` takes.
+EXPLAINED = ("hinge", "squared hinge")
+# Share of the objective of the zero metric that gaps are relative to at least.
+RESOLUTION = 1e-12
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MetricProblem(Problem):
+    """Minimize a sum of terms over the metrics of a domain.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 stays float32, everything else becomes float64.
+    terms : Term or Sum
+        For example ``0.5 * terms.Pull(pairs) + 0.5 * terms.TripletHinge(triplets) + 0.1 * terms.LogDet()``. A term
+        of weight 0 is left out.
+    diagonal : bool, default False
+        Only diagonal metrics, weights of features.
+    subspace : (d, k) array, optional
+        Only metrics ``P N P^T`` with these columns P.
+    bases : (k, d) array, optional
+        Only nonnegative combinations of ``b_j b_j^T`` with these rows.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    terms : tuple of Term
+        Bound to the data: indices are arrays, weights are those of the objective.
+    domain : Domain
+    weights : tuple of str
+        Names of the terms, for `path`: ``sm.path(problem, triplet_hinge=[0.1, 1.0])`` varies the weight of that term.
+        Of terms of one name the second is called ``triplet_hinge_2``.
+
+    Raises
+    ------
+    TypeError
+        If `terms` is no sum of terms.
+    ValueError
+        If the data are not finite, a term does not fit them, or no term costs anything.
+
+    Examples
+    --------
+    >>> import sdpmetric as sm
+    >>> from sdpmetric import terms
+    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]
+    >>> problem = sm.MetricProblem(X, terms.Trace() + terms.TripletHinge([[0, 1, 2]]))
+    >>> round(sm.solve(problem, tol=1e-6).objective, 6)
+    0.25
+    """
+
+    statement: ClassVar[str] = ""
+
+    X: NDArray[np.floating]
+    terms: tuple[Term, ...]
+    domain: Domain = field(repr=False)
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        terms: Term | Sum,
+        *,
+        diagonal: bool = False,
+        subspace: ArrayLike | None = None,
+        bases: ArrayLike | None = None,
+    ) -> None:
+        data = validation.check_examples(X)
+        if not isinstance(terms, Term | Sum):
+            raise TypeError(
+                f"terms must be a term or a sum of terms such as terms.Trace() + terms.TripletHinge(triplets), got "
+                f"{type(terms).__name__}."
+            )
+        given = (terms,) if isinstance(terms, Term) else terms.terms
+        bound = tuple(term.bind(data) for term in given if term.weight > 0.0)
+        if not bound:
+            raise ValueError("all terms have weight 0, so that there is nothing to minimise; give one a weight.")
+        self._set(data, bound, Domain.of(data.shape[1], diagonal, subspace, bases))
+        self.dual.check_bounded()
+
+    def _set(self, X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> None:
+        names: list[str] = []
+        for term in terms:
+            count = sum(other.name == term.name for other in terms[: len(names)])
+            names.append(term.name if not count else f"{term.name}_{count + 1}")
+        for name, value in (("X", X), ("terms", terms), ("domain", domain), ("weights", tuple(names))):
+            object.__setattr__(self, name, value)
+
+    def with_weights(self, **values: float) -> Self:
+        """State the same problem with other weights of terms; data are shared.
+
+        Parameters
+        ----------
+        **values : float
+            Positive weights by the names of `weights`.
+        """
+        if foreign := sorted(set(values) - set(self.weights)):
+            raise TypeError(f"this sum has no term {', '.join(foreign)}; its terms are {', '.join(self.weights)}.")
+        for name, value in values.items():
+            if validation.check_number(name, value, 0.0) == 0.0:
+                raise ValueError(f"the weight {name} must be positive; leave the term out for 0.")
+        new = object.__new__(type(self))
+        named = zip(self.weights, self.terms, strict=True)
+        new._set(self.X, tuple(replace(t, weight=values.get(n, t.weight)) for n, t in named), self.domain)
+        return new
+
+    # -- the statement ------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        parts = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
+        domain = "" if self.domain.plain and not self.domain.diagonal else f"; over {self.domain.kind}"
+        return f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
+
+    @cached_property
+    def total(self) -> BoundTerms:
+        """The sum as a function of the metric."""
+        return BoundTerms(self.centered, self.terms)
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """The sum of all terms; infinite where a hard constraint is violated by more than 1e-6 of its unit.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        """
+        L, _ = self.check_point(components, metric)
+        return self.total.value(L)[0]
+
+    def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
+        """See `Problem.check_point`; a metric that is not in the domain is refused."""
+        L, residual = super().check_point(components, metric)
+        return L, max(residual, self.domain.check(L))
+
+    # -- for solvers --------------------------------------------------------------------------------------------
+
+    def multipliers(self, components: FloatArray, width: float = 1e-9) -> FloatArray:
+        """The slopes of the smoothed losses at a point, a dual candidate, (m,)."""
+        _, a, _ = self.total.smoothed(components, width)
+        return np.concatenate([np.zeros(0), *a])
+
+    # -- the certificate ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def dual(self) -> FenchelDual:
+        """The dual of the sum."""
+        return FenchelDual(self.total, Slack(self.X, self.total, self.domain))
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
+        """Certify any point by Fenchel duality; see ``docs/terms.md``.
+
+        Parameters
+        ----------
+        components : (r, d) array, optional
+            Factor L of the metric.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : (m,) array, optional
+            Multipliers of all losses in the order of the terms; those out of range are clipped, and all are moved
+            towards feasible ones as far as needed. Default: slopes of the losses at the point.
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, is not finite, is not PSD or not in the domain, or the multipliers have
+            another length or are not finite.
+        """
+        L, residual = self.check_point(components, metric)
+        objective, u = self.total.value(L)
+        zero = abs(self.total.value(np.zeros((0, L.shape[1])))[0])
+        proven = self.prove(L, dual)
+        violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
+        return DualityCertificate(
+            objective=objective,
+            lower_bound=proven.value,
+            program="sum of terms",
+            primal_residual=max(residual, violation),
+            dual_residual=proven.residual,
+            complementarity=max(0.0, objective - proven.value) / max(1.0, abs(objective))
+            if math.isfinite(objective - proven.value)
+            else math.inf,
+            n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
+            constraints="multipliers",
+            null_dimension=proven.null_dimension,
+            resolution=RESOLUTION * zero if math.isfinite(zero) else 0.0,
+            weakness=proven.weakness,
+        )
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """The constraints of the one hinge of the sum; see `Constrained.constraints`.
+
+        Raises
+        ------
+        TypeError
+            If it has none, or several, or other losses beside it.
+        """
+        loss = self.total.losses[0] if len(self.total.losses) == 1 else None
+        if not isinstance(loss, MarginLoss) or loss.scalar.name not in EXPLAINED:
+            raise refuse(self, "explain", "its sum has not exactly one loss that is a hinge or a squared hinge.")
+        a = self.prove(components, dual).multipliers[0]
+        D = distances(self.centered @ components.T, self.total.pairs[:, 0], self.total.pairs[:, 1])
+        excess, own, K = self.total.excess(components, D)[0], len(self.total.costs[0]), loss.combination
+        rows, columns = self.total.pairs[own:], K.indices.reshape(loss.size, -1)
+        kept = np.flatnonzero((a > 0.0) | (excess > 0.0))
+        kind = Hinge if loss.scalar.highest == 1.0 else SquaredHinge
+        stretch = [
+            (*rows[column[kept]].T, -sign[kept] * D[own:][column[kept]])
+            for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
+        ]
+        sums = {n: self._term_value(t, components) / t.weight for n, t in zip(self.weights, self.terms, strict=True)}
+        return Constraints(
+            dual=a,
+            roles={role: index[kept] for role, index in loss.roles().items()},
+            multipliers=a[kept],
+            excess=excess[kept],
+            loss=kind(loss.item_weights[kept]),
+            stretch=stretch,
+            sums=sums,
+            slopes=sums,
+        )
+
+    def _term_value(self, term: Term, components: FloatArray) -> float:
+        """One term at a factor of the metric, its weight included."""
+        return BoundTerms(self.centered, (term,)).value(components)[0]
+
+    def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
+        """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
+        if dual is not None:
+            a = check_multipliers(dual, self.total.n_multipliers, "multipliers of the losses")
+            tries = [self.total.split(a)]
+        else:
+            tries = [self.total.split(self.multipliers(components, width)) for width in WIDTHS]
+        return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)

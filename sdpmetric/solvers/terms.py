@@ -1,0 +1,193 @@
+"""Sums of terms, in a factor of the metric: L-BFGS on smoothed losses, ever less smoothed, with multipliers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+
+from sdpmetric.core.problem import LOG_SCALES
+from sdpmetric.core.registry import solver
+from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.problems.metric_problem import MetricProblem
+
+FloatArray = NDArray[np.float64]
+
+# Smoothing width, in units of the terms: the first one, the smallest, and what it is multiplied by after a level that
+# took few evaluations or as many as are allowed. A large width is easy for a level, and takes more levels.
+FIRST, SMALLEST, NARROWER, WIDER = 1.0, 5e-2, 0.15, 8.0
+# Evaluations that are few, iterations of a level at most, pairs of vectors that L-BFGS keeps.
+FEW, ITERATIONS, MEMORY = 120, 300, 30
+# Logarithms of multiples of a point that are tried.
+NEAR = (-0.05, 0.05)
+# Rows of the factor below this share of the longest are dropped; new ones have this share of it.
+NEGLIGIBLE, NEW = 1e-5, 1e-3
+# Eigenvalues of the slack matrix below minus this, relative to its size, are descended along.
+ESCAPE = 1e-9
+# Levels without a better gap after which nothing more is to be had.
+PATIENCE = 4
+
+
+@dataclass
+class Factor:
+    """A factor of the metric in the solver's coordinates.
+
+    Attributes
+    ----------
+    problem : MetricProblem
+    T : (k, p) array
+        ``L = F T^T B`` with B the basis of the domain; for diagonal ones F is a vector and T diagonal.
+    F : (r, p) or (k,) array
+    """
+
+    problem: MetricProblem
+    T: FloatArray
+    F: FloatArray
+
+    def components(self, F: FloatArray | None = None) -> FloatArray:
+        """In the data's coordinates, (r, d)."""
+        F = self.F if F is None else F
+        B = self.problem.domain.basis
+        if self.problem.domain.diagonal:
+            return (F * np.diag(self.T))[:, None] * B
+        return F @ (self.T.T @ B)
+
+    def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
+        """By F, from the gradient by the metric."""
+        B = self.problem.domain.basis
+        if self.problem.domain.diagonal:
+            return np.asarray(2.0 * F * np.diag(self.T) ** 2 * np.einsum("ij,jk,ik->i", B, S, B))
+        C = self.T.T @ B
+        return 2.0 * F @ (C @ S @ C.T)
+
+    def escape(self, S: FloatArray) -> None:
+        """Drop what is negligible, and add directions in which the objective falls."""
+        B, size = self.problem.domain.basis, float(np.abs(self.F).max(initial=0.0)) or 1.0
+        if self.problem.domain.diagonal:
+            slopes = np.einsum("ij,jk,ik->i", B, S, B) * np.diag(self.T) ** 2
+            small = np.abs(self.F) < NEW * size
+            falling = slopes < -ESCAPE * np.abs(slopes).max(initial=0.0)
+            self.F = np.where(small & falling, NEW * size, self.F)
+            return
+        if any(term.name == "log_det" for term in self.problem.total.regularizers):
+            return  # every direction is there already
+        C = self.T.T @ B
+        values, vectors = np.linalg.eigh(C @ S @ C.T)
+        falling = values < -ESCAPE * np.abs(values).max(initial=0.0)
+        _, sigma, rows = np.linalg.svd(self.F, full_matrices=False)
+        kept = sigma > NEGLIGIBLE * sigma.max(initial=0.0)
+        new = NEW * (sigma.max(initial=0.0) or 1.0) * vectors[:, falling].T
+        self.F = np.concatenate([sigma[kept, None] * rows[kept], new])
+
+
+@solver(MetricProblem, "factored", tol=1e-4, default=True)
+def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
+    """Minimise a sum of terms in a factor of the metric.
+
+    Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
+    multipliers does, so that the width need not vanish. After each level the problem judges point and multipliers.
+
+    Parameters
+    ----------
+    problem : MetricProblem
+    budget : Budget
+        Spent once for every evaluation.
+    tol : float
+        Relative gap to prove; the caller stops at it.
+    start : (r, d) array, optional
+        Components to start from; default: the best multiple of the identity where costs are whitened.
+
+    Yields
+    ------
+    Step
+        Each with the problem's certificate.
+    """
+    T = problem.dual.slack.descent_coordinates
+    factor = Factor(problem, T, _start(problem, T, start))
+    yield Step.certified(problem, np.zeros((0, problem.X.shape[1])))
+    if start is None:
+        _scale(factor, budget)
+    center: list[FloatArray] | None = None
+    best, idle, width = math.inf, 0, FIRST
+    while idle < PATIENCE:
+        spent = budget.spent
+        try:
+            a, S = _descend(factor, width, center, budget, min(tol, 1e-3))
+        except BudgetSpent:
+            L = factor.components()
+            yield _judged(problem, L, problem.total.smoothed(L, width, center)[1], width)
+            raise
+        step = _judged(problem, factor.components(), a, width)
+        yield step
+        gap = step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf
+        idle = 0 if gap < 0.9 * best or not math.isfinite(gap) else idle + 1
+        best, center, spent = min(best, gap), a, budget.spent - spent
+        width *= WIDER if spent >= ITERATIONS else NARROWER if spent <= FEW and width > SMALLEST else 1.0
+        factor.escape(S)
+
+
+def _start(problem: MetricProblem, T: FloatArray, start: FloatArray | None) -> FloatArray:
+    if problem.domain.diagonal:
+        k = len(problem.domain.basis)
+        if start is None:
+            return np.ones(k)
+        weights = np.linalg.lstsq((problem.domain.basis.T * np.diag(T)).T, start.T, rcond=None)[0]
+        return np.asarray(np.linalg.norm(weights, axis=1)) + 1e-3
+    if start is None:
+        return np.eye(T.shape[1])
+    found = np.linalg.lstsq(problem.domain.basis.T @ T, start.T, rcond=None)[0].T
+    sizes = np.linalg.norm(found)
+    return np.concatenate([found, 1e-3 * (sizes or 1.0) * np.eye(T.shape[1])])
+
+
+def _scale(factor: Factor, budget: Budget) -> None:
+    """The best multiple of the first factor."""
+    problem, L = factor.problem, factor.components()
+
+    def value(log_scale: float) -> float:
+        budget.spend()
+        found = problem.total.smoothed(math.exp(log_scale) * L, 1.0)[0]
+        return found if math.isfinite(found) else 1e300
+
+    found = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
+    factor.F = math.exp(float(found.x)) * factor.F
+
+
+def _descend(
+    factor: Factor, width: float, center: list[FloatArray] | None, budget: Budget, tol: float
+) -> tuple[list[FloatArray], FloatArray]:
+    """Minimise at one width; the slopes and the gradient by the metric at the end."""
+    problem, shape = factor.problem, factor.F.shape
+
+    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
+        budget.spend()
+        F = flat.reshape(shape)
+        value, _, S = problem.total.smoothed(factor.components(F), width, center)
+        if not math.isfinite(value):
+            return 1e300, np.zeros(flat.shape)
+        if value < lowest[0]:
+            lowest[0], factor.F = value, F.copy()
+        return value, factor.gradient(F, S).ravel()
+
+    lowest = [math.inf]
+    options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
+    if factor.F.size:
+        minimize(evaluate, factor.F.ravel(), jac=True, method="L-BFGS-B", options=options)
+    _, a, S = problem.total.smoothed(factor.components(), width, center)
+    return a, S
+
+
+def _judged(problem: MetricProblem, L: FloatArray, a: list[FloatArray], width: float) -> Step:
+    """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
+    other = problem.dual.minimizer(a)
+    value = problem.total.value(L)[0]
+    if other is not None and problem.total.value(other)[0] < value:
+        L, value = other, problem.total.value(other)[0]
+    found = minimize_scalar(lambda s: problem.total.value(math.exp(s) * L)[0], bounds=NEAR, method="bounded")
+    if found.fun < value:
+        L = math.exp(float(found.x)) * L
+    return Step.certified(problem, L, np.concatenate([np.zeros(0), *a]), step=width)

@@ -1,0 +1,237 @@
+"""What every term of a sum is: a convex function of the metric with its slopes, its conjugate, and its CVXPY form.
+
+A `Loss` is ``sum_i l_i(u_i)`` of numbers ``u_i`` that are affine in the metric, its *excess*. Its multipliers are the
+slopes ``a_i``; for every ``a`` in the domain of the conjugates, Fenchel and Young give ``l_i(u) >= a_i u - l_i*(a_i)``,
+which is affine in the metric. That is all that the certificate of a sum needs. See ``docs/terms.md``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.core import validation
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+
+
+class Expression(Protocol):
+    """A CVXPY expression, as far as terms look at it; terms do not import CVXPY."""
+
+    def __add__(self, other: Expression | ArrayLike, /) -> Expression: ...
+    def __sub__(self, other: Expression | ArrayLike, /) -> Expression: ...
+    def __rmul__(self, other: float, /) -> Expression: ...
+    def __getitem__(self, key: tuple[IndexArray, IndexArray], /) -> Expression: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Term(ABC):
+    """A convex function of the metric, to be multiplied by nonnegative numbers and added up.
+
+    Attributes
+    ----------
+    weight : float, default 1
+        What the function is multiplied by.
+    name : str
+        Class attribute: the term in error messages, in CVXPY programs, and in `path`.
+    """
+
+    weight: float = 1.0
+    name: ClassVar[str]
+    # Numbers of NumPy leave their products with terms to the term.
+    __array_ufunc__: ClassVar[None] = None
+
+    @abstractmethod
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """The same term with its arguments checked against data, and with arrays in place of defaults.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        """
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in a few words what the term is, over how much data, without its weight."""
+
+    def __mul__(self, factor: float) -> Self:
+        return replace(self, weight=_nonnegative(factor, self.name) * self.weight)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Term | Sum) -> Sum:
+        return Sum((self,)) + other
+
+    def __radd__(self, other: int) -> Sum:
+        return Sum((self,)).__radd__(other)
+
+    def __neg__(self) -> Self:
+        return self * -1.0
+
+    def __repr__(self) -> str:
+        return f"{self.weight:g} {type(self).__name__}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sum:
+    """A sum of terms.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+    """
+
+    terms: tuple[Term, ...]
+
+    def __add__(self, other: Term | Sum) -> Sum:
+        if isinstance(other, Term):
+            return Sum((*self.terms, other))
+        return Sum((*self.terms, *other.terms)) if isinstance(other, Sum) else NotImplemented
+
+    def __radd__(self, other: int) -> Sum:
+        return self if other == 0 else NotImplemented  # for the builtin sum
+
+    def __mul__(self, factor: float) -> Sum:
+        return Sum(tuple(factor * term for term in self.terms))
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+
+def _nonnegative(factor: float, name: str) -> float:
+    try:
+        return validation.check_number("weight", factor, 0.0)
+    except ValueError as error:
+        raise ValueError(
+            f"the weight of {name} must be a finite number of at least 0, got {factor!r}: a negative multiple of a "
+            "convex term is not convex. Use the term that asks for the opposite, for example at_least= in place of "
+            "at_most=."
+        ) from error
+
+
+class PairCost(Term):
+    """A linear term ``sum_p c_p D(p)`` of pairs."""
+
+    @abstractmethod
+    def costs(self) -> tuple[IndexArray, FloatArray]:
+        """Pairs (p, 2) and their costs (p,), the term's weight included; of a bound term."""
+
+
+class Regularizer(Term):
+    """A strictly convex function r of the metric as a matrix."""
+
+    @abstractmethod
+    def value(self, components: FloatArray) -> float:
+        """``weight * r(M)`` at a factor (r, d) of the metric."""
+
+    @abstractmethod
+    def gradient(self, components: FloatArray) -> FloatArray:
+        """Of ``weight * r`` by the metric, (d, d)."""
+
+    @abstractmethod
+    def conjugate(self, U: FloatArray) -> float:
+        """A float not below ``(weight * r)*(U)`` for a symmetric matrix; infinity outside its domain."""
+
+    @abstractmethod
+    def expression(self, M: Expression, cp: ModuleType) -> Expression:
+        """``weight * r(M)`` of a CVXPY matrix, cp being the module cvxpy."""
+
+
+class Loss(Term):
+    """``sum_i l_i(u_i)``, u affine in the metric; multipliers a are its slopes, weights included."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers u has, and how many multipliers there are."""
+
+    @property
+    @abstractmethod
+    def offset(self) -> FloatArray:
+        """U at the zero metric, (m,)."""
+
+    @abstractmethod
+    def value(self, u: FloatArray) -> float:
+        """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
+
+    @abstractmethod
+    def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
+        """The largest ``<a, u> - l*(a) - width / 2 |a - center|^2``, suitably scaled, and the a that attains it.
+
+        It is smooth in u, and a, its gradient, is in the domain of the conjugate whatever u is. Losses without kinks
+        need no width.
+
+        Parameters
+        ----------
+        u : (m,) array
+        width : float
+            Positive, in units of the term.
+        center : (m,) array, optional
+            Multipliers; default 0.
+        """
+
+    @abstractmethod
+    def conjugates(self, a: FloatArray) -> FloatArray:
+        """``l_i*(a_i)``, (m,); of numbers that belong together, their sum may stand at one of them."""
+
+    @abstractmethod
+    def clip(self, a: FloatArray) -> FloatArray:
+        """Multipliers in the domain of the conjugates, near given ones."""
+
+    def anchor(self, a: FloatArray) -> FloatArray:
+        """Multipliers in the domain with which the term adds nothing negative to the dual slack matrix.
+
+        Given ones are moved towards these until the slack matrix is positive semidefinite.
+        """
+        return np.zeros_like(a)
+
+    def ceiling(self, a: FloatArray, step: FloatArray) -> float:
+        """The largest t for which ``a + t step`` is known to be in the domain, at least 0; possibly infinity."""
+        return 1.0
+
+    def violation(self, u: FloatArray) -> float:
+        """How far hard constraints are violated, relatively; 0 without any."""
+        return 0.0
+
+    @abstractmethod
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
+        """The loss of a CVXPY vector u, and constraints that belong to it, cp being the module cvxpy."""
+
+
+class PairLoss(Loss):
+    """A loss of numbers that are affine in the distances of pairs."""
+
+    @abstractmethod
+    def distance_pairs(self) -> IndexArray:
+        """The pairs whose squared distances the term looks at, (p, 2); of a bound term."""
+
+    @property
+    @abstractmethod
+    def combination(self) -> sp.csr_array:
+        """The matrix K, (m, p), with ``u = offset + K D`` for the distances D of those pairs."""
+
+
+class EntryLoss(Loss):
+    """A loss of numbers that are linear in the entries of the metric."""
+
+    @abstractmethod
+    def entries(self, M: FloatArray) -> FloatArray:
+        """``u - offset`` at a metric."""
+
+    @abstractmethod
+    def matrix(self, a: FloatArray) -> FloatArray:
+        """The adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,)."""
+
+    @abstractmethod
+    def entry_expression(self, M: Expression, cp: ModuleType) -> Expression:
+        """``u - offset`` of a CVXPY matrix."""

@@ -1,0 +1,75 @@
+"""A Frobenius term: the metric is to be near a given one, entry by entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.core import validation
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import above
+from sdpmetric.terms.base import Expression, Regularizer
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frobenius(Regularizer):
+    """``1/2 ||M - M0||_F^2``, as in POLA [SSN2004] and Schultz and Joachims [SJ2003]; the optimum is unique.
+
+    It depends on the coordinates: scale the features first.
+
+    Parameters
+    ----------
+    to : (d, d) array, optional
+        Symmetric ``M0``; default 0.
+    weight : float, default 1
+    """
+
+    to: ArrayLike | None = None
+
+    name: ClassVar[str] = "frobenius"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check M0 against data."""
+        d = X.shape[1]
+        if self.to is None:
+            return replace(self, to=np.zeros((d, d)))
+        M0 = np.asarray(self.to, dtype=np.float64)
+        if M0.shape != (d, d) or not np.isfinite(M0).all() or np.abs(M0 - M0.T).max() > 1e-9 * np.abs(M0).max():
+            raise ValueError(f"to= of {self.name} must be a finite symmetric ({d}, {d}) matrix, got shape {M0.shape}.")
+        validation.check_entries(f"to= of {self.name}", M0)
+        return replace(self, to=psd.symmetrize(M0))
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return "half the squared Frobenius norm" + (" of the difference to a given matrix" if self.target.any() else "")
+
+    @cached_property
+    def target(self) -> FloatArray:
+        """``M0``."""
+        return np.asarray(self.to, dtype=np.float64)
+
+    def value(self, components: FloatArray) -> float:
+        """``weight / 2 ||M - M0||_F^2``."""
+        return 0.5 * self.weight * float(np.sum((components.T @ components - self.target) ** 2))
+
+    def gradient(self, components: FloatArray) -> FloatArray:
+        """``weight (M - M0)``."""
+        return np.asarray(self.weight * (components.T @ components - self.target))
+
+    def conjugate(self, U: FloatArray) -> float:
+        """``||U||_F^2 / (2 weight) + <U, M0>``."""
+        square, inner = float(np.sum(U * U)), U * self.target
+        value = 0.5 * square / self.weight + float(np.sum(inner))
+        return value + above(float(0.5 * square / self.weight + np.abs(inner).sum()), U.size) * U.size * 2.0**-52
+
+    def expression(self, M: Expression, cp: ModuleType) -> Expression:
+        """``weight / 2 ||M - M0||_F^2``."""
+        found: Expression = 0.5 * self.weight * cp.sum_squares(M - self.target)
+        return found

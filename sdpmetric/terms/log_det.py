@@ -1,0 +1,111 @@
+"""The LogDet divergence of a metric from a given one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.core import validation
+from sdpmetric.terms.base import Expression, Regularizer
+
+FloatArray = NDArray[np.float64]
+
+# Singular values are taken as at least this where a slope is asked for at a singular metric.
+SMALLEST = 1e-100
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogDet(Regularizer):
+    """``trace(M M0^-1) - log det(M M0^-1) - d``, as in ITML [DKJSD2007] and LEGO [JKDG2008].
+
+    It is infinite for singular metrics, and the same in all coordinates of data and M0.
+
+    Parameters
+    ----------
+    to : (d, d) array, optional
+        Positive definite ``M0``; default: the identity.
+    weight : float, default 1
+    """
+
+    to: ArrayLike | None = None
+
+    name: ClassVar[str] = "log_det"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check M0 against data."""
+        d = X.shape[1]
+        if self.weight == 0.0:
+            raise ValueError(f"the weight of {self.name} is 0; leave the term out.")
+        M0 = np.eye(d) if self.to is None else validation.check_positive_definite(f"to= of {self.name}", self.to, d)
+        return replace(self, to=M0)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        plain = np.array_equal(self.target, np.eye(len(self.target)))
+        return f"LogDet divergence from {'the identity' if plain else 'a given metric'}"
+
+    @cached_property
+    def target(self) -> FloatArray:
+        """``M0``."""
+        return np.asarray(self.to, dtype=np.float64)
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """A symmetric square root of M0, (d, d)."""
+        values, vectors = np.linalg.eigh(self.target)
+        return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+
+    @cached_property
+    def inverse_root(self) -> FloatArray:
+        """A symmetric square root of the inverse of M0, (d, d)."""
+        values, vectors = np.linalg.eigh(self.target)
+        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+    def value(self, components: FloatArray) -> float:
+        """``weight`` times the divergence; infinity for a singular metric."""
+        d = len(self.target)
+        sigma: FloatArray = np.asarray(np.linalg.svd(components @ self.inverse_root, compute_uv=False))
+        if len(sigma) < d or not (sigma > 0.0).all():
+            return math.inf
+        more = sigma * sigma - 1.0
+        # log1p keeps the digits near 1, log those near 0.
+        logs = np.where(more > -0.5, np.log1p(np.maximum(more, -0.5)), 2.0 * np.log(sigma))
+        return self.weight * float(np.sum(more - logs))
+
+    def gradient(self, components: FloatArray) -> FloatArray:
+        """``weight (M0^-1 - M^-1)``."""
+        W, d = self.inverse_root, len(self.target)
+        padded = np.zeros((max(d, len(components)), d))
+        padded[: len(components)] = components @ W
+        _, sigma, Vt = np.linalg.svd(padded, full_matrices=False)
+        inverse = (Vt.T / np.maximum(sigma, SMALLEST) ** 2) @ Vt
+        return np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
+
+    def conjugate(self, U: FloatArray) -> float:
+        """``-weight log det(I - R U R / weight)`` for a root R of M0; infinity where that is not positive definite."""
+        values = np.linalg.eigvalsh(self.root @ U @ self.root)
+        error = 8.0 * (len(values) + 4) * 2.0**-53 * float(np.abs(values).max(initial=0.0)) * self.condition
+        rest = 1.0 - (values + error) / self.weight
+        if not (rest > 0.0).all():
+            return math.inf
+        logs = np.log1p(-(values + error) / self.weight)
+        return -self.weight * float(logs.sum()) + self.weight * 2.0**-48 * float(np.abs(logs).sum())
+
+    @cached_property
+    def condition(self) -> float:
+        """The condition number of M0."""
+        values = np.linalg.eigvalsh(self.target)
+        return float(values[-1] / values[0])
+
+    def expression(self, M: Expression, cp: ModuleType) -> Expression:
+        """``weight`` times the divergence."""
+        inverse = self.inverse_root @ self.inverse_root
+        constant = -float(np.linalg.slogdet(inverse)[1]) - len(inverse)
+        found: Expression = self.weight * (cp.sum(cp.multiply(inverse, M)) - cp.log_det(M) + constant)
+        return found

@@ -1,0 +1,147 @@
+"""Losses of single numbers with a weight each: the shared part of hinges over pairs, triplets and quadruplets."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.terms.base import Expression, PairLoss
+from sdpmetric.terms.losses import Hard, Hinge, ScalarLoss
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# A hard constraint may be violated by this much, relative to its unit, and count as kept.
+FEASIBLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class MarginLoss(PairLoss):
+    """``weight * sum_i w_i l(u_i)`` with one scalar loss l.
+
+    Attributes
+    ----------
+    weights : (m,) array or None
+        ``w_i >= 0``; None before the term is bound: 1.
+    sample_weight : (n,) array or None
+        Weights of examples: each loss is multiplied by that of its first row.
+    """
+
+    weights: ArrayLike | None = None
+    sample_weight: ArrayLike | None = None
+
+    @property
+    @abstractmethod
+    def scalar(self) -> ScalarLoss:
+        """The scalar loss l."""
+
+    @abstractmethod
+    def roles(self) -> dict[str, IndexArray]:
+        """Row numbers of X by their role in each loss, (m,)."""
+
+    @property
+    def unit(self) -> float:
+        """A size of u that counts as large."""
+        return 1.0
+
+    @property
+    def size(self) -> int:
+        """The number of losses."""
+        return len(self.item_weights)
+
+    @cached_property
+    def item_weights(self) -> FloatArray:
+        """``weight * w_i``, (m,); of hard constraints 1."""
+        w = np.asarray(self.weights, dtype=np.float64)
+        return np.ones_like(w) if self.scalar.hard else self.weight * w
+
+    def value(self, u: FloatArray) -> float:
+        """``weight * sum_i w_i l(u_i)``; infinity where a hard constraint is violated by more than rounding."""
+        if self.violation(u) > FEASIBLE:
+            return np.inf
+        return float(self.item_weights @ self.scalar.values(u))
+
+    def violation(self, u: FloatArray) -> float:
+        """The largest positive u in its unit for a hard constraint, else 0."""
+        return float(u.max(initial=0.0)) / self.unit if self.scalar.hard else 0.0
+
+    def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
+        """See `Loss.smoothed`."""
+        c, scalar = self.item_weights, self.scalar
+        if not isinstance(scalar, Hinge | Hard):
+            return float(c @ scalar.values(u)), c * scalar.slopes(u, width)
+        g = width * self.unit
+        middle = np.zeros_like(c) if center is None else _ratio(center, c)
+        s = scalar.slopes(u + g * middle, g)
+        return float(c @ (s * u - scalar.conjugates(s) - 0.5 * g * (s - middle) ** 2)), c * s
+
+    def conjugates(self, a: FloatArray) -> FloatArray:
+        """``w_i l*(a_i / w_i)``."""
+        return self.item_weights * self.scalar.conjugates(_ratio(a, self.item_weights))
+
+    def clip(self, a: FloatArray) -> FloatArray:
+        """Between 0 and the largest slopes."""
+        highest = np.where(self.item_weights > 0, self.scalar.highest, 0.0) * np.maximum(self.item_weights, 1e-300)
+        return np.clip(a, 0.0, highest)
+
+    def ceiling(self, a: FloatArray, step: FloatArray) -> float:
+        """The largest t with ``a + t step`` between 0 and the largest slopes."""
+        up, down = step > 0, step < 0
+        rooms = [(self.scalar.highest * self.item_weights[up] - a[up]) / step[up], a[down] / -step[down]]
+        return max(0.0, float(min(rooms[0].min(initial=np.inf), rooms[1].min(initial=np.inf))))
+
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
+        """The weighted losses, or the constraint ``u <= 0``."""
+        if self.scalar.hard:
+            return 0.0, [cp.NonPos(u)]
+        found: Expression = cp.sum(cp.multiply(self.item_weights, self.scalar.expression(u, cp)))
+        return found, []
+
+
+def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
+    """``a / weights``, 0 where the weight is 0."""
+    return np.divide(a, weights, out=np.zeros_like(a), where=weights > 0)
+
+
+def item_weights(
+    name: str, weights: ArrayLike | None, sample_weight: ArrayLike | None, first: IndexArray, n: int
+) -> FloatArray:
+    """Weights of the losses of a term from those given for losses and for examples, (m,).
+
+    Parameters
+    ----------
+    name : str
+        The term, for messages.
+    weights : (m,) array, number or None
+    sample_weight : (n,) array or None
+    first : (m,) integer array
+        The first row of each loss.
+    n : int
+        Number of examples.
+
+    Raises
+    ------
+    ValueError
+        If they have other lengths, are negative or not finite.
+    """
+    found = np.ones(len(first))
+    for what, given, size in (("weights", weights, len(first)), ("sample_weight", sample_weight, n)):
+        if given is None:
+            continue
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{what} of {name} must be numbers ({error}).") from error
+        if values.shape not in ((size,), ()) or not np.isfinite(values).all() or (values < 0).any():
+            raise ValueError(
+                f"{what} of {name} must be {size} finite numbers of at least 0, got shape {values.shape}"
+                f"{'' if values.shape not in ((size,), ()) else ' with other values'}."
+            )
+        values = np.broadcast_to(values, size)
+        found = found * (values[first] if what == "sample_weight" else values)
+    return found

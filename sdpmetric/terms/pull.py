@@ -1,0 +1,67 @@
+"""The pull term: target neighbors, or other similar pairs, are to be near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.terms.base import PairCost
+from sdpmetric.terms.margins import item_weights
+from sdpmetric.terms.targets import check_term_pairs, target_pairs
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pull(PairCost):
+    """``sum_p w_p D(p)``, the pull term of LMNN (Weinberger and Saul 2009, Eq. 11) [WS2009]; linear.
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array, optional
+        Row numbers of X.
+    weights : (p,) array, optional
+        At least 0; default 1.
+    labels : (n,) array, optional
+        In place of pairs: every example with its `n_neighbors` target neighbors, the nearest of its class.
+    n_neighbors : int, default 3
+    target_neighbors : (n, k) integer array, optional
+        In place of the nearest of the class, with `labels`.
+    sample_weight : (n,) array, optional
+        Weights of examples; each pair is multiplied by that of its first row.
+    weight : float, default 1
+    """
+
+    pairs: ArrayLike | None = None
+    weights: ArrayLike | None = None
+    labels: ArrayLike | None = None
+    n_neighbors: int = 3
+    target_neighbors: ArrayLike | None = None
+    sample_weight: ArrayLike | None = None
+
+    name: ClassVar[str] = "pull"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the pairs against data, or find the target neighbors."""
+        if (self.pairs is None) == (self.labels is None):
+            raise ValueError("Pull takes either pairs= or labels=; pass exactly one of the two.")
+        if self.labels is not None:
+            _, targets = target_pairs(self.name, X, self.labels, self.n_neighbors, self.target_neighbors)
+            i, slot = np.nonzero(targets >= 0)
+            rows = np.stack([i.astype(np.int32), targets[i, slot]], axis=1)
+        else:
+            rows = check_term_pairs(self.name, self.pairs, len(X))
+        w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], len(X))
+        return replace(self, pairs=rows, weights=w, labels=None, target_neighbors=None, sample_weight=None)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return f"pull over {len(np.asarray(self.pairs)):,} pairs"
+
+    def costs(self) -> tuple[IndexArray, FloatArray]:
+        """Pairs and their weights."""
+        return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)

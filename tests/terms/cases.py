@@ -1,0 +1,49 @@
+"""Terms and sums for tests: each term once, and sums drawn at random from a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdpmetric import terms
+
+N, D = 30, 3
+
+
+def data(rng: np.random.Generator, n: int = N, d: int = D) -> np.ndarray:
+    return rng.normal(size=(n, d)) * 10 ** rng.uniform(-0.3, 0.3, d)
+
+
+def different(rng: np.random.Generator, m: int, k: int, n: int = N) -> np.ndarray:
+    """Rows of k different numbers below n."""
+    return np.argsort(rng.random((m, n)), axis=1)[:, :k]
+
+
+def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, terms.Term]:
+    """Every term with a loss, a margin and weights of its own; one line adds a term."""
+    pairs, triplets = different(rng, 2 * n, 2, n), different(rng, 2 * n, 3, n)
+    similar, weights = rng.random(2 * n) < 0.5, rng.exponential(size=2 * n)
+    A = rng.normal(size=(d, d))
+    M0 = A @ A.T + np.eye(d)
+    found: dict[str, terms.Term] = {
+        "pull": terms.Pull(pairs, weights=weights),
+        "trace": terms.Trace(),
+        "frobenius": terms.Frobenius(),
+        "frobenius to": terms.Frobenius(to=M0),
+        "log_det": terms.LogDet(),
+        "log_det to": terms.LogDet(to=M0),
+    }
+    for loss in ("hinge", "squared_hinge", "smooth_hinge", "logistic"):
+        found[f"triplet {loss}"] = terms.TripletHinge(triplets, margin=1.5, loss=loss, weights=weights)
+        found[f"pair {loss}"] = terms.PairHinge(pairs, similar, 2.5, loss=loss, weights=weights)
+    return found
+
+
+def random_sum(seed: int, n: int = N, d: int = D) -> tuple[np.ndarray, terms.Sum]:
+    """Data and a sum of two to four terms with random weights, at least one of which costs something."""
+    rng = np.random.default_rng([seed, 7])
+    X = data(rng, n, d)
+    every = one_of_each(rng, n, d)
+    names = rng.permutation(list(every))[: rng.integers(1, 4)].tolist()
+    cost = rng.choice(["trace", "frobenius to", "log_det to", "pull"])
+    chosen = dict.fromkeys([*names, str(cost)])
+    return X, sum(float(10 ** rng.uniform(-1, 0.5)) * every[name] for name in chosen) + 0.01 * terms.Trace()

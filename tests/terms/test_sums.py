@@ -1,0 +1,75 @@
+"""Sums of terms: exact and fast solver prove each other, and every bound is below every objective."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import random_sum
+from conftest import rounding
+
+import sdpmetric as sm
+from sdpmetric import terms
+
+
+def sandwich(seed: int) -> None:
+    """Bounds from points and multipliers of all kinds, objectives of metrics of all kinds."""
+    X, total = random_sum(seed)
+    problem = sm.MetricProblem(X, total)
+    rng, d = np.random.default_rng(seed), X.shape[1]
+    best = sm.solve(problem, tol=1e-3, max_iter=300)
+    points = [
+        best.components,
+        np.eye(d),
+        3.0 * rng.normal(size=(d, d)),
+        0.1 * rng.normal(size=(2, d)),
+        np.zeros((0, d)),
+    ]
+    found = [problem.certify(L) for L in points]
+    m = problem.total.n_multipliers
+    given = [rng.exponential(10 ** rng.uniform(-2, 1), m), rng.normal(size=m), np.zeros(m)]
+    found += [problem.certify(points[1], dual=a) for a in given] + [best.certificate]
+    lowest = min(c.objective for c in found)
+    highest = max(c.lower_bound for c in found)
+    assert highest <= lowest + rounding(lowest), (seed, problem)
+    assert np.isfinite(highest), (seed, problem)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_are_below_objectives(seed):
+    sandwich(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40, 2040))
+def test_bounds_are_below_objectives_many(seed):
+    sandwich(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_exact_and_fast_solver_prove_each_other(seed):
+    X, total = random_sum(seed + 3000, 100, 5)
+    problem = sm.MetricProblem(X, total)
+    fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic")
+    for one in (fast, exact):
+        for other in (fast, exact):
+            assert one.lower_bound <= other.objective + rounding(other.objective)
+            assert other.objective - one.lower_bound <= 1e-4 * abs(other.objective), (seed, problem)
+
+
+@pytest.mark.parametrize("kind", ["line", "duplicates", "float32", "wide", "constant"])
+def test_hard_data(kind):
+    rng = np.random.default_rng(8)
+    n, d = 20, {"line": 1, "wide": 30}.get(kind, 3)
+    X, y = rng.normal(size=(n, d)), np.arange(n) % 3
+    if kind == "duplicates":
+        X[3] = X[4]
+        X[6] = X[9]
+    if kind == "constant":
+        X[:, 1] = 0.1
+    if kind == "float32":
+        X = X.astype(np.float32)
+    push = terms.TripletHinge(labels=y, n_neighbors=2)
+    for total in (terms.Pull(labels=y) + push, terms.Frobenius() + push, terms.LogDet() + push):
+        solution = sm.solve(sm.MetricProblem(X, total), tol=1e-3)
+        assert solution.relative_gap <= 1e-3, solution
+        assert solution.components.dtype == X.dtype
