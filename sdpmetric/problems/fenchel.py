@@ -314,7 +314,8 @@ def _best(value: Callable[[float], float], end: float) -> float:
         top = min(top, near)
     if top <= 0.0:
         return 0.0
-    found = minimize_scalar(lambda t: -max(value(t), -1e300), bounds=(0.0, top), method="bounded", options={"xatol": 1e-9 * top})
+    options = {"xatol": 1e-9 * top}
+    found = minimize_scalar(lambda t: -max(value(t), -1e300), bounds=(0.0, top), method="bounded", options=options)
     tries = [float(found.x), top] + ([1.0] if top >= 1.0 else [])
     best = max(tries, key=value)
     return best if value(best) > value(0.0) or not math.isfinite(value(0.0)) else 0.0
