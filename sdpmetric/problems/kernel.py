@@ -9,9 +9,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics.pairwise import pairwise_kernels
 
 from sdpmetric.core import validation
+from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.triplets.sources import SearchMethod
@@ -19,11 +19,7 @@ from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]
-KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed")
 
-# A kernel matrix whose smallest eigenvalue is below minus this share of its largest one is refused, as is one that is
-# asymmetric by more than this share of its largest entry.
-PSD_TOLERANCE = 1e-8
 # Eigenvalues up to this share of the largest one are the rounding of zeros.
 ZERO = 1e-12
 
@@ -62,10 +58,11 @@ class FeatureSpace:
         kernel : str
         parameters : dict
         """
-        if kernel not in KERNELS:
-            raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, got {kernel!r}.")
+        if kernel not in (*NAMES, "precomputed"):
+            names = ", ".join(map(repr, (*NAMES, "precomputed")))
+            raise ValueError(f"kernel must be one of {names}, got {kernel!r}.")
         data = validation.check_examples(X)
-        K = _check_kernel(data if kernel == "precomputed" else _kernel_rows(kernel, parameters, data, data))
+        K = _check_kernel(data if kernel == "precomputed" else KernelFunction.of(kernel, parameters)(data, data))
         mean = K.mean(axis=0)
         centered = psd.symmetrize(K - mean - mean[:, None] + mean.mean())
         values, vectors = scipy.linalg.eigh(centered)
@@ -95,7 +92,7 @@ class FeatureSpace:
             raise ValueError(f"X has {data.shape[1]} columns; expected {d} {what}, as in training.")
         if self.kernel == "precomputed":
             return np.asarray(data, dtype=np.float64)
-        return _kernel_rows(self.kernel, self.parameters, data, self.data)
+        return KernelFunction(self.kernel, self.parameters)(data, self.data)
 
     def transform(self, X: ArrayLike | None = None) -> FloatArray:
         """Coordinates of examples, (m, r), with the mean of the training examples at the origin."""
@@ -279,37 +276,13 @@ class KernelLMNNProblem(LMNNProblem):
         return root @ root.T
 
 
-def _kernel_rows(kernel: str, parameters: dict[str, float], X: ArrayLike, Y: ArrayLike) -> FloatArray:
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    if kernel == "rbf":  # distances are translation invariant, and rounding errors are smallest near the origin
-        middle = Y.mean(axis=0)
-        X, Y = X - middle, Y - middle
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows: FloatArray = np.asarray(pairwise_kernels(X, Y, metric=kernel, filter_params=True, **parameters))
-    if not np.isfinite(rows).all():
-        raise ValueError(f"values of the {kernel} kernel overflow; scale the features, for example to [0, 1].")
-    return rows
-
-
 def _check_kernel(K: NDArray[np.floating]) -> FloatArray:
     """A kernel matrix in float64, symmetric; one that is not PSD is refused."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {K.shape}.")
     # Kernels in single precision bring its rounding along.
     rounding = PSD_TOLERANCE if K.dtype == np.float64 else 1e-5
-    K = np.asarray(K, dtype=np.float64)
-    size = float(np.abs(K).max())
-    worst = float(np.abs(K - K.T).max())
-    if worst > rounding * size:
-        raise ValueError(
-            f"the kernel matrix is not symmetric: entries differ from their mirror image by up to {worst:.3g}; "
-            "pass k(x_i, x_j) of a symmetric kernel, for example (K + K.T) / 2."
-        )
-    K = 0.5 * (K + K.T)
-    values = scipy.linalg.eigvalsh(K)
-    if values[0] < -rounding * max(values[-1], 0.0):
-        raise ValueError(
-            f"the kernel matrix is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a "
-            f"largest one of {values[-1]:.3g}; use a kernel that is one, or clip its negative eigenvalues."
-        )
-    return K
+    values = np.asarray(K, dtype=np.float64)
+    check_symmetric(values, rounding)
+    check_positive(values, rounding)
+    return psd.symmetrize(values)

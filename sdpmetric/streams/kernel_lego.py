@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics.pairwise import pairwise_kernels
 
 from sdpmetric._loops import logdet
 from sdpmetric.core import validation
+from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.pairs import check_targets
 from sdpmetric.streams.logdet import LogDetUpdate, check_rate, check_vector
 
 FloatArray = NDArray[np.float64]
-Kernel = Callable[[FloatArray, FloatArray], FloatArray]
-
-KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
-# A kernel matrix is refused if it is asymmetric, or has an eigenvalue below 0, by more than this share of its size.
-PSD_TOLERANCE = 1e-8
 
 
 class KernelLEGOStream:
@@ -36,10 +30,9 @@ class KernelLEGOStream:
     learning_rate : float
         ``eta > 0``.
     kernel : str or callable, default "linear"
-        One of scikit-learn's "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", or a function that takes (n, d)
-        and (m, d) arrays to their (n, m) kernel values. It can be pickled if the function can.
+        As in `KernelFunction`. The stream can be pickled if a callable can.
     gamma, degree, coef0 : float, optional
-        Parameters of scikit-learn's kernels; default: scikit-learn's.
+        Parameters of the kernel; default: scikit-learn's.
     initial_scale : float, default 1
         s, positive.
 
@@ -62,7 +55,7 @@ class KernelLEGOStream:
     def __init__(
         self,
         learning_rate: float,
-        kernel: str | Kernel = "linear",
+        kernel: Kernel = "linear",
         *,
         gamma: float | None = None,
         degree: float | None = None,
@@ -73,11 +66,7 @@ class KernelLEGOStream:
         self.initial_scale = validation.check_number("initial_scale", initial_scale, 0.0)
         if self.initial_scale == 0.0:
             raise ValueError("initial_scale must be positive: the first metric is that multiple of the identity.")
-        if not callable(kernel) and kernel not in KERNELS:
-            raise ValueError(f"kernel must be callable or one of {', '.join(map(repr, KERNELS))}, got {kernel!r}.")
-        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
-        self.kernel = kernel
-        self.parameters = {name: float(value) for name, value in given.items() if value is not None}
+        self.kernel = KernelFunction.of(kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
         self._support: FloatArray | None = None
         self._rows: dict[bytes, int] = {}
         self._K, self._S = np.zeros((0, 0)), np.zeros((0, 0))
@@ -241,9 +230,9 @@ class KernelLEGOStream:
             K, S = np.empty((m, m)), np.zeros((m, m))
             K[: len(self._K), : len(self._K)], S[: len(self._S), : len(self._S)] = self._K, self._S
             K[len(self._K) :], K[:, len(self._K) :] = block, block.T
-            _check_kernel(block[:, len(self._K) :])
+            check_symmetric(block[:, len(self._K) :])
             if strict:
-                _check_kernel(K)
+                check_positive(K)
             else:
                 _check_rows(K, len(self._K))
             self._support, self._rows, self._K, self._S = support, known, K, S
@@ -257,29 +246,7 @@ class KernelLEGOStream:
         self._K, self._S = self._K[np.ix_(kept, kept)], self._S[np.ix_(kept, kept)]
 
     def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        if callable(self.kernel):
-            K = np.asarray(self.kernel(X, Y), dtype=np.float64) * self.initial_scale
-        else:
-            K = np.asarray(pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **self.parameters))
-            K = K * self.initial_scale
-        if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
-            raise ValueError(
-                f"the kernel must give finite values of shape {(len(X), len(Y))} for so many examples, got shape "
-                f"{K.shape}{'' if np.isfinite(K).all() else ' with NaN or infinity'}."
-            )
-        return K
-
-
-def _check_kernel(K: FloatArray) -> None:
-    size = float(np.abs(K).max())
-    if np.abs(K - K.T).max() > PSD_TOLERANCE * size:
-        raise ValueError("the kernel is not symmetric: k(x, y) differs from k(y, x); use a symmetric one.")
-    values = np.linalg.eigvalsh(0.5 * (K + K.T))
-    if values[0] < -PSD_TOLERANCE * values[-1]:
-        raise ValueError(
-            f"the kernel is not positive semidefinite: its matrix has the eigenvalue {values[0]:.3g} beside "
-            f"a largest one of {values[-1]:.3g}; use one that is."
-        )
+        return self.kernel(X, Y) * self.initial_scale
 
 
 def _check_rows(K: FloatArray, known: int) -> None:

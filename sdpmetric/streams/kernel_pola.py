@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from sdpmetric._loops import pola
+from sdpmetric.core.kernels import Kernel, KernelFunction, check_symmetric
 from sdpmetric.streams.threshold import LONGEST, PairStream
 
 FloatArray = NDArray[np.float64]
-Kernel = str | Callable[[FloatArray, FloatArray], float]
 
 # Pairs that share one matrix of inner products.
 BLOCK = 256
@@ -32,7 +29,7 @@ class KernelPOLAStream(PairStream):
     ----------
     n_features : int
     kernel : str or callable, default "rbf"
-        A name as in `sklearn.metrics.pairwise.pairwise_kernels`, or a function of two examples. It must be PSD.
+        As in `KernelFunction`.
     initial_threshold : float, default 1
     gamma : float, optional
         As in `POLAStream`; a parameter of the kernel that has this name goes into `kernel_params`.
@@ -62,19 +59,7 @@ class KernelPOLAStream(PairStream):
         kernel_params: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(n_features, initial_threshold, gamma)
-        if not callable(kernel) and (not isinstance(kernel, str) or kernel not in PAIRWISE_KERNEL_FUNCTIONS):
-            known = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
-            raise ValueError(f"kernel must be a function of two examples or one of {known}, got {kernel!r}.")
-        self.kernel = kernel
-        if kernel_params is not None and not isinstance(kernel_params, Mapping):
-            raise ValueError(f"kernel_params must be a dict of the kernel's parameters by name, got {kernel_params!r}.")
-        self.kernel_params = dict(kernel_params or {})
-        try:
-            function = kernel if callable(kernel) else PAIRWISE_KERNEL_FUNCTIONS[kernel]
-            with suppress(ValueError):  # some built-in functions have no signature
-                inspect.signature(function).bind(None, None, **self.kernel_params)
-        except TypeError as error:
-            raise ValueError(f"the kernel does not take these kernel_params ({error}).") from error
+        self.kernel = KernelFunction.of(kernel, kernel_params)
         self._support = np.zeros((0, 2, self.n_features))
         self._R = np.zeros((0, 0))
 
@@ -107,7 +92,8 @@ class KernelPOLAStream(PairStream):
             block = slice(begin, begin + BLOCK)
             rows, local = np.unique(pairs[block], return_inverse=True)
             Z = np.asarray(X[rows], dtype=np.float64)
-            G = self._values(Z, Z)
+            G = self.kernel(Z, Z)
+            check_symmetric(G, pola.INDEFINITE)
             if np.abs(np.diagonal(G)).max() > LONGEST**2:
                 raise ValueError(
                     f"the kernel has values of {np.abs(np.diagonal(G)).max():.3g}, whose squares would overflow; "
@@ -153,19 +139,11 @@ class KernelPOLAStream(PairStream):
             grown[: len(self._support)] = self._support
             self._support = grown
 
-    def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        K = np.asarray(pairwise_kernels(X, Y, metric=self.kernel, **self.kernel_params), dtype=np.float64)
-        if not np.isfinite(K).all():
-            raise ValueError("the kernel gave NaN or infinity; scale the features, or use another kernel.")
-        if X is Y and np.abs(K - K.T).max() > pola.INDEFINITE * np.abs(K).max():
-            raise ValueError("the kernel is not symmetric: k(x, x') differs from k(x', x); use one that is.")
-        return np.ascontiguousarray(K)
-
     def _inner(self, X: FloatArray) -> FloatArray:
         """Inner products with the differences of the basis, (n, r)."""
         if not self._rank:
             return np.zeros((len(X), 0))
-        return self._values(X, self.support[:, 0]) - self._values(X, self.support[:, 1])
+        return self.kernel(X, self.support[:, 0]) - self.kernel(X, self.support[:, 1])
 
     def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:
         inner = self._inner(np.asarray(X, dtype=np.float64))

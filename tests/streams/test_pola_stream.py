@@ -115,7 +115,7 @@ def check_kernel(problem: POLAProblem, order: np.ndarray) -> None:
             assert stream.cumulative_loss <= stream.bound(optimum.objective) * (1 + 1e-9)
     # Through the expansion over the support, kernel values give the distances.
     V = stream.support
-    inner = stream._values(problem.X, V[:, 0]) - stream._values(problem.X, V[:, 1])
+    inner = stream.kernel(problem.X, V[:, 0]) - stream.kernel(problem.X, V[:, 1])
     difference = inner[pairs[:, 0]] - inner[pairs[:, 1]]
     through = np.einsum("ij,jk,ik->i", difference, stream.expansion(), difference)
     assert np.abs(through - q).max() <= 1e-6 * max(1.0, q.max())
@@ -408,12 +408,12 @@ def test_bad_parameters() -> None:
     with pytest.raises(ValueError, match=r"does not take these kernel_params.*breadth"):
         sm.KernelPOLAStream(2, kernel_params={"breadth": 2.0})
     with pytest.raises(ValueError, match="does not take these kernel_params"):
-        sm.KernelPOLAStream(2, lambda u, v: float(u @ v), kernel_params={"gamma": 2.0})
+        sm.KernelPOLAStream(2, lambda X, Y: X @ Y.T, kernel_params={"gamma": 2.0})
     with pytest.raises(ValueError, match="must be a dict"):
         sm.KernelPOLAStream(2, kernel_params=0.3)
 
 
-@pytest.mark.parametrize("kernel", [lambda x, y: -float(x @ y), lambda x, y: float(np.sum((x - y) ** 2))])
+@pytest.mark.parametrize("kernel", [lambda X, Y: -X @ Y.T, lambda X, Y: np.sum((X[:, None] - Y) ** 2, axis=2)])
 def test_a_kernel_that_is_none_is_refused(kernel, rng) -> None:
     stream = sm.KernelPOLAStream(2, kernel)
     with pytest.raises(ValueError, match="not positive semidefinite"):

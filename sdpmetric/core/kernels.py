@@ -1,0 +1,110 @@
+"""Kernel functions, for every learner that works in a feature space: their names, parameters, values and checks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import pairwise_kernels
+
+FloatArray = NDArray[np.float64]
+Kernel = str | Callable[[FloatArray, FloatArray], FloatArray]
+
+NAMES = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
+PARAMETERS = ("gamma", "degree", "coef0")
+# A kernel matrix is refused if it is asymmetric, or has an eigenvalue below 0, by more than this share of its size.
+PSD_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFunction:
+    """A positive semidefinite kernel and its parameters.
+
+    Attributes
+    ----------
+    kernel : str or callable
+        One of scikit-learn's "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", or a function that takes (n, d)
+        and (m, d) arrays, and the parameters by name, to (n, m) kernel values.
+    parameters : mapping of str to float
+        By name: gamma, degree, coef0. Missing ones have scikit-learn's defaults; a named kernel ignores those that are
+        not its own, as in scikit-learn.
+    """
+
+    kernel: Kernel
+    parameters: Mapping[str, float]
+
+    @classmethod
+    def of(cls, kernel: Kernel, parameters: Mapping[str, float | None] | None = None) -> KernelFunction:
+        """Check a kernel and its parameters; those that are None are left out.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is unknown, or a parameter is not a number or not one of the kernel's.
+        """
+        if not callable(kernel) and (not isinstance(kernel, str) or kernel not in NAMES):
+            raise ValueError(f"kernel must be callable or one of {', '.join(map(repr, NAMES))}, got {kernel!r}.")
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise ValueError(f"kernel_params must be a dict of the kernel's parameters by name, got {parameters!r}.")
+        given = {name: float(value) for name, value in (parameters or {}).items() if value is not None}
+        if callable(kernel):
+            try:
+                with suppress(ValueError):  # some built-in functions have no signature
+                    inspect.signature(kernel).bind(None, None, **given)
+            except TypeError as error:
+                raise ValueError(f"the kernel does not take these kernel_params ({error}).") from error
+        elif foreign := sorted(set(given) - set(PARAMETERS)):
+            takes = f"parameters of kernels are {', '.join(PARAMETERS)}"
+            raise ValueError(f"kernel {kernel!r} does not take these kernel_params: {', '.join(foreign)}; {takes}.")
+        return cls(kernel, given)
+
+    def __call__(self, X: ArrayLike, Y: ArrayLike) -> FloatArray:
+        """Kernel values of rows of X with rows of Y, (n, m).
+
+        Raises
+        ------
+        ValueError
+            If the values are not finite, or those of a callable have another shape.
+        """
+        left: FloatArray = np.asarray(X, dtype=np.float64)
+        right: FloatArray = np.asarray(Y, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if callable(self.kernel):
+                K = np.asarray(self.kernel(left, right, **self.parameters), dtype=np.float64)
+            else:
+                if self.kernel == "rbf":  # distances are translation invariant; rounding is smallest near the origin
+                    middle = right.mean(axis=0)
+                    left, right = left - middle, right - middle
+                K = np.asarray(pairwise_kernels(left, right, metric=self.kernel, filter_params=True, **self.parameters))
+        if K.shape != (len(left), len(right)):
+            raise ValueError(
+                f"the kernel must take (n, d) and (m, d) arrays to (n, m) values; it gave shape {K.shape} for "
+                f"{len(left)} and {len(right)} examples."
+            )
+        if not np.isfinite(K).all():
+            raise ValueError("kernel values overflow or are NaN; scale the features, for example to [0, 1].")
+        return K
+
+
+def check_symmetric(K: FloatArray, tolerance: float = PSD_TOLERANCE) -> None:
+    """Refuse a matrix of kernel values of examples with each other that is not symmetric."""
+    worst = float(np.abs(K - K.T).max())
+    if worst > tolerance * float(np.abs(K).max()):
+        raise ValueError(
+            f"the kernel matrix is not symmetric: entries differ from their mirror image by up to {worst:.3g}; "
+            "k(x, y) must equal k(y, x)."
+        )
+
+
+def check_positive(K: FloatArray, tolerance: float = PSD_TOLERANCE) -> None:
+    """Refuse a symmetric matrix that is not positive semidefinite."""
+    values = np.linalg.eigvalsh(0.5 * (K + K.T))
+    if values[0] < -tolerance * max(values[-1], 0.0):
+        raise ValueError(
+            f"the kernel is not positive semidefinite: its matrix has the eigenvalue {values[0]:.3g} beside a "
+            f"largest one of {values[-1]:.3g}; use a kernel that is."
+        )
