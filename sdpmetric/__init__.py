@@ -21,6 +21,7 @@ from sdpmetric.explain import Explanation, explain
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
+from sdpmetric.models import Model
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.itml import ITMLProblem
@@ -82,6 +83,7 @@ __all__ = [
     "MMCProblem",
     "MetricProblem",
     "MetricStep",
+    "Model",
     "MultiMetricLMNNProblem",
     "NCAProblem",
     "OASISStream",

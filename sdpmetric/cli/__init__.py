@@ -1,208 +1,254 @@
-"""The command line: ``sdpmetric demo``, ``solve``, ``compare``, ``verify`` and ``check``.
+"""The command line: metrics learned from tables, applied to others, and judged.
 
 Results go to standard output, progress and errors to standard error. The exit code is 0 if the asked gap was proven (of
-a stream or a non-convex statement: if the solve ended as it should), 1 if it was not, 2 for bad input.
+a stream or a non-convex statement: if the solve ended as it should), 1 if it was not, 2 for bad input. Commands import
+what they need when they run, so that help and completion are quick.
 """
 
 from __future__ import annotations
 
 import time
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sdpmetric import datasets
-from sdpmetric.cli.inputs import DEFAULT, Limits, StatementChoice, check_names, input_errors, load_problem, read_point
-from sdpmetric.cli.results import finish, progress, proves, run, run_all, sentence, standard_output
-from sdpmetric.core.printer import compilation_bar
-from sdpmetric.core.registry import find_solver, solvers_of
-from sdpmetric.solve import solve as solve_problem
-from sdpmetric.solve import verify as verify_point
+from sdpmetric.cli.options import (
+    DATA,
+    JSON,
+    MODEL,
+    FeatureOptions,
+    LimitOptions,
+    StatementOptions,
+    TableOptions,
+    with_options,
+)
 
 DEMO_COMPONENTS = 30
 
 app = typer.Typer(
     help="Learn Mahalanobis metrics by convex optimization, with a proof of how far from optimal they can be.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help=f"{', '.join(datasets.NAMED)}; NAME.npz of the folder SDPMETRIC_DATA; openml:NAME; or a .csv file with a "
-        "header; or an .npz file with X and y.",
-    ),
-]
-Label = Annotated[str | None, typer.Option(help="Column of a CSV file that holds the labels.")]
-StatementName = Annotated[str, typer.Option("--statement", help="What is stated about the data, see --help of solve.")]
-Neighbors = Annotated[int | None, typer.Option(help="Target neighbors per example. Default: 3.")]
-PushWeight = Annotated[float | None, typer.Option(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.")]
-Ridge = Annotated[float | None, typer.Option(help="Weight of trace(M). Default: 0.")]
-LossName = Annotated[str | None, typer.Option(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the statement; may be repeated."),
-]
-Standardize = Annotated[
-    bool | None, typer.Option("--standardize/--no-standardize", help="Default: standardize, unless --pca is given.")
-]
-Pca = Annotated[int | None, typer.Option(metavar="N", help="Reduce to N principal components, scaled to mean norm 4.")]
-Tolerance = Annotated[float | None, typer.Option(help="Relative gap to prove. Default: that of the solver.")]
-MaxTime = Annotated[float | None, typer.Option(help="Seconds at most, for each solver.")]
-MaxIter = Annotated[int | None, typer.Option(help="Iterations at most, for each solver.")]
-Seed = Annotated[int, typer.Option(help="Seed of the solvers that draw at random.")]
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sdpmetric {version_of('sdpmetric')}")
+        raise typer.Exit
 
 
-@app.command()
-def demo(
-    only: Annotated[list[str] | None, typer.Option(help="iris, wine or digits; may be repeated. Default: all.")] = None,
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
 ) -> None:
-    """Solve iris, wine and digits with three solvers, set them side by side, and say what is proven."""
-    chosen = only or ["iris", "wine", "digits"]
-    with input_errors():
-        check_names("data set", chosen, ("iris", "wine", "digits"))
-    out, began, proven, tolerances = standard_output(), time.perf_counter(), True, {}
-    for name in chosen:
-        problem = load_problem(StatementChoice(), name, pca=DEMO_COMPONENTS if name == "digits" else None)
-        out.print(f"[bold]{name}[/bold]: {problem.describe()}")
-        with compilation_bar(f"{name}: compiling, on the first run only"):
-            solve_problem(problem)  # not to be timed as solving
-        tolerances = {entry.name: entry.tol for entry in solvers_of(problem)}
-        comparison = run_all(problem, name, tolerances, Limits())
-        out.print(comparison, "")
-        proven = proven and proves(comparison)
-    if proven:
-        asked = ", ".join(f"{solver} {tol:.0e}" for solver, tol in tolerances.items())
-        out.print(
-            f"Proven on {', '.join(chosen)} in {time.perf_counter() - began:.0f} s: every solver is within the "
-            f"relative gap asked of it ({asked}), and no lower bound exceeds any objective."
-        )
-    else:
-        out.print("Not everything was proven: see the statuses above.")
-    finish(proven)
+    """Take the options of no command."""
 
 
 @app.command()
+@with_options
 def solve(
-    data: Data,
-    label: Label = None,
-    statement: StatementName = DEFAULT,
-    n_neighbors: Neighbors = None,
-    push_weight: PushWeight = None,
-    ridge: Ridge = None,
-    loss: LossName = None,
-    settings: Settings = None,
-    standardize: Standardize = None,
-    pca: Pca = None,
-    solver: Annotated[str, typer.Option(help="By name; default: the statement's own.")] = "auto",
-    tol: Tolerance = None,
-    max_time: MaxTime = None,
-    max_iter: MaxIter = None,
-    seed: Seed = 0,
-    output: Annotated[Path | None, typer.Option(help="Save the solution to this .npz file.")] = None,
+    data: DATA,
+    table: TableOptions,
+    features: FeatureOptions,
+    options: StatementOptions,
+    limits: LimitOptions,
+    solver: Annotated[
+        str, typer.Option(help="By name; default: the statement's own.", rich_help_panel="Solver")
+    ] = "auto",
+    output: Annotated[
+        Path | None, typer.Option(help="Save the model to this .npz file, for 'transform' and 'evaluate'.")
+    ] = None,
+    as_json: JSON = False,
 ) -> None:
     """Learn a metric from labelled data and prove how far from optimal it can be.
 
-    Statements: lmnn, kernel-lmnn, multi-metric-lmnn, frobenius-lmnn, mmc, mcml, itml, rca, pola, lego, lego-batch, nca,
-    frml. Their parameters are those of from_labels, for example --statement itml --set gamma=2.
+    Parameters of statements are those of from_labels, for example --statement itml --set gamma=2.
     """
-    with input_errors():
-        limits = Limits(tol, max_time, max_iter, seed)
+    from sdpmetric.cli import inputs, results
+    from sdpmetric.core.registry import find_solver
+
+    with inputs.input_errors():
+        inputs.check_limits(limits)
         if output is not None and not output.parent.is_dir():
             raise ValueError(f"there is no folder {output.parent} to save {output.name} in.")
-        what = StatementChoice.of(statement, settings, n_neighbors, push_weight, ridge, loss)
-        problem = load_problem(what, data, label, standardize, pca)
-        entry = find_solver(problem, solver)
-    out = standard_output()
-    out.print(problem.describe())
-    solution = run(problem, f"{data}: {entry.name}", entry.name, limits)
+        stated = inputs.state(data, table, features, options)
+        entry = find_solver(stated.problem, solver)
+    out = results.Output(as_json)
+    out.say(stated.problem.describe())
+    solution = results.run(stated.problem, f"{data}: {entry.name}", entry.name, limits)
     certificate = solution.certificate
-    out.print(
+    out.say(
         f"{entry.name}: {solution.status} after {solution.seconds:.2f} s; "
-        f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}."
+        f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}.",
+        results.sentence(certificate, entry.tol if limits.tol is None else limits.tol),
     )
-    out.print(sentence(certificate, entry.tol if tol is None else tol))
     if not solution.status.expected:
-        out.print(solution.status.advice)
+        out.say(solution.status.advice)
+    out.facts = {"problem": stated.problem.describe()} | results.solution_facts(solution)
     if output is not None:
-        with input_errors():
-            solution.save(output)
-        out.print(f"Saved to {output}.")
-    finish(solution.status.expected)
+        with inputs.input_errors():
+            stated.model(solution).save(output)
+        out.say(f"Saved to {output}.")
+        out.facts["output"] = str(output)
+    out.finish(solution.status.expected)
 
 
 @app.command()
+@with_options
+def transform(
+    model: MODEL,
+    data: DATA,
+    table: TableOptions,
+    output: Annotated[
+        Path | None, typer.Option(help="A .csv, .npz or .parquet file; default: CSV on standard output.")
+    ] = None,
+) -> None:
+    """Embed other data by a saved model, prepared as the training data were: Euclidean distances are learned ones.
+
+    A table needs the columns that the model was learned from, by name, in any order; the labels are passed on if they
+    are there.
+    """
+    from sdpmetric.cli import inputs, tables
+    from sdpmetric.models import Model
+
+    with inputs.input_errors():
+        learned = Model.load(model)
+        loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
+        tables.write(learned, learned.transform(loaded.X), loaded.y, output)
+
+
+@app.command()
+@with_options
+def evaluate(
+    model: MODEL,
+    data: DATA,
+    table: TableOptions,
+    train: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Where neighbors are searched; default: among the others of DATA."),
+    ] = None,
+    n_neighbors: Annotated[int, typer.Option(help="Neighbors that vote.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the pairs that are drawn for the ROC curve.")] = 0,
+    as_json: JSON = False,
+) -> None:
+    """Score a saved model on labelled data, beside the prepared features without it.
+
+    Accuracy of the nearest neighbors, and the area under the ROC curve of distances between pairs of one class and of
+    two.
+    """
+    from sdpmetric.cli import inputs, results
+    from sdpmetric.cli.evaluation import scores
+    from sdpmetric.models import Model
+
+    out = results.Output(as_json)
+    with inputs.input_errors():
+        learned = Model.load(model)
+        columns = inputs.columns_of(table, model=learned)
+        test = inputs.load(data, columns, learned)
+        base = None if train is None else inputs.load(train, columns, learned)
+        found = {}
+        for name, embed in (("metric", learned.transform), ("euclidean", learned.prepare)):
+            where = None if base is None else (embed(base.X), base.labels)
+            found[name] = scores(embed(test.X), test.labels, n_neighbors, where, seed)
+    among = "the others" if base is None else f"{len(base.X):,} examples of {train}"
+    out.say(f"{data}: {len(test.X):,} examples, neighbors among {among}.")
+    under, without = found["metric"], found["euclidean"]
+    out.say(f"{n_neighbors}-nearest-neighbor accuracy {under.accuracy:.4f}; without the metric {without.accuracy:.4f}.")
+    if under.auc is not None and without.auc is not None:
+        out.say(f"ROC area of pairs {under.auc:.4f}; without the metric {without.auc:.4f}.")
+    out.facts = {"data": data, "examples": len(test.X), "train": train, "n_neighbors": n_neighbors}
+    out.facts |= {name: one.to_dict() for name, one in found.items()}
+    out.finish()
+
+
+@app.command()
+@with_options
 def compare(
-    data: Data,
-    label: Label = None,
-    statement: StatementName = DEFAULT,
-    n_neighbors: Neighbors = None,
-    push_weight: PushWeight = None,
-    ridge: Ridge = None,
-    loss: LossName = None,
-    settings: Settings = None,
-    standardize: Standardize = None,
-    pca: Pca = None,
-    solvers: Annotated[str | None, typer.Option(help="Solvers, separated by commas. Default: all that prove.")] = None,
-    tol: Tolerance = None,
-    max_time: MaxTime = None,
-    max_iter: MaxIter = None,
-    seed: Seed = 0,
+    data: DATA,
+    table: TableOptions,
+    features: FeatureOptions,
+    options: StatementOptions,
+    limits: LimitOptions,
+    solvers: Annotated[
+        str | None,
+        typer.Option(help="Solvers, separated by commas. Default: all that prove.", rich_help_panel="Solver"),
+    ] = None,
+    as_json: JSON = False,
 ) -> None:
     """Solve with several solvers and set what each of them proves side by side."""
-    with input_errors():
-        limits = Limits(tol, max_time, max_iter, seed)
-        what = StatementChoice.of(statement, settings, n_neighbors, push_weight, ridge, loss)
-        problem = load_problem(what, data, label, standardize, pca)
+    from sdpmetric.cli import inputs, results
+    from sdpmetric.core.registry import solvers_of
+
+    with inputs.input_errors():
+        inputs.check_limits(limits)
+        problem = inputs.state(data, table, features, options).problem
         known = solvers_of(problem)
         named = [name.strip() for name in solvers.split(",")] if solvers else None
         names = named or [entry.name for entry in known if entry.stream == known[0].stream]
-        check_names("solver", names, tuple(entry.name for entry in known))
-    out = standard_output()
-    out.print(problem.describe())
-    comparison = run_all(problem, data, names, limits)
-    out.print(comparison)
-    finish(proves(comparison))
+        inputs.check_names("solver", names, tuple(entry.name for entry in known))
+    out = results.Output(as_json)
+    out.say(problem.describe())
+    comparison = results.run_all(problem, data, names, limits)
+    out.say(comparison)
+    out.facts = {
+        "problem": problem.describe(),
+        "solutions": [results.solution_facts(solution) for solution in comparison.solutions],
+        "consistent": comparison.consistent,
+        "verdict": comparison.verdict,
+    }
+    out.finish(results.proves(comparison))
 
 
 @app.command()
+@with_options
 def verify(
-    data: Data,
+    data: DATA,
     metric: Annotated[
-        Path, typer.Argument(metavar="METRIC", help="An .npz file with the array 'components' (L) or 'metric' (M).")
+        Path,
+        typer.Argument(
+            metavar="METRIC",
+            help="A model, or an .npz file with 'components' (L), 'metric' (M) or 'scalings' (L transposed).",
+        ),
     ],
-    label: Label = None,
-    statement: StatementName = DEFAULT,
-    n_neighbors: Neighbors = None,
-    push_weight: PushWeight = None,
-    ridge: Ridge = None,
-    loss: LossName = None,
-    settings: Settings = None,
-    standardize: Standardize = None,
-    pca: Pca = None,
+    table: TableOptions,
+    features: FeatureOptions,
+    options: StatementOptions,
+    key: Annotated[str | None, typer.Option(help="Of the array in METRIC, where it has another name.")] = None,
+    kind: Annotated[str | None, typer.Option(help="What it is: components, metric or scalings.")] = None,
     rescale: Annotated[bool, typer.Option("--rescale", help="Judge the best multiple of the metric instead.")] = False,
-    tol: Annotated[float, typer.Option(help="Relative gap to prove.")] = 1e-3,
-    max_time: MaxTime = None,
+    tol: Annotated[float, typer.Option(help="Relative gap to prove.", rich_help_panel="Solver")] = 1e-3,
+    max_time: Annotated[float | None, typer.Option(help="Seconds for the proof.", rich_help_panel="Solver")] = None,
+    as_json: JSON = False,
 ) -> None:
     """How far is this metric from optimal on this data? Proven, whoever learned it.
 
-    The metric is judged in the coordinates of the prepared data: pass the options it was learned with.
+    The metric is judged in the coordinates of the prepared data: pass the options it was learned with. A model brings
+    its own.
     """
-    with input_errors():
-        Limits(tol, max_time)
-        what = StatementChoice.of(statement, settings, n_neighbors, push_weight, ridge, loss)
-        problem = load_problem(what, data, label, standardize, pca)
-        components, matrix = read_point(metric, problem)
-    out = standard_output()
-    out.print(problem.describe())
-    with input_errors(), progress(f"{data}: proving a lower bound"):
-        certificate = verify_point(problem, components, metric=matrix, rescale=rescale, tol=tol, max_time=max_time)
-    out.print(str(certificate), sentence(certificate, tol), sep="\n")
-    finish(certificate.proves_optimal(tol))
+    from sdpmetric.cli import inputs, results
+    from sdpmetric.solve import verify as verify_point
+
+    with inputs.input_errors():
+        inputs.check_limits(LimitOptions(tol=tol, max_time=max_time))
+        point = inputs.read_point(metric, key, kind)
+        problem = inputs.state(data, table, features, options, point.model).problem
+        problem.check_point(point.components, point.metric)
+    if point.fingerprint not in (None, problem.fingerprint()):
+        inputs.note(f"Note: {metric} was solved for other data or options than these; it is judged on these.")
+    out = results.Output(as_json)
+    out.say(problem.describe())
+    with inputs.input_errors(), results.progress(f"{data}: proving a lower bound"):
+        certificate = verify_point(
+            problem, point.components, metric=point.metric, rescale=rescale, tol=tol, max_time=max_time
+        )
+    out.say(str(certificate), results.sentence(certificate, tol))
+    out.facts = {"problem": problem.describe(), "certificate": results.facts_of(certificate)}
+    out.finish(certificate.proves_optimal(tol))
 
 
 @app.command()
@@ -216,6 +262,41 @@ def check(
     code, text = check_files([data, proof])
     typer.echo(text)
     raise typer.Exit(code)
+
+
+@app.command()
+def demo(
+    only: Annotated[list[str] | None, typer.Option(help="iris, wine or digits; may be repeated. Default: all.")] = None,
+) -> None:
+    """Solve iris, wine and digits with three solvers, set them side by side, and say what is proven."""
+    from sdpmetric.cli import inputs, results
+    from sdpmetric.core.printer import compilation_bar
+    from sdpmetric.core.registry import solvers_of
+    from sdpmetric.solve import solve as solve_problem
+
+    chosen = only or ["iris", "wine", "digits"]
+    with inputs.input_errors():
+        inputs.check_names("data set", chosen, ("iris", "wine", "digits"))
+    out, began, proven, tolerances = results.Output(), time.perf_counter(), True, {}
+    for name in chosen:
+        options = StatementOptions(pca=DEMO_COMPONENTS if name == "digits" else None)
+        problem = inputs.state(name, TableOptions(), FeatureOptions(), options).problem
+        out.say(f"[bold]{name}[/bold]: {problem.describe()}", markup=True)
+        with compilation_bar(f"{name}: compiling, on the first run only"):
+            solve_problem(problem)  # not to be timed as solving
+        tolerances = {entry.name: entry.tol for entry in solvers_of(problem)}
+        comparison = results.run_all(problem, name, tolerances, LimitOptions())
+        out.say(comparison, "")
+        proven = proven and results.proves(comparison)
+    if proven:
+        asked = ", ".join(f"{solver} {tol:.0e}" for solver, tol in tolerances.items())
+        out.say(
+            f"Proven on {', '.join(chosen)} in {time.perf_counter() - began:.0f} s: every solver is within the "
+            f"relative gap asked of it ({asked}), and no lower bound exceeds any objective."
+        )
+    else:
+        out.say("Not everything was proven: see the statuses above.")
+    out.finish(proven)
 
 
 def main() -> None:

@@ -6,22 +6,26 @@ import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
+from sklearn.pipeline import Pipeline
 
 from sdpmetric import datasets
+from sdpmetric.cli.options import DEFAULT, FeatureOptions, LimitOptions, StatementOptions, TableOptions, names
 from sdpmetric.core.problem import Labelled, Problem, statements
 from sdpmetric.core.run import Budget, check_tolerance
+from sdpmetric.core.solution import Solution
+from sdpmetric.models import Model, Value
 
 Array = NDArray[np.generic]
-Value = str | float | int | bool | None
 BAD_INPUT = 2
-DEFAULT = "lmnn"
+# What the array of a point is, and its key by default: a factor L, the matrix M, or the transpose of L as LDA has it.
+KINDS = ("components", "metric", "scalings")
 
 
 @contextmanager
@@ -29,11 +33,14 @@ def input_errors() -> Iterator[None]:
     """Turn what is wrong with the input into one sentence on standard error and the exit code 2."""
     try:
         yield
-    except (ValueError, TypeError, OSError) as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(
-            f"Error: {str(error).splitlines()[0]}", markup=False
-        )
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        note("Error: " + str(error).splitlines()[0])
         raise typer.Exit(BAD_INPUT) from error
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
 
 
 def check_names(what: str, given: list[str], known: tuple[str, ...]) -> None:
@@ -43,93 +50,170 @@ def check_names(what: str, given: list[str], known: tuple[str, ...]) -> None:
             raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}.")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What every solver is told alike."""
-
-    tol: float | None = None
-    max_time: float | None = None
-    max_iter: int | None = None
-    random_state: int = 0
-
-    def __post_init__(self) -> None:
-        Budget(self.max_time, self.max_iter)
-        if self.tol is not None:
-            check_tolerance(self.tol)
+def check_limits(limits: LimitOptions) -> None:
+    """Refuse limits out of range before any work."""
+    Budget(limits.max_time, limits.max_iter)
+    if limits.tol is not None:
+        check_tolerance(limits.tol)
 
 
-@dataclass(frozen=True)
-class StatementChoice:
-    """A statement by name, and the parameters that it is given."""
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """A problem, and how it was stated.
 
-    name: str = DEFAULT
-    parameters: tuple[tuple[str, Value], ...] = ()
+    Attributes
+    ----------
+    problem : Problem
+    X : (n, d) array
+        The prepared features.
+    preparation : Pipeline
+        Fitted.
+    table : Table
+        The raw data.
+    statement : str
+    parameters : dict
+        Those that were given.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        settings: list[str] | None,
-        n_neighbors: int | None,
-        push_weight: float | None,
-        ridge: float | None,
-        loss: str | None,
-    ) -> StatementChoice:
-        """The parameters that were given, those of ``--set`` as JSON where they are JSON."""
-        named = {"n_neighbors": n_neighbors, "push_weight": push_weight, "ridge": ridge, "loss": loss}
-        given: dict[str, Value] = {key: value for key, value in named.items() if value is not None}
-        for setting in settings or []:
-            key, equals, value = setting.partition("=")
-            if not equals or not key.isidentifier():
-                raise ValueError(f"--set takes NAME=VALUE, got {setting!r}.")
-            try:
-                given[key] = json.loads(value)
-            except json.JSONDecodeError:
-                given[key] = value
-        return cls(name, tuple(given.items()))
+    problem: Problem
+    X: Array
+    preparation: Pipeline
+    table: datasets.Table
+    statement: str
+    parameters: dict[str, Value]
 
-    def make(self, X: Array, y: Array) -> Problem:
-        """State it for labelled data."""
-        known = {name: kind for name, kind in statements().items() if issubclass(kind, Labelled)}
-        check_names("statement", [self.name], tuple(known))
-        kind = known[self.name]
-        takes = [name for name in inspect.signature(kind.from_labels).parameters if name not in ("X", "y")]
-        foreign = [name for name, _ in self.parameters if name not in takes]
-        if foreign:
-            raise ValueError(
-                f"statement {self.name!r} has no parameter {', '.join(foreign)}; it takes {', '.join(takes) or 'none'}."
-            )
-        return kind.from_labels(X, y, **dict(self.parameters))
+    def model(self, solution: Solution) -> Model:
+        """What is kept of a solution of the problem."""
+        linear = solution.components.shape[-1] == self.X.shape[1] and np.array_equal(self.problem.X, self.X)
+        about = (self.table.features, self.table.label, self.statement, self.parameters, linear)
+        return Model(solution, self.preparation, *about)
 
 
-def load_problem(
-    what: StatementChoice,
+def columns_of(
+    table: TableOptions, features: FeatureOptions | None = None, model: Model | None = None, *, labelled: bool = True
+) -> datasets.Columns:
+    """Which columns are read; those of a model where no others are given."""
+    chosen = [] if features is None else names(features.columns)
+    dropped = [] if features is None else names(features.drop)
+    label = table.label
+    if model is not None:
+        chosen = chosen or ([] if dropped else list(model.features))
+        label = model.label if label is None else label
+    return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labelled)
+
+
+def load(data: str, columns: datasets.Columns, model: Model) -> datasets.Table:
+    """Load data for a model: a table by the names of its features, anything else by their number."""
+    if Path(data).suffix.lower() in datasets.TABLES and data not in datasets.NAMED:
+        return datasets.load_table(data, columns)
+    given = None if columns.label == model.label else columns.label
+    return datasets.load_table(data, replace(columns, features=(), label=given))
+
+
+def state(
     data: str,
-    label: str | None = None,
-    standardize: bool | None = None,
-    pca: int | None = None,
-) -> Problem:
-    """Load, prepare, and state the problem."""
-    X, y = datasets.load(data, label)
-    if standardize or (standardize is None and pca is None):
-        X = datasets.standardize(X)
-    if pca is not None:
-        X = datasets.reduce(X, pca)
-    return what.make(X, y)
+    table: TableOptions,
+    features: FeatureOptions,
+    options: StatementOptions,
+    model: Model | None = None,
+) -> Stated:
+    """Load, prepare, and state the problem; with a model, as it was learned where no other options are given."""
+    columns = columns_of(table, features, model)
+    loaded = datasets.load_table(data, columns) if model is None else load(data, columns, model)
+    name, parameters = options.statement, _parameters(options)
+    if model is not None and name is None:
+        parameters = dict(model.parameters) | parameters
+        name = model.statement
+    X = np.asarray(loaded.X)
+    if model is not None and options.standardize is None and options.pca is None:
+        preparation = model.preparation
+        prepared = model.prepare(X)
+    else:
+        standardized = options.pca is None if options.standardize is None else options.standardize
+        preparation = datasets.pipeline(standardize=standardized, pca=options.pca)
+        prepared = datasets.prepare(preparation, X)
+    stated = name or DEFAULT
+    problem = _statement(stated, parameters, prepared, loaded.labels)
+    return Stated(problem, prepared, preparation, loaded, stated, parameters)
 
 
-def read_point(path: Path, problem: Problem) -> tuple[Array | None, Array | None]:
-    """Components or metric from a file, whichever its key names; the other one is None."""
+def _parameters(options: StatementOptions) -> dict[str, Value]:
+    """The parameters that were given, those of ``--set`` as JSON where they are JSON."""
+    known = ("n_neighbors", "push_weight", "ridge", "loss")
+    given: dict[str, Value] = {name: getattr(options, name) for name in known if getattr(options, name) is not None}
+    for setting in options.settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.isidentifier():
+            raise ValueError(f"--set takes NAME=VALUE, got {setting!r}.")
+        try:
+            given[key] = json.loads(value)
+        except json.JSONDecodeError:
+            given[key] = value
+    return given
+
+
+def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
+    """State a problem by name for labelled data."""
+    known = {name: kind for name, kind in statements().items() if issubclass(kind, Labelled)}
+    check_names("statement", [name], tuple(known))
+    kind = known[name]
+    takes = [parameter for parameter in inspect.signature(kind.from_labels).parameters if parameter not in ("X", "y")]
+    if foreign := [parameter for parameter in parameters if parameter not in takes]:
+        raise ValueError(
+            f"statement {name!r} has no parameter {', '.join(foreign)}; it takes {', '.join(takes) or 'none'}."
+        )
+    return kind.from_labels(X, y, **parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A metric from a file.
+
+    Attributes
+    ----------
+    components, metric : array or None
+        Exactly one of the two.
+    model : Model or None
+        Where the file is one.
+    fingerprint : str or None
+        Of the problem that it was solved for, where the file says so.
+    """
+
+    components: Array | None
+    metric: Array | None
+    model: Model | None = None
+    fingerprint: str | None = None
+
+
+def read_point(path: Path, key: str | None, kind: str | None) -> Point:
+    """A metric from an NPZ file; the key says what it is, else `kind` does.
+
+    Parameters
+    ----------
+    path : Path
+    key : str or None
+        Of the array; default: the one of `KINDS` that the file has.
+    kind : str or None
+        "components" (a factor L), "metric" (the matrix M) or "scalings" (the transpose of L).
+    """
     arrays = datasets.read_npz(path)
-    components, metric = arrays.get("components"), arrays.get("metric")
-    if (components is None) == (metric is None):
+    found = [name for name in KINDS if name in arrays] if key is None else [key]
+    if len(found) != 1 or found[0] not in arrays:
         raise ValueError(
             f"{path} holds the arrays {', '.join(arrays) or '(none)'}; expected exactly one of 'components' (a factor "
-            "L) and 'metric' (the matrix M), since a matrix is never guessed to be one or the other."
+            "L), 'metric' (the matrix M) and 'scalings' (L transposed), or name one by --key and --kind."
         )
-    problem.check_point(components, metric)
-    if "about" in arrays and json.loads(str(arrays["about"])).get("fingerprint") not in (None, problem.fingerprint()):
-        Console(stderr=True, soft_wrap=True).print(
-            f"Note: {path} was solved for other data or options than these; it is judged on these."
+    kind = found[0] if kind is None else kind
+    if kind not in KINDS:
+        raise ValueError(
+            f"say what the array {found[0]!r} is: --kind components (a factor L), metric (the matrix M) or scalings "
+            "(L transposed); a matrix is never guessed to be one or the other."
         )
-    return components, metric
+    array = arrays[found[0]]
+    about = json.loads(str(arrays["about"])) if "about" in arrays else {}
+    return Point(
+        array.T if kind == "scalings" else array if kind == "components" else None,
+        array if kind == "metric" else None,
+        Model.load(path) if "model" in arrays else None,
+        about.get("fingerprint"),
+    )

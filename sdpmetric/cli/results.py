@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sdpmetric.cli.inputs import Limits, input_errors
+from sdpmetric.cli.inputs import input_errors
+from sdpmetric.cli.options import LimitOptions
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
@@ -26,13 +28,74 @@ from sdpmetric.solve import solve as solve_problem
 NOT_PROVEN = 1
 
 
-def run(problem: Problem, title: str, solver: str, limits: Limits) -> Solution:
+class Output:
+    """Standard output: lines of text as they come, or one JSON object in the end.
+
+    Parameters
+    ----------
+    as_json : bool
+    """
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.facts: dict[str, object] = {}
+        # Wide enough for the table where it is not a terminal.
+        self.console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
+
+    def say(self, *text: object, markup: bool = False) -> None:
+        """Print lines, unless JSON is asked for."""
+        if not self.as_json:
+            self.console.print(*text, sep="\n", markup=markup)
+
+    def finish(self, proven: bool = True) -> None:
+        """End with the exit code."""
+        if self.as_json:
+            typer.echo(json.dumps(_finite(self.facts), indent=2))
+        raise typer.Exit(0 if proven else NOT_PROVEN)
+
+
+def _finite(value: object) -> object:
+    """The same without infinities and NaN, which JSON does not have: None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def facts_of(certificate: Certificate) -> dict[str, object]:
+    """What a certificate says, for JSON."""
+    return certificate.to_dict() | {"gap": certificate.gap, "relative_gap": certificate.relative_gap}
+
+
+def solution_facts(solution: Solution) -> dict[str, object]:
+    """What a solution says, for JSON."""
+    return {
+        "solver": solution.solver,
+        "status": solution.status.word,
+        "seconds": solution.seconds,
+        "iterations": solution.n_iter,
+        "rank": solution.components.shape[-2],
+        "extras": solution.extras,
+        "certificate": facts_of(solution.certificate),
+    }
+
+
+def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solution:
     """Solve, with progress shown."""
     with progress(title) as callback:
-        return solve_problem(problem, solver, callback=callback, **asdict(limits))
+        return solve_problem(
+            problem,
+            solver,
+            callback=callback,
+            tol=limits.tol,
+            max_time=limits.max_time,
+            max_iter=limits.max_iter,
+            random_state=limits.seed,
+        )
 
 
-def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: Limits) -> Comparison:
+def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: LimitOptions) -> Comparison:
     """Solve with each solver in turn; after an interruption the rest is left out."""
     solutions: list[Solution] = []
     for solver in solvers:
@@ -68,11 +131,6 @@ def progress(title: str) -> Iterator[Callback]:
         yield live
 
 
-def standard_output() -> Console:
-    """Standard output; wide enough for the table where it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
-
-
 def sentence(certificate: Certificate, tol: float) -> str:
     """What is proven, in a sentence."""
     if not isinstance(certificate, DualityCertificate):
@@ -87,8 +145,3 @@ def sentence(certificate: Certificate, tol: float) -> str:
 def proves(comparison: Comparison) -> bool:
     """Whether every solution ended as it should, and none contradicts another."""
     return comparison.consistent and all(solution.status.expected for solution in comparison.solutions)
-
-
-def finish(proven: bool) -> None:
-    """End with the exit code."""
-    raise typer.Exit(0 if proven else NOT_PROVEN)

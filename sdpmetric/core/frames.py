@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
-from typing import Protocol, cast
+from typing import Protocol, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +43,10 @@ class Frame(Protocol):
 
     columns: Iterable[str]
 
+    @overload
     def __getitem__(self, name: str) -> Column: ...
+    @overload
+    def __getitem__(self, name: list[str]) -> ArrayLike: ...
 
 
 @contextmanager

@@ -43,6 +43,19 @@ class Table:
     features: tuple[str, ...] = ()
     label: str | None = None
 
+    @property
+    def labels(self) -> Labels:
+        """The labels.
+
+        Raises
+        ------
+        ValueError
+            If the table has none.
+        """
+        if self.y is None:
+            raise ValueError("these data have no labels; name their column (label=, or --label).")
+        return self.y
+
 
 @dataclass(frozen=True)
 class Columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,7 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
         If it must be downloaded and cannot be.
     """
     table = load_table(name_or_path, Columns(label))
-    return table.X, cast(Labels, table.y)
+    return table.X, table.labels
 
 
 def load_table(name_or_path: str | Path, columns: Columns | None = None) -> Table:
@@ -148,7 +148,7 @@ def load_split(
         As in `load`, if there is no customary split, or the share is not between 0 and 1.
     """
     table, n_train = _find(name_or_path, Columns(label))
-    X, y = table.X, cast(Labels, table.y)
+    X, y = table.X, table.labels
     if test_share is not None:
         if not (validation.positive(test_share) and test_share < 1):
             raise ValueError(f"test_share must be a share between 0 and 1, got {test_share!r}.")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.core import validation
@@ -19,6 +22,49 @@ FloatArray = NDArray[np.float64]
 IMAGES_AT_ONCE = 2048
 
 
+class MeanNorm(TransformerMixin, BaseEstimator):
+    """Scale examples to a mean Euclidean norm; all zeros stay zeros.
+
+    Parameters
+    ----------
+    mean_norm : float, default 4
+
+    Attributes
+    ----------
+    scale_ : float
+    """
+
+    scale_: float
+
+    def __init__(self, mean_norm: float = 4.0) -> None:
+        self.mean_norm = mean_norm
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Measure the mean norm."""
+        size = float(np.linalg.norm(validation.check_data(X), axis=1).mean())
+        self.scale_ = self.mean_norm / size if size > 0 else 1.0
+        return self
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Scale."""
+        return np.asarray(X, dtype=np.float64) * self.scale_
+
+
+def pipeline(*, standardize: bool = True, pca: int | None = None) -> Pipeline:
+    """A pipeline that prepares data, to be fitted: standardizing, then the first principal components, as in `reduce`.
+
+    Parameters
+    ----------
+    standardize : bool, default True
+    pca : int, optional
+        How many components.
+    """
+    steps: list[TransformerMixin] = [StandardScaler()] if standardize else []
+    if pca is not None:
+        steps += [PCA(pca, svd_solver="full"), MeanNorm()]
+    return make_pipeline(*(steps or ["passthrough"]))
+
+
 def standardize(X: ArrayLike) -> FloatArray:
     """Every feature less its mean, divided by its standard deviation; constant features become 0.
 
@@ -26,8 +72,38 @@ def standardize(X: ArrayLike) -> FloatArray:
     ----------
     X : (n, d) array
     """
-    scaled: FloatArray = StandardScaler().fit_transform(validation.check_data(X).astype(np.float64))
-    return scaled
+    return prepare(pipeline(), X)
+
+
+def prepare(steps: Pipeline, X: ArrayLike) -> FloatArray:
+    """Fit a pipeline and return the prepared data, float64.
+
+    Parameters
+    ----------
+    steps : Pipeline
+    X : (n, d) array
+
+    Raises
+    ------
+    ValueError
+        If there are fewer principal components than asked for.
+    """
+    data = validation.check_data(X).astype(np.float64)
+    for step in steps:
+        if isinstance(step, PCA):
+            check_components(step.n_components, data)
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0
+        prepared: FloatArray = steps.fit_transform(data)
+    return prepared
+
+
+def check_components(n_components: int, data: FloatArray) -> None:
+    """Refuse a number of principal components that the data do not have."""
+    if not validation.is_integer(n_components) or not 1 <= n_components <= min(data.shape):
+        raise ValueError(
+            f"cannot keep {n_components!r} principal components of {data.shape[0]} examples with {data.shape[1]} "
+            f"features; keep between 1 and {min(data.shape)}."
+        )
 
 
 def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatArray:
@@ -52,17 +128,7 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
         If `n_components` is out of range, or the norm is negative.
     """
     validation.check_number("mean_norm", mean_norm, 0.0)
-    data = validation.check_data(X).astype(np.float64)
-    whole = validation.is_integer(n_components)
-    if not whole or not 1 <= n_components <= min(data.shape):
-        raise ValueError(
-            f"cannot keep {n_components!r} principal components of {data.shape[0]} examples with {data.shape[1]} "
-            f"features; keep between 1 and {min(data.shape)}."
-        )
-    with np.errstate(invalid="ignore"):  # shares of a variance that is 0
-        Z: FloatArray = PCA(n_components, svd_solver="full").fit_transform(data)
-    size = float(np.linalg.norm(Z, axis=1).mean())
-    return Z * (mean_norm / size) if size > 0 else Z
+    return prepare(make_pipeline(PCA(n_components, svd_solver="full"), MeanNorm(mean_norm)), X)
 
 
 def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16]:

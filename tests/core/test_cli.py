@@ -1,16 +1,20 @@
 """The command line: what it prints, where it prints it, and its exit code (0 proven, 1 not proven, 2 bad input)."""
 
 import dataclasses
+import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import sdpmetric as sm
-from sdpmetric import datasets
-from sdpmetric.cli import app
+from sdpmetric import classification, datasets
+from sdpmetric.cli import app, options
 from sdpmetric.core import registry
+from sdpmetric.core.problem import Labelled, statements
 from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.run import Step
 
@@ -268,7 +272,7 @@ def test_data_that_are_not_finite_are_one_sentence(run, tmp_path):
         ({"metric": np.diag([1.0, 1.0, 1.0, -0.5])}, r"not positive semidefinite: its smallest eigenvalue is -0.5"),
         ({"metric": np.diag([1.0, 1.0, 1.0, np.inf])}, r"NaN or infinity"),
         ({"metric": np.triu(np.ones((4, 4)))}, r"not symmetric"),
-        ({"M": np.eye(4)}, r"holds the arrays M; expected exactly one of 'components' .* and 'metric'"),
+        ({"M": np.eye(4)}, r"holds the arrays M; expected exactly one of 'components' .*, 'metric' .* and 'scalings'"),
         ({"metric": np.eye(4), "components": np.eye(4)}, r"expected exactly one"),
     ],
 )
@@ -286,3 +290,105 @@ def test_an_error_in_a_solver_is_not_passed_off_as_bad_input(run, monkeypatch):
     result = run("solve", "iris")
     assert result.exit_code == 1
     assert isinstance(result.exception, ValueError)
+
+
+# -- models ----------------------------------------------------------------------------------------------------------
+
+
+def table(path, names, rows, labels=None, delimiter=","):
+    lines = [delimiter.join([*names, *([] if labels is None else ["kind"])])]
+    for number, row in enumerate(rows):
+        cells = [repr(float(value)) for value in row]
+        lines.append(delimiter.join([*cells, *([] if labels is None else [f"class {labels[number]}"])]))
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def model(run, iris_csv, tmp_path):
+    result = run("solve", iris_csv, "--label", "kind", *OPTIONS, "--output", tmp_path / "model.npz")
+    assert result.exit_code == 0, result.output
+    return tmp_path / "model.npz"
+
+
+def test_a_model_is_applied_to_other_tables_by_name(run, model, tmp_path):
+    X, _ = datasets.load("iris")
+    new = table(tmp_path / "new.csv", "dcbax", np.hstack([X[:, ::-1], X[:, :1]])[:7], delimiter=";")
+    result = run("transform", model, new)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    Z = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]])
+    solution = sm.Solution.load(model)
+    assert lines[0].split(",") == [f"lmnn{i}" for i in range(len(solution.components))]
+    np.testing.assert_allclose(Z, datasets.standardize(X)[:7] @ solution.components.T, rtol=1e-9, atol=1e-12)
+    for name in ("z.csv", "z.npz", "z.parquet"):
+        assert run("transform", model, new, "--output", tmp_path / name).exit_code == 0
+        again = datasets.load_table(tmp_path / name, datasets.Columns(labelled=False))
+        np.testing.assert_array_equal(again.X, Z)
+    assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
+    assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
+    assert_refused(run("transform", new, new), "is not an NPZ file")
+
+
+def test_labels_are_passed_on(run, model, iris_csv):
+    header, first, *_ = run("transform", model, iris_csv).stdout.splitlines()
+    assert header.endswith(",kind")
+    assert first.endswith(",class 0")
+
+
+def test_a_model_is_scored_beside_the_prepared_features(run, model, iris_csv):
+    facts = json.loads(run("evaluate", model, iris_csv, "--train", iris_csv, "--n-neighbors", 1, "--json").stdout)
+    assert facts["metric"]["accuracy"] == 1.0  # each example is its own neighbor
+    facts = json.loads(run("evaluate", model, iris_csv, "--json").stdout)
+    X, y = datasets.load("iris")
+    predicted = classification.knn_predict(np.eye(4), datasets.standardize(X), y)
+    assert facts["euclidean"]["accuracy"] == pytest.approx(np.mean(predicted == y))
+    assert 0.5 < facts["euclidean"]["auc"] <= facts["metric"]["auc"] + 0.05
+    assert "without the metric" in run("evaluate", model, iris_csv).stdout
+
+
+def test_a_model_brings_its_options_to_verify(run, model, iris_csv, iris):
+    result = run("verify", iris_csv, model)
+    assert result.exit_code == 0, result.output
+    assert "300 target pairs" in result.stdout
+    assert "push weight 0.3" in result.stdout
+    assert "Note" not in result.stderr
+    other = run("verify", iris_csv, model, "--push-weight", 0.9, "--json")
+    assert "push weight 0.9" in json.loads(other.stdout)["problem"]
+    assert "was solved for other data or options" in other.stderr
+
+
+@pytest.mark.parametrize("kind", ["components", "metric", "scalings"])
+def test_verify_takes_an_array_of_another_name(run, iris, tmp_path, kind):
+    matrix = np.diag([0.7, 0.3, 0.2, 0.9])[: 4 if kind == "metric" else 3]
+    given = matrix.T if kind == "scalings" else matrix
+    np.savez(tmp_path / "point.npz", W=given, other=np.eye(4))
+    result = run("verify", "iris", tmp_path / "point.npz", *OPTIONS, "--key", "W", "--kind", kind, "--json")
+    name = "metric" if kind == "metric" else "components"
+    assert json.loads(result.stdout)["certificate"]["objective"] == pytest.approx(iris.objective(**{name: matrix}))
+    assert_refused(run("verify", "iris", tmp_path / "point.npz", "--key", "W"), "say what the array 'W' is")
+
+
+def test_json_of_solve_and_compare(run):
+    facts = json.loads(run("solve", "iris", "--json", "--solver", "subgradient", "--max-iter", 1).stdout)
+    assert facts["status"] == "user_limit"
+    assert facts["certificate"]["lower_bound"] <= facts["certificate"]["objective"]
+    hard = ("--statement", "pola", "--set", "slack_weight=null", "--set", "n_pairs=300", "--json")
+    facts = json.loads(run("solve", "iris", *hard).stdout)
+    assert facts["status"] == "infeasible"
+    assert facts["certificate"]["objective"] is None  # JSON has no infinity
+    facts = json.loads(run("compare", "iris", "--solvers", "factored,subgradient", "--json").stdout)
+    assert [one["solver"] for one in facts["solutions"]] == ["factored", "subgradient"]
+    assert facts["consistent"]
+
+
+def test_every_statement_and_data_set_is_listed_for_completion():
+    named = {name for name, kind in statements().items() if issubclass(kind, Labelled)}
+    assert set(options.STATEMENTS) == {name for name in named if statements()[name].__module__.startswith("sdpmetric.")}
+    assert tuple(datasets.NAMED) == options.NAMED
+
+
+@pytest.mark.parametrize("arguments", [["-m", "sdpmetric"], ["-m", "sdpmetric.cli"]])
+def test_the_version_and_both_modules(arguments):
+    result = subprocess.run([sys.executable, *arguments, "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"sdpmetric {sm.__version__}\n"

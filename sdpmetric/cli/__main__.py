@@ -1,0 +1,5 @@
+"""``python -m sdpmetric.cli`` is ``sdpmetric``."""
+
+from sdpmetric.cli import main
+
+main()

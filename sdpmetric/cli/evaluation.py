@@ -1,0 +1,64 @@
+"""How well a model tells classes apart on labelled data, beside the prepared features without it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from sdpmetric.classification import knn_predict
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import pairs_of_labels
+from sdpmetric.linalg.distances import distances
+
+FloatArray = NDArray[np.float64]
+Labels = NDArray[np.generic]
+# Pairs of each kind that are drawn at most.
+N_PAIRS = 10_000
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of one embedding.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of the examples that their nearest neighbors predict rightly.
+    auc : float or None
+        Area under the ROC curve of distances as a test of "another class"; None where all are of one class.
+    """
+
+    accuracy: float
+    auc: float | None
+
+    def to_dict(self) -> dict[str, object]:
+        """By name, for JSON."""
+        return asdict(self)
+
+
+def scores(Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int) -> Scores:
+    """Score an embedding.
+
+    Parameters
+    ----------
+    Z : (n, r) array
+    y : (n,) array
+    n_neighbors : int
+    train : (m, r) array and (m,) array, or None
+        Where neighbors are searched; None: among the other examples.
+    seed : int
+        Of the pairs that are drawn.
+    """
+    identity = np.eye(Z.shape[1])
+    if train is None:
+        predicted = knn_predict(identity, Z, y, n_neighbors=n_neighbors)
+    else:
+        predicted = knn_predict(identity, *train, Z, n_neighbors)
+    _, index = validation.check_labels(y, len(Z), n_classes=1)
+    pairs, similar = pairs_of_labels(index, N_PAIRS, seed)
+    squared = distances(np.ascontiguousarray(Z), pairs[:, 0], pairs[:, 1])
+    both = bool(similar.any() and not similar.all())
+    return Scores(float(np.mean(predicted == y)), float(roc_auc_score(~similar, squared)) if both else None)

@@ -1,0 +1,171 @@
+"""The options of the command line, in groups that several commands share. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, get_type_hints
+
+import typer
+
+NAMED = ("iris", "wine", "digits", "breast_cancer")
+STATEMENTS = (
+    "lmnn", "kernel-lmnn", "multi-metric-lmnn", "frobenius-lmnn", "mmc", "mcml", "itml", "rca", "pola", "lego",
+    "lego-batch", "nca", "frml",
+)  # fmt: skip
+DEFAULT = "lmnn"
+
+
+def _beginning(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Completion: the known names that begin with what was typed."""
+    return lambda incomplete: [name for name in known if name.startswith(incomplete)]
+
+
+DATA_HELP = (
+    f"{', '.join(NAMED)}; NAME.npz of the folder SDPMETRIC_DATA; openml:NAME; a .csv file with a header, or a .parquet "
+    "file; or an .npz file with X and y."
+)
+DATA = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=_beginning(NAMED))]
+JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+MODEL = Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'sdpmetric solve DATA --output MODEL'.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How a table is read."""
+
+    label: Annotated[
+        str | None, typer.Option(help="Column of a table that holds the labels.", rich_help_panel="Table")
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            help="Between the cells of a CSV file: a character, or 'tab'. Default: recognised.", rich_help_panel="Table"
+        ),
+    ] = None
+    decimal: Annotated[str, typer.Option(help="Decimal point of a CSV file, . or ,", rich_help_panel="Table")] = "."
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureOptions:
+    """Which columns of a table are features."""
+
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,..", help="Features, in this order. Default: all other columns.", rich_help_panel="Table"
+        ),
+    ] = None
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,..", help="Columns to leave out.", rich_help_panel="Table"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementOptions:
+    """What is stated about the data, and how they are prepared."""
+
+    statement: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(STATEMENTS)}. Default: lmnn.",
+            autocompletion=_beginning(STATEMENTS),
+            rich_help_panel="Statement",
+        ),
+    ] = None
+    n_neighbors: Annotated[
+        int | None, typer.Option(help="Target neighbors per example. Default: 3.", rich_help_panel="Statement")
+    ] = None
+    push_weight: Annotated[
+        float | None,
+        typer.Option(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.", rich_help_panel="Statement"),
+    ] = None
+    ridge: Annotated[
+        float | None, typer.Option(help="Weight of trace(M). Default: 0.", rich_help_panel="Statement")
+    ] = None
+    loss: Annotated[
+        str | None,
+        typer.Option(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.", rich_help_panel="Statement"),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other parameter of the statement; may be repeated.",
+            rich_help_panel="Statement",
+        ),
+    ] = None
+    standardize: Annotated[
+        bool | None,
+        typer.Option(
+            "--standardize/--no-standardize",
+            help="Default: standardize, unless --pca is given.",
+            rich_help_panel="Preparation",
+        ),
+    ] = None
+    pca: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Reduce to N principal components, scaled to mean norm 4.", rich_help_panel="Preparation"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """What every solver is told alike."""
+
+    tol: Annotated[
+        float | None,
+        typer.Option(help="Relative gap to prove. Default: that of the solver.", rich_help_panel="Solver"),
+    ] = None
+    max_time: Annotated[
+        float | None, typer.Option(help="Seconds at most, for each solver.", rich_help_panel="Solver")
+    ] = None
+    max_iter: Annotated[
+        int | None, typer.Option(help="Iterations at most, for each solver.", rich_help_panel="Solver")
+    ] = None
+    seed: Annotated[int, typer.Option(help="Seed of the solvers that draw at random.", rich_help_panel="Solver")] = 0
+
+
+def names(given: list[str] | None) -> list[str]:
+    """The names in options that may be repeated, each a line of CSV."""
+    return [name.strip() for line in csv.reader(given or [], skipinitialspace=True) for name in line if name.strip()]
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of the dataclasses that it takes."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hints[name] for name in inspect.signature(command).parameters if is_dataclass(hints[name])}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        own = get_type_hints(groups[name], include_extras=True)
+        for option in fields(groups[name]):
+            default = inspect.Parameter.empty if option.default is MISSING else option.default
+            parameters.append(
+                inspect.Parameter(
+                    option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=own[option.name]
+                )
+            )
+
+    @wraps(command)
+    def expanded(**given: object) -> None:
+        built = {
+            name: group(**{option.name: given.pop(option.name) for option in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **built)
+
+    del expanded.__wrapped__
+    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return expanded

@@ -1,0 +1,69 @@
+"""Embedded data as tables."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.models import Model
+
+FORMATS = (".csv", ".npz", ".parquet")
+
+
+def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, path: Path | None) -> None:
+    """Write an embedding, and labels where there are any.
+
+    Parameters
+    ----------
+    model : Model
+        For the names of columns: its statement's, numbered, and its label.
+    Z : (n, r) array
+    y : (n,) array or None
+    path : Path or None
+        By its suffix CSV, NPZ or Parquet; None: CSV on standard output.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is another one, or the folder does not exist.
+    ImportError
+        If pandas is missing for a Parquet file.
+    """
+    names = [f"{(model.statement or 'component').replace('-', '_')}{number}" for number in range(Z.shape[1])]
+    label = None if y is None else model.label or "label"
+    if path is None:
+        _csv(sys.stdout, names, Z, label, y)
+        return
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}.")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} to save {path.name} in.")
+    if path.suffix.lower() == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            _csv(file, names, Z, label, y)
+    elif path.suffix.lower() == ".npz":
+        arrays: dict[str, NDArray[np.generic]] = {"X": Z, "feature_names": np.array(names)}
+        if y is not None:
+            arrays["y"] = y
+        np.savez_compressed(path, allow_pickle=False, **arrays)
+    else:
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("Parquet files need pandas and pyarrow: pip install pandas pyarrow.") from error
+        frame = pandas.DataFrame(Z, columns=names)
+        (frame if y is None else frame.assign(**{str(label): y})).to_parquet(path, index=False)
+
+
+def _csv(
+    file: TextIO, names: list[str], Z: NDArray[np.float64], label: str | None, y: NDArray[np.generic] | None
+) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names if label is None else [*names, label])
+    for row, numbers in enumerate(Z.tolist()):
+        writer.writerow(numbers if y is None else [*numbers, y[row]])
