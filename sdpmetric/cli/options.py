@@ -13,23 +13,26 @@ from typing import Annotated, get_type_hints
 import typer
 
 NAMED = ("iris", "wine", "digits", "breast_cancer")
-STATEMENTS = (
-    "lmnn", "kernel-lmnn", "multi-metric-lmnn", "frobenius-lmnn", "mmc", "mcml", "itml", "rca", "pola", "lego",
-    "lego-batch", "nca", "frml",
-)  # fmt: skip
 DEFAULT = "lmnn"
 
 
-def _beginning(known: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Completion: the known names that begin with what was typed."""
-    return lambda incomplete: [name for name in known if name.startswith(incomplete)]
+def _data_sets(incomplete: str) -> list[str]:
+    """Completion of the name of a data set."""
+    return [name for name in NAMED if name.startswith(incomplete)]
+
+
+def _statements(incomplete: str) -> list[str]:
+    """Completion of the name of a statement."""
+    from sdpmetric.core.problem import Labelled, statements
+
+    return [name for name, kind in statements().items() if issubclass(kind, Labelled) and name.startswith(incomplete)]
 
 
 DATA_HELP = (
     f"{', '.join(NAMED)}; NAME.npz of the folder SDPMETRIC_DATA; openml:NAME; a .csv file with a header, or a .parquet "
     "file; or an .npz file with X and y."
 )
-DATA = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=_beginning(NAMED))]
+DATA = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=_data_sets)]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 MODEL = Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'sdpmetric solve DATA --output MODEL'.")]
 
@@ -73,8 +76,9 @@ class StatementOptions:
     statement: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(STATEMENTS)}. Default: lmnn.",
-            autocompletion=_beginning(STATEMENTS),
+            help="What is stated about the data: lmnn, itml, mmc, pola, nca and others; an unknown one lists all. "
+            "Default: lmnn.",
+            autocompletion=_statements,
             rich_help_panel="Statement",
         ),
     ] = None
