@@ -28,6 +28,7 @@ from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
+from sdpmetric.problems.lfda import LFDAProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem
@@ -75,6 +76,7 @@ __all__ = [
     "LEGOBatchProblem",
     "LEGOProblem",
     "LEGOStream",
+    "LFDAProblem",
     "LMNNProblem",
     "LORETAStream",
     "LiftedDistances",

@@ -53,6 +53,7 @@ FACTORIES = {
     "lego": targets,
     "lego-batch": lambda X, y: sm.LEGOBatchProblem(targets(X, y)),
     "nca": lambda X, y: sm.NCAProblem(X, y),
+    "lfda": lambda X, y: sm.LFDAProblem(X, y, 2, 3),
     "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
     "terms, triplets": lambda X, y: sm.MetricProblem(
@@ -151,7 +152,9 @@ def test_single_precision_in_single_precision_out(name):
     assert solution.components.dtype == np.float32
 
 
-@pytest.mark.parametrize("name", ["lmnn", "kernel-lmnn", "multi-metric-lmnn", "frobenius-lmnn", "mcml", "rca", "mmc"])
+@pytest.mark.parametrize(
+    "name", ["lmnn", "kernel-lmnn", "multi-metric-lmnn", "frobenius-lmnn", "mcml", "rca", "mmc", "lfda"]
+)
 def test_the_optimum_does_not_depend_on_the_order_of_rows_or_the_names_of_classes(name):
     X, y = data()
     state = {**FACTORIES, "mmc": lambda X, y: sm.MMCProblem.from_labels(X, y)}[name]
@@ -289,7 +292,7 @@ def test_command_line(name, tmp_path):
 @pytest.mark.parametrize("name", FACTORIES)
 def test_bad_multipliers_are_refused_by_a_sentence(name):
     problem = make(name)
-    if name in ("nca", "mlkr", "rca", "frml", "mcml"):  # their lower bounds need none
+    if name in ("nca", "mlkr", "rca", "lfda", "frml", "mcml"):  # their lower bounds need none
         return
     for bad in (np.zeros(1), np.full(10_000, np.nan)):
         with pytest.raises((TypeError, ValueError), match="dual"):

@@ -1,7 +1,9 @@
-"""MMC and ITML of metric-learn judged by this package's certificates.
+"""MMC, ITML, LFDA and MLKR of metric-learn judged by this package's certificates.
 
 Run it with ``python examples/benchmarks/relatives_against_metric_learn.py PYTHON``, PYTHON that of an environment with
-metric-learn. Both sides get the same 150 pairs of each kind, and ITML the same bounds on squared distances.
+metric-learn (``examples/benchmarks/peers.sh`` builds one). Both sides get the same 150 pairs of each kind, and ITML the
+same bounds on squared distances; LFDA two components and 7 neighbors; MLKR (diabetes, not convex) two components from
+the same start, and the share of the targets' variance that is left is printed.
 """
 
 import subprocess
@@ -10,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
@@ -26,8 +28,42 @@ out["mmc"] = mmc.get_mahalanobis_matrix()
 for gamma in given["gammas"]:
     itml = ml.ITML(gamma=gamma, max_iter=20000, tol=1e-10, prior="identity").fit(X, y, bounds=given["bounds"])
     out[f"itml {gamma:g}"] = itml.get_mahalanobis_matrix()
+if "y" in given:
+    out["lfda"] = ml.LFDA(n_components=2, k=7).fit(given["X"], given["y"]).components_
 np.savez(sys.argv[2], **out)
 """
+PEER_MLKR = """
+import sys, numpy as np, metric_learn as ml
+given = np.load(sys.argv[1])
+model = ml.MLKR(n_components=2, init=given["start"], max_iter=5000, tol=1e-12).fit(given["X"], given["y"])
+np.savez(sys.argv[2], mlkr=model.components_)
+"""
+
+
+def ask(script: str, python: str, **given: object) -> dict[str, np.ndarray]:
+    """What a script of the peer's makes of arrays."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
+        np.savez(path, **given)
+        subprocess.run([python, "-W", "ignore", "-c", script, str(path), str(made)], check=True)
+        return dict(np.load(made))
+
+
+def say(name: str, kind: str, own: sm.Solution, above: float) -> None:
+    print(f"{name}, {kind}: proven gap {own.relative_gap:.1e}; metric-learn above the bound by {above:.1e}")
+
+
+def compare_mlkr(python: str) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    problem = sm.MLKRProblem(StandardScaler().fit_transform(X), y, 2)
+    start = np.random.default_rng(0).normal(size=(2, 10)) / 3
+    theirs = ask(PEER_MLKR, python, X=problem.X, y=y, start=start)["mlkr"]
+    for who, certificate in (
+        ("here", sm.solve(problem, start=start).certificate),
+        ("metric-learn", problem.certify(theirs)),
+    ):
+        left, slope = certificate.objective / problem.scale, certificate.stationarity
+        print(f"diabetes, mlkr, {who}: share of the variance left {left:.4f}, stationarity {slope:.1e}")
 
 
 def compare(name: str, X: np.ndarray, y: np.ndarray, python: str) -> None:
@@ -37,18 +73,17 @@ def compare(name: str, X: np.ndarray, y: np.ndarray, python: str) -> None:
     problems = {"mmc": mmc}
     for gamma in GAMMAS:
         problems[f"itml {gamma:g}"] = sm.ITMLProblem(X, mmc.pairs, mmc.similar, *bounds, gamma)
-    with tempfile.TemporaryDirectory() as folder:
-        given, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
-        np.savez(given, X=X, pairs=mmc.pairs, similar=mmc.similar, bounds=bounds, gammas=GAMMAS)
-        subprocess.run([python, "-W", "ignore", "-c", PEER, str(given), str(made)], check=True)
-        metrics = dict(np.load(made))
+    metrics = ask(PEER, python, X=X, y=y, pairs=mmc.pairs, similar=mmc.similar, bounds=bounds, gammas=GAMMAS)
     for kind, problem in problems.items():
         M = psd.project(metrics[kind])
         if kind == "mmc":  # the same objective up to the metric's scale
             M /= problem.spent(psd.factor(M))
         own, theirs = sm.solve(problem), problem.certify(metric=M)
         above = (theirs.objective - own.lower_bound) / abs(own.objective)
-        print(f"{name}, {kind}: proven gap {own.relative_gap:.1e}; metric-learn above the bound by {above:.1e}")
+        say(name, kind, own, above)
+    lfda = sm.LFDAProblem(X, y, 2)
+    own, theirs = sm.solve(lfda), lfda.certify(metrics["lfda"])
+    say(name, "lfda", own, (theirs.objective - own.lower_bound) / abs(own.objective))
 
 
 def main(python: str) -> None:
@@ -57,6 +92,7 @@ def main(python: str) -> None:
     data = {name: load(return_X_y=True) for name, load in (("iris", load_iris), ("wine", load_wine))}
     for name, (X, labels) in data.items():
         compare(name, StandardScaler().fit_transform(X), labels, python)
+    compare_mlkr(python)
     compare("random", rng.normal(size=(60, 3)) + (y == 1)[:, None], y, python)
 
 

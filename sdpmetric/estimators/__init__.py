@@ -4,6 +4,7 @@ from sdpmetric.estimators.energy import EnergyClassifier
 from sdpmetric.estimators.frml import FRML
 from sdpmetric.estimators.kernel_lmnn import KernelLMNN
 from sdpmetric.estimators.lego import LEGO
+from sdpmetric.estimators.lfda import LFDA
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.mcml import MCML
 from sdpmetric.estimators.mlkr import MLKR
@@ -19,6 +20,7 @@ __all__ = [
     "FRML",
     "ITML",
     "LEGO",
+    "LFDA",
     "LMNN",
     "MCML",
     "MLKR",

@@ -1,6 +1,6 @@
 """Statements as CVXPY programs, the papers' equations beside each line; each registers its program."""
 
-from sdpmetric.formulations import frobenius, itml, lego, lmnn, mcml, mmc, multi_lmnn, pola, rca, terms
+from sdpmetric.formulations import frobenius, itml, lego, lfda, lmnn, mcml, mmc, multi_lmnn, pola, rca, terms
 from sdpmetric.formulations.exact_program import ExactProgram, Point, formulate, named, to_cvxpy
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "frobenius",
     "itml",
     "lego",
+    "lfda",
     "lmnn",
     "mcml",
     "mmc",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.problems.lfda import Embedding, LFDAProblem
 from sdpmetric.problems.rca import RCAProblem
 
 
@@ -27,3 +28,27 @@ def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """
     budget.spend()
     yield Step.certified(problem, problem.closed_form())
+
+
+@solver(LFDAProblem, "closed", tol=1e-6, default=True)
+def lfda_steps(
+    problem: LFDAProblem, budget: Budget, tol: float, *, embedding: Embedding = "weighted"
+) -> Iterator[Step]:
+    """Yield the leading eigenvectors.
+
+    Parameters
+    ----------
+    problem : LFDAProblem
+    budget : Budget
+    tol : float
+        Not used.
+    embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"
+        Their scale, on which the objective does not depend; see `LFDAProblem.closed_form`.
+
+    Yields
+    ------
+    Step
+        The one point, with the problem's certificate.
+    """
+    budget.spend()
+    yield Step.certified(problem, problem.closed_form(embedding))

@@ -30,7 +30,7 @@ from sdpmetric.estimators import ITML, LMNN, MMC, KernelLMNN, MultiMetricLMNN
 TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier")  # take a learner
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
-PROVEN = [e for e in ALL if type(e).__name__ in ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "KernelLMNN")]
+PROVEN = [e for e in ALL if type(e).__name__ in ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "LFDA", "KernelLMNN")]
 LABELS = np.array(["ape", "bee", "cow"])
 
 
@@ -145,7 +145,9 @@ def test_the_package_itself_does_not_import_the_estimators():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("module", ["lmnn", "kernel_lmnn", "multi_metric", "pairs", "pola", "mcml", "mlkr", "rca"])
+@pytest.mark.parametrize(
+    "module", ["lmnn", "kernel_lmnn", "multi_metric", "pairs", "pola", "mcml", "mlkr", "rca", "lfda"]
+)
 def test_docstrings_show_what_happens(module):
     found = doctest.testmod(importlib.import_module(f"sdpmetric.estimators.{module}"))
     assert found.attempted

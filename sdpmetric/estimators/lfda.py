@@ -1,0 +1,57 @@
+"""Local Fisher discriminant analysis (LFDA) as an estimator."""
+
+from __future__ import annotations
+
+from sdpmetric.core.solution import Solution
+from sdpmetric.estimators.base import Data, LabelledEstimator, Labels, Watcher
+from sdpmetric.problems.lfda import Embedding, LFDAProblem
+
+
+class LFDA(LabelledEstimator):
+    """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Default the number of features; components that no positive eigenvalue belongs to are 0.
+    n_neighbors : int, default 7
+        The distance to which of the neighbors in its class is an example's scale.
+    embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"
+        Scale of the components: eigenvectors times the roots of their eigenvalues, an orthonormal basis of their
+        span, or the eigenvectors.
+    ridge : float, default 0
+        Added to the diagonal of the local scatter within classes; needed where data vary in directions in which no
+        class does, as with more features than examples.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `sdpmetric.estimators.base.MetricEstimator`; the gap is to the sum of the largest eigenvalues.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import LFDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LFDA(n_components=2).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_neighbors: int = 7,
+        embedding: Embedding = "weighted",
+        ridge: float = 0.0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.embedding = embedding
+        self.ridge = ridge
+
+    def _problem(self, X: Data, y: Labels) -> LFDAProblem:
+        return LFDAProblem(X, y, self.n_components, self.n_neighbors, self.ridge)
+
+    def _solve(self, watcher: Watcher, **options: object) -> Solution:
+        return super()._solve(watcher, n_components=None, embedding=self.embedding, **options)

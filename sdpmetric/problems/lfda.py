@@ -1,0 +1,292 @@
+"""Local Fisher discriminant analysis (LFDA): the statement, its eigenproblem, and the proof that it is solved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.problem import Problem
+from sdpmetric.linalg import psd
+
+FloatArray = NDArray[np.float64]
+Embedding = Literal["weighted", "orthonormalized", "plain"]
+
+# Affinities that stand in memory at once, unless one example has more.
+BLOCK = 4_000_000
+# Eigenvalues of the within-class scatter up to this share of the largest one, in whitened data, count as 0.
+SINGULAR = 1e-12
+# Singular values of a factor up to this share of the largest one, where the within-class scatter is the identity,
+# count as 0; the factor of a metric has rounding errors of that size.
+RANK = 1e-7
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class LFDAProblem(Problem):
+    """LFDA as an eigenproblem (Sugiyama 2007) [S2007].
+
+    With ``A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))`` for examples of one class, ``s_i`` the distance to the k-th nearest
+    neighbor in the class, and scatter matrices ``1/2 sum_ij w_ij (x_i - x_j)(x_i - x_j)^T`` with the weights
+
+    - within, W: ``A_ij / n_c`` in a class of ``n_c`` members, 0 between classes,
+    - between, B: ``A_ij (1/n - 1/n_c)`` in a class, ``1/n`` between classes,
+
+    maximize ``trace((L W L^T)^-1 L B L^T)`` over factors L of rank at most r; the objective here is minus that. It
+    depends on the row space of L only. Members of a class that are far from each other need not get nearer, so that
+    classes may have several modes, and more than (number of classes - 1) directions tell.
+
+    The problem is not convex in the metric, but it is solved by the eigenvectors of ``B v = lambda W v`` of the r
+    largest positive eigenvalues, and Ky Fan's theorem proves that nothing is better: the lower bound is minus the sum
+    of these eigenvalues.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Finite numbers; float32 stays float32, everything else becomes float64.
+    y : (n,) array
+        Class labels of any kind; at least two classes.
+    n_components : int, optional
+        r, between 1 and d; default d.
+    n_neighbors : int, default 7
+        k; in a class of at most k members, its number of members less one.
+    ridge : float, default 0
+        Added to the diagonal of W.
+
+    Attributes
+    ----------
+    X : (n, d) array
+    y : (n,) int32 array
+        Number of each example's class in the sorted labels.
+    n_components, n_neighbors : int
+    ridge : float
+
+    Raises
+    ------
+    ValueError
+        If data or labels are not finite, there is one class only, a parameter is out of range, or the data vary in
+        directions in which no class does, so that the maximum is infinite.
+    """
+
+    statement: ClassVar[str] = "lfda"
+    weights: ClassVar[tuple[str, ...]] = ("ridge",)
+    refusals: ClassVar[Mapping[str, str]] = {
+        "explain": (
+            "it is an eigenproblem without constraints that a metric could violate; for multipliers of triplets state "
+            "the same labels as an LMNNProblem."
+        )
+    }
+
+    X: NDArray[np.floating]
+    y: NDArray[np.int32]
+    n_components: int
+    n_neighbors: int
+    ridge: float
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: int | None = None,
+        n_neighbors: int = 7,
+        ridge: float = 0.0,
+    ) -> None:
+        data = validation.check_examples(X)
+        index = validation.check_labels(y, len(data))[1]
+        d = data.shape[1]
+        values = {
+            "X": data,
+            "y": index,
+            "n_components": validation.check_integer("n_components", d if n_components is None else n_components, 1, d),
+            "n_neighbors": validation.check_integer("n_neighbors", n_neighbors),
+            "ridge": validation.check_number("ridge", ridge, 0.0),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if missing := self._singular:
+            raise ValueError(
+                f"the data vary in {missing} directions in which no class does, so that the maximum is infinite: pass "
+                "a positive ridge, or reduce the dimension first, for example by PCA."
+            )
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: int | None = None,
+        n_neighbors: int = 7,
+        ridge: float = 0.0,
+    ) -> LFDAProblem:
+        """State LFDA for labelled data, the same as the constructor."""
+        return cls(X, y, n_components, n_neighbors, ridge)
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        ridge = f", ridge {self.ridge:g}" if self.ridge else ""
+        return (
+            f"LFDA (Sugiyama 2007): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, {self.y.max() + 1} "
+            f"classes, {self.n_components} components, {self.n_neighbors} neighbors{ridge}"
+        )
+
+    # -- the eigenproblem ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _basis(self) -> tuple[FloatArray, FloatArray]:
+        """Coordinates in which the data have unit covariance, and the way back."""
+        return psd.data_basis(self.centered)
+
+    @cached_property
+    def scatters(self) -> tuple[FloatArray, FloatArray]:
+        """B and W, (p, p), of the data in whitened coordinates."""
+        basis = self._basis[0]
+        Z, n = self.centered @ basis, len(self.X)
+        within = self.ridge * basis.T @ basis
+        between = np.zeros(within.shape)
+        for c, size in enumerate(np.bincount(self.y).tolist()):
+            rows = Z[self.y == c]
+            mean = rows.mean(axis=0)
+            rows = np.ascontiguousarray(rows - mean)
+            local = self._local_scatter(rows, self.centered[self.y == c])
+            within += local / size
+            between += (1.0 / n - 1.0 / size) * local + (1.0 - size / n) * rows.T @ rows + size * np.outer(mean, mean)
+        return psd.symmetrize(between), psd.symmetrize(within)
+
+    def _local_scatter(self, Z: FloatArray, X: FloatArray) -> FloatArray:
+        """``1/2 sum_ij A_ij (z_i - z_j)(z_i - z_j)^T`` of one class, affinities from its distances in X."""
+        m, total = len(Z), np.zeros((Z.shape[1], Z.shape[1]))
+        if m < 2:
+            return total
+        k = min(self.n_neighbors, m - 1)
+        scale = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1]
+        height = max(1, BLOCK // m)
+        for first in range(0, m, height):
+            part = slice(first, first + height)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                A = np.exp(-cdist(X[part], X, "sqeuclidean") / (scale[part, None] * scale))
+            A[(scale[part, None] * scale) == 0.0] = 0.0  # copies of an example have no scale
+            sums = A.sum(axis=1)
+            total += (Z[part].T * sums) @ Z[part] - Z[part].T @ (A @ Z)
+        return total
+
+    @cached_property
+    def _singular(self) -> int:
+        """Directions in which data vary and no class does."""
+        values = np.linalg.eigvalsh(self.scatters[1])
+        return int(np.count_nonzero(values <= SINGULAR * max(float(values[-1]), 0.0))) if len(values) else 0
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        """A root of W, lower triangular, (p, p): ``root @ root.T`` is W."""
+        return np.asarray(np.linalg.cholesky(self.scatters[1]))
+
+    @cached_property
+    def ratio(self) -> FloatArray:
+        """B where W is the identity, (p, p)."""
+        half = solve_triangular(self._root, self.scatters[0], lower=True)
+        return psd.symmetrize(solve_triangular(self._root, half.T, lower=True))
+
+    @cached_property
+    def eigenpairs(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues of ``B v = lambda W v``, decreasing, (p,), and eigenvectors of `ratio` in columns, (p, p)."""
+        values, vectors = np.linalg.eigh(self.ratio)
+        return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+
+    def lift(self, rows: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from rows where W is the identity, (r, p)."""
+        back = solve_triangular(self._root, rows.T, lower=True, trans="T")
+        return np.ascontiguousarray((self._basis[0] @ back).T)
+
+    def closed_form(self, embedding: Embedding = "weighted") -> FloatArray:
+        """The optimum, (at most r, d).
+
+        Parameters
+        ----------
+        embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"
+            Rows are eigenvectors v with ``v^T W v = 1`` times ``sqrt(lambda)``; or an orthonormal basis of their span,
+            the leading one first; or these eigenvectors themselves.
+
+        Raises
+        ------
+        ValueError
+            If the embedding is unknown.
+        """
+        if embedding not in ("weighted", "orthonormalized", "plain"):
+            raise ValueError(f"embedding must be 'weighted', 'orthonormalized' or 'plain', got {embedding!r}.")
+        values, vectors = self.eigenpairs
+        kept = values[: self.n_components] > 0.0
+        values, L = values[: self.n_components][kept], self.lift(vectors[:, : self.n_components][:, kept].T)
+        if embedding == "weighted":
+            return np.sqrt(values)[:, None] * L
+        return L if embedding == "plain" or not len(L) else np.ascontiguousarray(np.linalg.qr(L.T)[0].T)
+
+    # -- point and proof -----------------------------------------------------------------------------------------
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Minus ``trace((L W L^T)^+ L B L^T)``.
+
+        Parameters
+        ----------
+        components : (s, d) array, optional
+            Factor L of rank at most r.
+        metric : (d, d) array, optional
+            The metric ``L.T @ L`` itself; exactly one of the two.
+
+        Raises
+        ------
+        ValueError
+            If the rank is above `n_components`.
+        """
+        L, _ = self.check_point(components, metric)
+        return self._value(L)
+
+    def _value(self, L: FloatArray) -> float:
+        _, sigma, rows = np.linalg.svd(L @ self._basis[1].T @ self._root, full_matrices=False)
+        rows = rows[sigma > RANK * sigma.max(initial=0.0)]
+        if len(rows) > self.n_components:
+            raise ValueError(
+                f"the components or metric have rank {len(rows)}, and the problem is about n_components="
+                f"{self.n_components} at most; keep so many leading directions, or state the problem with more."
+            )
+        return -float(np.sum((rows @ self.ratio) * rows))
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
+        """Certify any point.
+
+        The lower bound is minus the sum of the r largest positive eigenvalues of ``B v = lambda W v`` (Ky Fan's
+        theorem), up to rounding.
+
+        Parameters
+        ----------
+        components : (s, d) array, optional
+            Factor L of rank at most r.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
+        dual : optional
+            Ignored: the lower bound needs no multipliers.
+        """
+        L, primal_residual = self.check_point(components, metric)
+        values, vectors = self.eigenpairs
+        bound = -float(np.maximum(values[: self.n_components], 0.0).sum())
+        objective = max(self._value(L), bound)  # up to rounding
+        residual = float(np.abs(self.ratio @ vectors - vectors * values).max(initial=0.0))
+        return DualityCertificate(
+            objective=objective,
+            lower_bound=bound,
+            primal_residual=primal_residual,
+            dual_residual=residual / max(1.0, float(np.abs(values).max(initial=0.0))),
+            complementarity=(objective - bound) / max(1.0, math.fabs(objective)),
+            program="LFDA",
+        )

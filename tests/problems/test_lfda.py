@@ -1,0 +1,124 @@
+"""LFDA: scatters by loops from the paper, the eigenproblem by SciPy, the sandwich, several modes, refusals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.linalg
+from conftest import assert_close, assert_same, rounding
+from scipy.spatial.distance import cdist
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import sdpmetric as sm
+from sdpmetric.problems import lfda
+
+Y = np.repeat(["a", "b", "c", "lone"], [9, 6, 3, 1])
+N = len(Y)
+
+
+def data(seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(N, 3)) * [1.0, 3.0, 0.3] + 7.0 + np.arange(N)[:, None] % 3
+
+
+def scatters(X, y, k):
+    """Section 3 of the paper, pair by pair."""
+    n, d = X.shape
+    scale = np.zeros(n)
+    for i in range(n):
+        D = sorted(float(np.linalg.norm(X[i] - X[j])) for j in range(n) if j != i and y[j] == y[i])
+        scale[i] = D[min(k, len(D)) - 1] if D else 0.0
+    W, B = np.zeros((d, d)), np.zeros((d, d))
+    for i in range(n):
+        for j in range(n):
+            v, size = X[i] - X[j], int((y == y[i]).sum())
+            if y[i] == y[j] and i != j:
+                A = math.exp(-float(v @ v) / (scale[i] * scale[j])) if scale[i] * scale[j] else 0.0
+                W += 0.5 * A / size * np.outer(v, v)
+                B += 0.5 * A * (1 / n - 1 / size) * np.outer(v, v)
+            elif y[i] != y[j]:
+                B += 0.5 / n * np.outer(v, v)
+    return B, W
+
+
+@pytest.mark.parametrize(("k", "r", "ridge"), [(7, 1, 0.0), (2, 2, 0.0), (3, 3, 0.5)])
+@pytest.mark.parametrize("block", [lfda.BLOCK, 20])
+def test_objective_and_optimum_are_those_of_loops_and_scipy(k, r, ridge, block, monkeypatch):
+    monkeypatch.setattr(lfda, "BLOCK", block)
+    X = data(k)
+    problem = sm.LFDAProblem(X, Y, r, k, ridge)
+    B, W = scatters(X, Y, k)
+    W += ridge * np.eye(3)
+    L = np.random.default_rng(r).normal(size=(r, 3))
+    assert_same(problem.objective(L), -float(np.trace(np.linalg.solve(L @ W @ L.T, L @ B @ L.T))))
+    assert_same(problem.objective(metric=7.0 * L.T @ L), problem.objective(L))
+    values, vectors = scipy.linalg.eigh(B, W)
+    solution = sm.solve(problem)
+    assert solution.status is sm.Status.OPTIMAL
+    assert_same(solution.objective, -float(np.maximum(values[::-1][:r], 0.0).sum()))
+    assert solution.lower_bound <= problem.objective(L) + rounding(1.0)
+    assert_same(problem.objective(vectors[:, ::-1][:, :1].T), -values[-1])
+    exact = sm.solve(problem, solver="conic")
+    assert exact.objective == pytest.approx(solution.objective, rel=1e-5)
+    assert exact.lower_bound <= solution.objective + rounding(1.0)
+
+
+def test_no_factor_is_better():
+    problem = sm.LFDAProblem(data(), Y, 2, 3)
+    rng = np.random.default_rng(0)
+    bound = sm.solve(problem).lower_bound
+    assert all(problem.objective(rng.normal(size=(s, 3))) >= bound - rounding(bound) for s in (1, 2) for _ in range(50))
+    assert problem.objective(np.zeros((1, 3))) == 0.0
+
+
+def test_embeddings_span_the_same_and_are_scaled_as_they_say():
+    X = data(1)
+    problem = sm.LFDAProblem(X, Y, 2, 3)
+    W = scatters(X, Y, 3)[1]
+    weighted, plain, basis = (problem.closed_form(how) for how in ("weighted", "plain", "orthonormalized"))
+    values = problem.eigenpairs[0][:2]
+    assert_close(plain @ W @ plain.T, np.eye(2))
+    assert_close(weighted, np.sqrt(values)[:, None] * plain)
+    assert_close(basis @ basis.T, np.eye(2))
+    for L in (plain, basis):
+        assert_same(problem.objective(L), problem.objective(weighted))
+
+
+def test_classes_of_two_modes_are_told_apart_where_lda_fails():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    centers = np.where(y == 0, np.where(rng.random(400) < 0.5, -6.0, 6.0), 0.0)
+    X = np.stack([centers + rng.normal(size=400), 3.0 * rng.normal(size=400)], axis=1)
+    direction = sm.solve(sm.LFDAProblem(X, y, 1)).components[0] * X.std(axis=0)
+    assert abs(direction[0]) > 0.95 * np.linalg.norm(direction)
+    assert abs(LinearDiscriminantAnalysis().fit(X, y).scalings_[0, 0]) < 0.9
+    Z = X @ sm.solve(sm.LFDAProblem(X, y, 1)).components.T
+    D = cdist(Z, Z) + np.diag([np.inf] * 400)
+    assert np.mean(y[D.argmin(axis=1)] == y) > 0.95
+
+
+def test_copies_constant_features_and_small_classes():
+    X = np.concatenate([data(2), data(2)[:5]])
+    X = np.column_stack([X, np.full(len(X), 3.0)])
+    y = np.concatenate([Y, Y[:5]])
+    solution = sm.solve(sm.LFDAProblem(X, y, 2, 1))
+    assert solution.status is sm.Status.OPTIMAL
+    assert_close(solution.components[:, 3], np.zeros(len(solution.components)), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda X: sm.LFDAProblem(X, Y, 4), "n_components must be a positive integer and at most 3"),
+        (lambda X: sm.LFDAProblem(X, Y, 1, 0), "n_neighbors"),
+        (lambda X: sm.LFDAProblem(X, Y, ridge=-1.0), "ridge"),
+        (lambda X: sm.LFDAProblem(X[:, [0] * 3] + np.arange(N)[:, None] * np.eye(3)[1], np.arange(N)), "vary in"),
+        (lambda X: sm.LFDAProblem(X, Y, 1).certify(np.eye(3)), "rank 3, and the problem is about n_components=1"),
+        (lambda X: sm.solve(sm.LFDAProblem(X, Y), embedding="best"), "embedding must be"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(data())
