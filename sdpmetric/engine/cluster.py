@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Concatenate, Generic
 from weakref import WeakKeyDictionary
@@ -50,6 +51,7 @@ class Dask:
     >>> sm.solve(problem, engine=Client("tcp://scheduler:8786"))  # doctest: +SKIP
     """
 
+    local: bool = False
     loops: Loops | None = None
 
     def __init__(self, client: Client) -> None:
@@ -85,7 +87,7 @@ class Dask:
                     f"a shard needs about {size / 2**30:.3g} GiB, and worker {address} has {memory / 2**30:.3g} GiB; "
                     "start workers with more memory, or reduce the rows or the features."
                 )
-        if shared not in self._sent:
+        if shared not in self._sent or self._sent[shared].status != "finished":
             self._sent[shared] = self.client.scatter(shared, broadcast=True, hash=False)
         parts = deal(anchors, [n for n, _ in workers.values()])
         actors = {
@@ -103,6 +105,8 @@ class Dask:
                 return future.result(timeout=LOOK)
             except TimeoutError:
                 self.look_for(address)
+            except CancelledError as error:  # what it was to be made from went with a worker
+                raise ShardLost(str(error)) from error
 
     def look_for(self, address: str) -> None:
         """Raise `ShardLost` where a worker is not there any more."""
@@ -131,7 +135,7 @@ class _Actors(Generic[Held]):
                     break
                 except TimeoutError:
                     self.engine.look_for(address)
-                except OSError as error:
+                except (OSError, CancelledError) as error:
                     raise ShardLost(f"worker {address} has gone.") from error
         return results
 

@@ -107,6 +107,10 @@ class Engine(Protocol):
     """Where parts of the work are held, and what runs their loops."""
 
     @property
+    def local(self) -> bool:
+        """Whether the only shard is in this process, so that nothing has to be sent."""
+
+    @property
     def loops(self) -> Loops | None:
         """What runs the heavy loops of this process; None: compiled code on its threads."""
 
@@ -149,6 +153,7 @@ class Here(Generic[Held]):
 class Threads:
     """The engine that is used by default: one shard, in this process, whose compiled loops share its threads."""
 
+    local: bool = True
     loops: Loops | None = None
 
     def place(

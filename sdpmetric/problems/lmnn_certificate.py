@@ -13,10 +13,11 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems.lmnn_shard import add_all_triplets
 from sdpmetric.problems.push import ClippedMultipliers
 from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
-from sdpmetric.triplets.bounds import margin_form, silent_beyond, slope_form, unit_groups
+from sdpmetric.triplets.bounds import margin_form, unit_groups
 from sdpmetric.triplets.triplets import Triplets
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def certificate(
     images = Images.of(problem.X, problem.centered, components.T)
     given = None if dual is None else _clipped(problem, check_triplet_multipliers(dual))
     return _push_sums(problem, images, slopes=dual is None).certificate(
+        [problem.cone],
         problem.pull_cost.bound(components, images),
         [problem.cone.whitened(components)],
         None if given is None else _candidate(problem, given),
@@ -82,7 +84,7 @@ def constraints(
 def _push_sums(problem: LMNNProblem, images: Images, *, slopes: bool) -> PushSums:
     """Sums over all triplets at a point: in closed form where every hinge is 1 or 0, else by a search."""
     push, cone = problem.push, problem.cone
-    sums = PushSums(push, [cone], slopes=slopes)
+    sums = PushSums(push, [cone.rank], slopes=slopes)
     highest = float(images.distances(*problem.target_pairs)[1].max(initial=0.0))
     active = unit_groups(images, problem.null_groups, highest)
     if active is not None:
@@ -91,9 +93,7 @@ def _push_sums(problem: LMNNProblem, images: Images, *, slopes: bool) -> PushSum
         if slopes:
             sums.forms[0][0] = problem.source.form_within(cone.images, cone.groups).times(slope)
         return sums
-    for block in push.near(images.points, widen=silent_beyond(images)):
-        for g, part, values in sums.add(images, block, cone.groups):
-            sums.forms[g][0] += slope_form(cone.images, part, values).times(problem.push_weight)
+    add_all_triplets(sums, problem, images, cone.images, cone.groups, slopes=slopes)
     return sums
 
 

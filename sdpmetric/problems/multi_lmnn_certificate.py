@@ -45,6 +45,7 @@ def certificate(
     cost = sum(each.bound(L, own) for each, L, own in zip(costs, components, images, strict=True))
     given = None if dual is None else _clipped(problem, check_triplet_multipliers(dual))
     return _push_sums(problem, images, slopes=dual is None).certificate(
+        problem.cones,
         above(cost, problem.n_regions),
         [cone.whitened(L) for cone, L in zip(problem.cones, components, strict=True)],
         None if given is None else _candidate(problem, given),
@@ -91,7 +92,7 @@ def _push_sums(problem: MultiMetricLMNNProblem, images: list[Images], *, slopes:
     mu, n = problem.push_weight, len(problem.X)
     embedded = [own.points for own in images]
     near, highest = problem.near(embedded), _highest(problem, images)
-    sums = PushSums(problem.push, problem.cones, slopes=slopes)
+    sums = PushSums(problem.push, [cone.rank for cone in problem.cones], slopes=slopes)
     whole, furthest = np.zeros(n, dtype=np.int32), float(highest.max(initial=0.0))
     for active in ([whole] * problem.n_regions, problem.null_groups):
         if all(unit_hinges(own, group, furthest) for own, group in zip(images, active, strict=True)):

@@ -147,14 +147,26 @@ class DualCandidate:
         return Dual(multipliers.triplets[scaled > 0], scaled[scaled > 0])
 
 
+@dataclass(frozen=True)
+class PartOfSums:
+    """What `PushSums` gathered over some of the triplets; see there."""
+
+    losses: list[float]
+    n_active: int
+    total: list[float]
+    squares: list[float]
+    coincident: list[float]
+    forms: list[list[Form]]
+
+
 class PushSums:
     """Sums over all triplets at a point, gathered part by part, and the dual candidates that the slopes there make.
 
     Parameters
     ----------
     push : Push
-    cones : sequence of DualCone
-        One for each metric.
+    ranks : sequence of int
+        Number of coordinates of each metric's dual cone.
     slopes : bool
         Whether dual candidates are wanted: one for each smoothing width.
 
@@ -166,13 +178,13 @@ class PushSums:
         ``sum a_t B_t`` of each dual candidate and metric, to be filled by the caller of `add`.
     """
 
-    def __init__(self, push: Push, cones: Sequence[DualCone], *, slopes: bool) -> None:
-        self._push, self._cones = push, cones
+    def __init__(self, push: Push, ranks: Sequence[int], *, slopes: bool) -> None:
+        self._push = push
         self._widths = () if not slopes else (0.0,) if push.squared else SMOOTHINGS
         self._total, self._squares, self._coincident = ([0.0] * len(self._widths) for _ in range(3))
         self._losses: list[float] = []
         self.n_active = 0
-        self.forms = [[Form.zero(cone.rank) for cone in cones] for _ in self._widths]
+        self.forms = [[Form.zero(rank) for rank in ranks] for _ in self._widths]
 
     @property
     def loss(self) -> float:
@@ -254,14 +266,28 @@ class PushSums:
         self._coincident = [below(slope * coincident, count)] * len(self._widths)
         return slope
 
-    def _candidates(self) -> list[DualCandidate]:
+    def part(self) -> PartOfSums:
+        """What was gathered so far, to be sent to where parts are added up."""
+        return PartOfSums(self._losses, self.n_active, self._total, self._squares, self._coincident, self.forms)
+
+    def include(self, part: PartOfSums) -> None:
+        """Add what was gathered elsewhere, over other triplets."""
+        self._losses += part.losses
+        self.n_active += part.n_active
+        for g, forms in enumerate(part.forms):
+            self._total[g] = below(self._total[g] + part.total[g])
+            self._squares[g] = above(self._squares[g] + part.squares[g])
+            self._coincident[g] = below(self._coincident[g] + part.coincident[g])
+            self.forms[g] = [own + other for own, other in zip(self.forms[g], forms, strict=True)]
+
+    def _candidates(self, cones: Sequence[DualCone]) -> list[DualCandidate]:
         return [
             DualCandidate(
                 self._push,
                 total,
                 squares,
                 tuple(forms),
-                max(cone.top(form) for cone, form in zip(self._cones, forms, strict=True)),
+                max(cone.top(form) for cone, form in zip(cones, forms, strict=True)),
                 coincident,
             )
             for total, squares, forms, coincident in zip(
@@ -271,6 +297,7 @@ class PushSums:
 
     def certificate(
         self,
+        cones: Sequence[DualCone],
         cost: float,
         whitened: Sequence[FloatArray],
         given: DualCandidate | None,
@@ -283,6 +310,8 @@ class PushSums:
 
         Parameters
         ----------
+        cones : sequence of DualCone
+            One for each metric.
         cost : float
             The linear cost at the point, or an upper bound of it.
         whitened : sequence of (r, rank) arrays
@@ -294,7 +323,7 @@ class PushSums:
         """
         weight = self._push.weight
         objective = above(cost + weight * self.loss, 2)
-        tries = self._candidates() if given is None else [given]
+        tries = self._candidates(cones) if given is None else [given]
         best = tries[int(np.argmax([candidate.bound[0] for candidate in tries]))]
         lower_bound, multiple = best.bound
         aligned = sum(float(np.sum((L @ form.matrix) * L)) for L, form in zip(whitened, best.forms, strict=True))
@@ -308,5 +337,5 @@ class PushSums:
             null_dimension=null_dimension,
             program=program,
             resolution=RESOLUTION * weight * self._push.source.total_weight,
-            weakness=next((cone.weakness for cone in self._cones if cone.weakness is not None), None),
+            weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
         )

@@ -33,6 +33,7 @@ class Unreliable(Here):
 class Pieces(interface.Threads):
     """Shards that have been sent somewhere, as far as they can tell."""
 
+    local = False
     shares: tuple = (1.0, 1.0, 2.0)
     fails_at: tuple = ()
     calls: int = 0
@@ -79,6 +80,27 @@ def test_shards_add_up_to_the_whole(loss):
     assert np.abs(other_value.gradient - value.gradient).max() <= 1e-11 * np.abs(value.gradient).max()
     assert other_bound.value == pytest.approx(bound.value, rel=1e-9)
     assert abs(judged.lower_bound - other_judged.lower_bound) <= rounding(judged.lower_bound)
+
+
+@pytest.mark.parametrize("fails_at", [(), (1, 2)])
+@pytest.mark.parametrize("kind", ["hinge", "squared_hinge", "single precision", "null directions"])
+def test_certificates_over_shards_agree_with_those_over_the_whole(kind, fails_at):
+    problem = blobs(loss="squared_hinge") if kind == "squared_hinge" else blobs()
+    if kind == "single precision":
+        problem = sm.LMNNProblem.from_labels(problem.X.astype(np.float32), problem.source.labels, 3, 0.5)
+    if kind == "null directions":
+        y = problem.source.labels
+        problem = sm.LMNNProblem.from_labels(np.column_stack([problem.X, y == 0]), y, 3, 0.5)
+    L = problem.lift(2.0 * np.eye(problem.coordinates.rank))
+    dual = sm.solve(problem, tol=1e-2).dual
+    for given in (None, dual):
+        here = problem.certify(L, dual=given)
+        with interface.using(Pieces(fails_at=fails_at)):
+            there = problem.certify(L, dual=given)
+        assert abs(here.objective - there.objective) <= rounding(here.objective)
+        assert abs(here.lower_bound - there.lower_bound) <= rounding(here.lower_bound)
+        assert here.n_active == there.n_active
+        assert here.lower_bound > 0.0
 
 
 def test_a_solve_over_shards_is_certified():

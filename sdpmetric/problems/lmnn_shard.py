@@ -1,0 +1,117 @@
+"""The sums over triplets that a certificate of LMNN takes, over all anchors or shard by shard."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.engine.interface import ShardLost, current
+from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems.push_dual import PartOfSums, PushSums
+from sdpmetric.triplets.bounds import silent_beyond, slope_form
+from sdpmetric.triplets.limits import deadline, remaining
+
+if TYPE_CHECKING:
+    from sdpmetric.problems.lmnn import LMNNProblem
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# How often shards are placed anew before a certificate is given up.
+ATTEMPTS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LMNNShard:
+    """Some anchors of a problem, whose rows are all here.
+
+    Attributes
+    ----------
+    problem : LMNNProblem
+    anchors : (m,) int32 array
+    """
+
+    problem: LMNNProblem
+    anchors: IndexArray
+
+    def sums(self, T: FloatArray, V: FloatArray, groups: IndexArray | None, slopes: bool, left: float) -> PartOfSums:
+        """Sums over the triplets of these anchors at a point.
+
+        Parameters
+        ----------
+        T : (d, r) array
+            The point, transposed.
+        V : (d, rank) array
+            Coordinates of the dual cone.
+        groups : (n,) int32 array or None
+            See `add_triplets`; None: one group.
+        slopes : bool
+            Whether dual candidates are wanted.
+        left : float
+            Seconds before the search has to end with `BudgetSpent`.
+        """
+        problem, own = self.problem, np.zeros(len(self.problem.X), dtype=np.int32) if groups is None else groups
+        sums = PushSums(problem.push, [V.shape[1]], slopes=slopes)
+        images, cone = (Images.of(problem.X, problem.centered, each) for each in (T, V))
+        with deadline(time.perf_counter() + left):
+            add_triplets(sums, problem, images, cone, own, self.anchors)
+        return sums.part()
+
+
+def add_triplets(
+    sums: PushSums,
+    problem: LMNNProblem,
+    images: Images,
+    cone: Images,
+    groups: IndexArray,
+    among: IndexArray | None = None,
+) -> None:
+    """Add the triplets of all anchors, or of some, to sums.
+
+    Parameters
+    ----------
+    sums : PushSums
+    problem : LMNNProblem
+    images, cone : Images
+        The data under the metric, and in the coordinates of the dual cone.
+    groups : (n,) int32 array
+        Pairs of different groups take no part in dual candidates.
+    among : (m,) int32 array, optional
+    """
+    for block in problem.push.near(images.points, widen=silent_beyond(images), among=among):
+        for g, part, values in sums.add(images, block, groups):
+            sums.forms[g][0] += slope_form(cone, part, values).times(problem.push_weight)
+
+
+def add_all_triplets(
+    sums: PushSums, problem: LMNNProblem, images: Images, cone: Images, groups: IndexArray, *, slopes: bool
+) -> None:
+    """Add all triplets to sums, wherever the engine in use holds them; see `add_triplets`.
+
+    Raises
+    ------
+    ShardLost
+        If shards are lost again and again.
+    """
+    engine = current()
+    if engine.local:
+        add_triplets(sums, problem, images, cone, groups)
+        return
+    n, d = problem.X.shape
+    size = problem.X.nbytes + 8 * n * (d + images.map.shape[1] + cone.map.shape[1])
+    sent, anchors = groups if groups.any() else None, np.arange(n, dtype=np.int32)
+    for _ in range(ATTEMPTS):
+        try:
+            shards = engine.place(LMNNShard, problem, anchors, size)
+            parts = shards.each(LMNNShard.sums, images.map, cone.map, sent, slopes, remaining())
+        except ShardLost as error:
+            lost = error
+            continue
+        for part in parts:
+            sums.include(part)
+        return
+    raise ShardLost("workers of the engine were lost again and again; see to them, or leave engine= out.") from lost

@@ -1,0 +1,95 @@
+"""The engine of a Dask cluster, on two worker processes: certificates, lost workers, bad input."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from conftest import rounding
+from sklearn.datasets import make_blobs
+
+import sdpmetric as sm
+from sdpmetric.engine import cluster, interface
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(workers):
+    with distributed.Client(workers) as found:
+        yield found
+
+
+def blobs(n=400, **options):
+    X, y = make_blobs(n, 6, centers=4, cluster_std=3.0, random_state=0)
+    return sm.LMNNProblem.from_labels(X, y, 3, 0.5, **options)
+
+
+def test_a_solve_on_workers_is_certified_as_here(client):
+    problem = blobs()
+    local, there = sm.solve(problem), sm.solve(problem, engine=client)
+    assert there.status is sm.Status.OPTIMAL
+    assert there.lower_bound <= local.objective + rounding(local.objective)
+    assert local.lower_bound <= there.objective + rounding(there.objective)
+    again = problem.certify(there.components, dual=there.dual)
+    assert abs(again.objective - there.objective) <= rounding(again.objective)
+    assert abs(again.lower_bound - there.lower_bound) <= rounding(again.lower_bound)
+
+
+def test_certificates_on_workers_agree_with_those_here(client):
+    problem = blobs()
+    L = problem.lift(2.0 * np.eye(6))
+    here = problem.certify(L)
+    with interface.using(sm.engines.Dask(client)):
+        there = problem.certify(L)
+    assert abs(here.objective - there.objective) <= rounding(here.objective)
+    assert abs(here.lower_bound - there.lower_bound) <= rounding(here.lower_bound)
+
+
+def test_limits_reach_the_workers(client):
+    solution = sm.solve(blobs(1500), tol=1e-9, max_time=1e-3, engine=client)
+    assert solution.status is sm.Status.USER_LIMIT
+    assert np.isfinite(solution.objective)
+
+
+def test_problems_larger_than_the_memory_of_a_worker_are_refused(client, monkeypatch):
+    engine = sm.engines.Dask(client)
+    address = next(iter(engine._workers()))
+    monkeypatch.setattr(engine, "_workers", lambda: {address: (1, 1000)})
+    with pytest.raises(MemoryError, match="start workers with more memory"):
+        sm.solve(blobs(), engine=engine)
+
+
+def test_a_client_without_workers_is_refused():
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as nobody,
+        distributed.Client(nobody) as client,
+        pytest.raises(ValueError, match="has no workers"),
+    ):
+        sm.solve(blobs(), engine=client)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_solve_goes_on_after_a_worker_was_killed(client, monkeypatch):
+    monkeypatch.setattr(cluster, "LOOK", 0.2)
+    seen = []
+
+    def watch(row):
+        seen.append(row.iteration)
+        if len(seen) == 3:
+            pid = next(iter(client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+
+    solution = sm.solve(blobs(), tol=1e-4, engine=client, callback=watch)
+    assert len(seen) > 3
+    assert solution.status is sm.Status.OPTIMAL
