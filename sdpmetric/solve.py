@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
+from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Extras, Problem, refuse
@@ -24,12 +25,6 @@ from sdpmetric.engine.interface import using
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-class FittedEstimator(Protocol):
-    """Anything fitted that carries its factor, as scikit-learn's and metric-learn's estimators do."""
-
-    components_: NDArray[np.floating]
 
 
 def solve(
@@ -293,7 +288,7 @@ def verify(
     components: ArrayLike | None = None,
     *,
     metric: ArrayLike | None = None,
-    estimator: FittedEstimator | None = None,
+    estimator: FittedEstimator | FittedTransformer | None = None,
     rescale: bool = False,
     tol: float = 1e-3,
     max_time: float | None = None,
@@ -310,7 +305,8 @@ def verify(
     metric : (d, d) array, or (c, d, d) for c metrics, optional
         The metric itself.
     estimator : object, optional
-        A fitted estimator with ``components_``. Exactly one of the three.
+        A fitted estimator with ``components_``, or any that embeds examples by an affine map, as a pipeline or linear
+        discriminant analysis does: its linear part. Exactly one of the three.
     rescale : bool, default False
         Judge the best multiple of the metric instead, so that a package with another margin is not judged by units.
     tol : float, default 1e-3
@@ -339,7 +335,7 @@ def verify(
     if estimator is not None:
         if components is not None or metric is not None:
             raise ValueError("pass exactly one of components=, metric= and estimator=.")
-        components = estimator.components_
+        components = linear_map(estimator, problem.X)
     L, primal_residual = problem.check_point(components, metric)
     scale = problem.best_scale(L) if rescale else 1.0
     certificate = problem.certify(scale * L)

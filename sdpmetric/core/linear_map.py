@@ -1,0 +1,88 @@
+"""The factor L of a fitted estimator of any package: its components, or the linear part of what it transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+# A transformer whose embedding of examples differs from an affine map by more than this share is refused.
+AFFINE = 1e-6
+# Examples that are compared.
+COMPARED = 200
+
+
+class FittedEstimator(Protocol):
+    """Anything fitted that carries its factor, as metric-learn's estimators do."""
+
+    components_: NDArray[np.floating]
+
+
+@runtime_checkable
+class FittedTransformer(Protocol):
+    """Anything fitted that embeds examples by an affine map: a pipeline, PCA, linear discriminant analysis."""
+
+    def transform(self, X: ArrayLike) -> ArrayLike:
+        """Embed examples."""
+
+
+def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The factor L with which an estimator embeds examples, up to a translation.
+
+    Parameters
+    ----------
+    estimator : object
+        With ``solution_``, as the estimators of this package, or without `transform`: its ``components_`` are taken as
+        they are. Else its embedding is compared with an affine map, and L is the linear part; of a pipeline that ends
+        with a classifier, the steps before it count.
+    X : (n, d) array
+        Examples, to compare.
+
+    Returns
+    -------
+    components : (r, d) array, or (c, r, d) for c metrics
+
+    Raises
+    ------
+    ValueError
+        If the estimator is for another number of features, or is no affine map.
+    """
+    while not hasattr(estimator, "transform") and len(getattr(estimator, "steps", ())) > 1:
+        estimator = cast(FittedTransformer, cast(Sequence[object], estimator)[:-1])
+    if hasattr(estimator, "solution_") or not isinstance(estimator, FittedTransformer):
+        return cast(FittedEstimator, estimator).components_
+    d = X.shape[1]
+    wanted = getattr(estimator, "n_features_in_", d)
+    if wanted != d:
+        raise ValueError(
+            f"{type(estimator).__name__} is for {wanted} features, and the problem has {d}; state the problem with the "
+            "data that the estimator was fitted to."
+        )
+    examples = np.asarray(X[:: max(1, len(X) // COMPARED)], dtype=np.float64)
+    rows = np.concatenate([np.zeros((1, d)), np.eye(d), examples])
+    Z = np.asarray(estimator.transform(_with_names(rows, estimator)), dtype=np.float64)
+    L: FloatArray = (Z[1 : d + 1] - Z[0]).T
+    off = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)
+    if not off <= AFFINE * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
+        raise ValueError(
+            f"{type(estimator).__name__} is no affine map of the features, so that its distances are of no one metric "
+            "on them; verify the steps that are linear, on the data that they are given."
+        )
+    return L
+
+
+def _with_names(rows: FloatArray, estimator: object) -> ArrayLike:
+    """A frame where the estimator was fitted to one, so that it finds its columns."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return rows
+    try:
+        import pandas
+    except ImportError:
+        return rows
+    frame: ArrayLike = pandas.DataFrame(rows, columns=names)
+    return frame
