@@ -53,6 +53,25 @@ def check_examples(X: ArrayLike) -> NDArray[np.floating]:
     return array
 
 
+def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
+    """Nonnegative weights of n examples, not all 0, float64; None where there are none, or all are 1."""
+    if weights is None:
+        return None
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers, one for each example ({error}).") from error
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.shape != (n,):
+        raise ValueError(f"sample_weight has shape {array.shape}; sample_weight.shape must be ({n},), one per example.")
+    if not (np.isfinite(array) & (array >= 0.0)).all():
+        raise ValueError("sample_weight must be finite and at least 0; drop or correct the other examples.")
+    if not array.any():
+        raise ValueError("sample_weight is 0 for every example; at least one must be positive.")
+    return None if (array == 1.0).all() else array
+
+
 def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
     """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
     labels = column_or_1d(y, warn=False)

@@ -37,11 +37,12 @@ def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None, paramet
     """The semidefinite program with slacks of Weinberger and Saul 2009, section 3.4; see `sdpmetric.to_cvxpy`."""
     chosen = chosen_triplets(problem, triplets)
     X = problem.centered
-    pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])))
+    weights = problem.source.target_weights()
+    pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])) if weights is None else weights)
     mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
     M, cone = metric_variable(X.shape[1])
     loss, constraints = hinges([M], [X], problem.push, chosen)
-    # (1 - mu) sum_ij (x_i - x_j)' M (x_i - x_j), the ridge, and mu sum_ijl (1 - y_il) xi_ijl
+    # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), the ridge, and mu sum_ijl (1 - y_il) xi_ijl
     objective = (1 - mu) * cp.trace(pull @ M) + rho * cp.trace(M) + mu * loss
     return cp.Problem(cp.Minimize(objective), [*constraints, cone])  # (3) M is PSD
 

@@ -174,5 +174,13 @@ def differences(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.in
         yield X[first[block]] - X[second[block]]
 
 
+def weighted_differences(
+    X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
+) -> Iterator[FloatArray]:
+    """The rows ``w_p (x_a - x_b)``; see `differences`."""
+    for block, rows in zip(_blocks(len(first)), differences(X, first, second), strict=True):
+        yield weights[block, None] * rows
+
+
 def _blocks(n_pairs: int) -> list[slice]:
     return [slice(start, start + PAIRS_AT_ONCE) for start in range(0, max(n_pairs, 1), PAIRS_AT_ONCE)]

@@ -72,8 +72,7 @@ class DualCone:
         pull, V = self.pull, images.map
         cost = Form.zero(V.shape[1])
         if pull.weight > 0.0:
-            weights = np.full(len(pull.first), pull.weight)
-            cost = images.form(pull.first, pull.second, weights, roundings=1)
+            cost = images.form(pull.first, pull.second, pull.scales, roundings=2)
         if pull.ridge:
             size = rigorous.above(pull.ridge * float(np.sum(V**2)), V.size + 4)
             cost = cost + Form(pull.ridge * (V.T @ V), rigorous.above(rigorous.gamma(len(V) + 4) * size, 2), size)
@@ -161,7 +160,7 @@ class DualCone:
         _, sigma, Vt = np.linalg.svd(psd.triangle(block / scale for block in blocks), full_matrices=True)
         sizes = np.full(len(Vt), np.finfo(float).tiny)
         sizes[: len(sigma)] = sigma
-        sizes = np.maximum(sizes, 1e-18 * sizes.max()) * math.sqrt(self.pull.weight)
+        sizes = np.maximum(sizes, 1e-18 * sizes.max()) * math.sqrt(float(self.pull.scales.max(initial=0.0)))
         V = np.zeros((len(live), len(Vt)))
         V[live] = Vt.T / sizes / scale[:, None]
         return V

@@ -95,6 +95,7 @@ class FrobeniusLMNNProblem(Problem):
         target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
         ridge: float = 0.0,
         search: SearchMethod = "auto",
+        sample_weight: ArrayLike | None = None,
     ) -> FrobeniusLMNNProblem:
         """State the problem for labelled data.
 
@@ -107,7 +108,7 @@ class FrobeniusLMNNProblem(Problem):
             ``mu``, between 0 and 1; 1 leaves out the pull.
         frobenius : float, default 1
             ``lam``, > 0.
-        target_neighbors, ridge, search
+        target_neighbors, ridge, search, sample_weight
             As in `LMNNProblem.from_labels`, like all the others.
 
         Raises
@@ -117,7 +118,14 @@ class FrobeniusLMNNProblem(Problem):
         """
         mu = validation.check_number("push_weight", push_weight, 0.0, 1.0)
         base = LMNNProblem.from_labels(
-            X, y, n_neighbors, 0.5, target_neighbors=target_neighbors, ridge=ridge, search=search
+            X,
+            y,
+            n_neighbors,
+            0.5,
+            target_neighbors=target_neighbors,
+            ridge=ridge,
+            search=search,
+            sample_weight=sample_weight,
         )
         return cls(replace(base, push_weight=mu), float(frobenius))
 
@@ -195,8 +203,7 @@ class FrobeniusLMNNProblem(Problem):
         pull, d = self.base.pull_cost, self.X.shape[1]
         form = Form(pull.ridge * np.eye(d), 0.0, pull.ridge * d)
         if pull.weight > 0.0:
-            weights = np.full(len(pull.first), pull.weight)
-            form += self.plain.form(pull.first, pull.second, weights, roundings=1, accuracy=np.inf)
+            form += self.plain.form(pull.first, pull.second, pull.scales, roundings=2, accuracy=np.inf)
         return form
 
     def penalty(self, components: FloatArray) -> float:

@@ -141,6 +141,7 @@ class KernelLMNNProblem(LMNNProblem):
         ridge: float = 0.0,
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
+        sample_weight: ArrayLike | None = None,
     ) -> KernelLMNNProblem:
         """State LMNN in the feature space of a kernel.
 
@@ -155,7 +156,7 @@ class KernelLMNNProblem(LMNNProblem):
             As in `sklearn.metrics.pairwise.pairwise_kernels`.
         gamma, degree, coef0 : float, optional
             Parameters of the kernels that have them; defaults are scikit-learn's: 1 / d, 3 and 1.
-        target_neighbors, ridge, loss, search
+        target_neighbors, ridge, loss, search, sample_weight
             As in `LMNNProblem.from_labels`.
 
         Raises
@@ -176,6 +177,7 @@ class KernelLMNNProblem(LMNNProblem):
             ridge=ridge,
             loss=loss,
             search=search,
+            sample_weight=sample_weight,
         )
         return cls._in(plain, space)
 

@@ -27,7 +27,8 @@ from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets, SearchMethod, TripletSource
+from sdpmetric.triplets.listed import ListedTriplets
+from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -41,7 +42,7 @@ class LMNNProblem(Problem):
 
     Minimize over PSD matrices M, with ``D`` the squared distance under M and ``mu`` the push weight::
 
-        (1 - mu) sum_{i, j~>i} D(i, j)  +  mu sum_{i, j~>i, l} w_ijl h(1 + D(i, j) - D(i, l))  +  ridge trace(M)
+        (1 - mu) sum_{i, j~>i} w_i D(i, j)  +  mu sum_{i, j~>i, l} w_ijl h(1 + D(i, j) - D(i, l))  +  ridge trace(M)
 
     where h is the hinge or its square. Make one with `from_labels` or `from_triplets`.
 
@@ -85,6 +86,7 @@ class LMNNProblem(Problem):
         ridge: float = 0.0,
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
+        sample_weight: ArrayLike | None = None,
     ) -> LMNNProblem:
         """State LMNN for labelled data.
 
@@ -106,6 +108,10 @@ class LMNNProblem(Problem):
         loss : {"hinge", "squared_hinge"}, default "hinge"
         search : {"auto", "brute", "ball_tree"}, default "auto"
             Impostor search, exact in every case.
+        sample_weight : (n,) array, optional
+            Weights of the examples, nonnegative; default 1. A weight of 2 counts as a second copy of the example, as
+            anchor and as impostor, with the same target neighbors: pulls are weighed by ``w_i``, hinges by
+            ``w_i w_l``. Target neighbors are chosen without weights.
 
         Raises
         ------
@@ -120,7 +126,9 @@ class LMNNProblem(Problem):
             targets = neighbors.target_neighbors(np.asarray(data, dtype=np.float64), index, int(n_neighbors))
         else:
             targets = validation.check_target_neighbors(target_neighbors, index)
-        return cls(data, LabeledTriplets(targets, index), push_weight, ridge, loss, classes, search)._checked()
+        weights = validation.check_sample_weight(sample_weight, len(data))
+        source = LabeledTriplets.weighted(targets, index, weights)
+        return cls(data, source, push_weight, ridge, loss, classes, search)._checked()
 
     @classmethod
     def from_triplets(
@@ -217,9 +225,9 @@ class LMNNProblem(Problem):
         """The part of the objective that belongs to the given anchors, at embedded points Z."""
         anchors, targets = self.target_pairs
         own = np.isin(anchors, among)
-        pull = float(distances(Z, anchors[own], targets[own]).sum())
+        pull = float(distances(Z, anchors[own], targets[own]) @ self.pull_cost.scales[own])
         ridge = self.ridge * float(np.sum(components**2)) * len(among) / len(Z)
-        return (1 - self.push_weight) * pull + ridge + self.push_weight * self.push.loss(Z, among)
+        return pull + ridge + self.push_weight * self.push.loss(Z, among)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
         """Of at most 1000 anchors, evenly spread, with every example as a possible impostor."""
@@ -237,8 +245,8 @@ class LMNNProblem(Problem):
     @cached_property
     def pull_cost(self) -> PullCost:
         """The linear part ``<C, M>`` of the objective."""
-        whitening = vars(self).get("_whitening")
-        return PullCost(self.centered, *self.target_pairs, 1 - self.push_weight, self.ridge, whitening)
+        whitening, weights = vars(self).get("_whitening"), self.source.target_weights()
+        return PullCost(self.centered, *self.target_pairs, 1 - self.push_weight, self.ridge, weights, whitening)
 
     def __getstate__(self) -> dict[str, object]:
         """The fields, and the coordinates, which all who work on the problem share; the rest is made again."""

@@ -77,7 +77,9 @@ def constraints(
         return distances(Z, first, second)
 
     violated = [violated_in(Z, part, problem.squared) for part in problem.push.near(Z)]
-    pull, trace = float(distance(*problem.target_pairs).sum()), float(np.sum(components**2))
+    weights = problem.source.target_weights()
+    near = distance(*problem.target_pairs)
+    pull, trace = float(near.sum() if weights is None else near @ weights), float(np.sum(components**2))
     return triplet_constraints(problem.push, distance, violated, dual, feasible, pull=pull, trace=trace)
 
 

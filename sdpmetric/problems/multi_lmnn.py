@@ -78,12 +78,13 @@ class MultiMetricLMNNProblem(Problem):
         ridge: float = 0.0,
         loss: Loss = "hinge",
         random_state: int = 0,
+        sample_weight: ArrayLike | None = None,
     ) -> MultiMetricLMNNProblem:
         """State multi-metric LMNN for labelled data.
 
         Parameters
         ----------
-        X, y, n_neighbors, push_weight, target_neighbors, ridge, loss
+        X, y, n_neighbors, push_weight, target_neighbors, ridge, loss, sample_weight
             As in `LMNNProblem.from_labels`.
         regions : {"class", "kmeans", "spectral"} or (n,) array, default "class"
             One metric for each class, for each cluster of k-means or of spectral clustering (nearest-neighbor graph),
@@ -100,7 +101,14 @@ class MultiMetricLMNNProblem(Problem):
             neighbor, so that its metric would have no pull.
         """
         tied = LMNNProblem.from_labels(
-            X, y, n_neighbors, push_weight, target_neighbors=target_neighbors, ridge=ridge, loss=loss
+            X,
+            y,
+            n_neighbors,
+            push_weight,
+            target_neighbors=target_neighbors,
+            ridge=ridge,
+            loss=loss,
+            sample_weight=sample_weight,
         )
         index, names = divide(regions, tied.centered, y, n_regions, random_state)
         check_members(index, names, tied.target_pairs[1], n_neighbors, pulled=tied.ridge == 0)
@@ -220,7 +228,8 @@ class MultiMetricLMNNProblem(Problem):
         return near
 
     def _cost(self, components: FloatArray, near: FloatArray) -> float:
-        return (1 - self.push_weight) * float(near[near > 0].sum()) + self.ridge * float(np.sum(components**2))
+        pull = float(np.maximum(near, 0.0).sum(axis=1) @ self.source.scales)
+        return (1 - self.push_weight) * pull + self.ridge * float(np.sum(components**2))
 
     def found(
         self,
@@ -248,7 +257,8 @@ class MultiMetricLMNNProblem(Problem):
         """The linear cost of each metric."""
         first, second = self.target_pairs
         own = [self.regions[second] == region for region in range(self.n_regions)]
-        return [PullCost(self.tied.centered, first[o], second[o], 1 - self.push_weight, self.ridge) for o in own]
+        data, mu, w = self.tied.centered, self.push_weight, self.source.target_weights()
+        return [PullCost(data, first[o], second[o], 1 - mu, self.ridge, None if w is None else w[o]) for o in own]
 
     @cached_property
     def regional_points(self) -> list[FloatArray]:

@@ -83,7 +83,8 @@ def constraints(problem: MultiMetricLMNNProblem, components: FloatArray, dual: M
     violated = [
         violated_in(embedded[r], part, problem.squared, near[part.anchors]) for r, part in problem.found(embedded, near)
     ]
-    pull, trace = float(distance(*problem.target_pairs).sum()), float(np.sum(components**2))
+    pulls = distance(*problem.target_pairs) * problem.source.scales[problem.target_pairs[0]]
+    pull, trace = float(pulls.sum()), float(np.sum(components**2))
     return triplet_constraints(problem.push, distance, violated, dual, problem.feasible_dual, pull=pull, trace=trace)
 
 
@@ -122,20 +123,20 @@ def _push_sums(problem: MultiMetricLMNNProblem, images: list[Images], *, slopes:
 
 def _add_unit_hinges(problem: MultiMetricLMNNProblem, sums: PushSums, active: list[IndexArray], highest: float) -> None:
     """Sums over all triplets where those within the given groups of each metric have hinges of 1, the others 0."""
-    source, counts = problem.source, problem.source.target_counts
-    forms, totals = [], np.zeros(3, dtype=np.int64)
-    pull = np.zeros(len(problem.X), dtype=np.int64)
+    source = problem.source
+    forms, totals, n_active = [], np.zeros(3), 0
+    pull = np.zeros(len(problem.X))
     for region, cone in enumerate(problem.cones):
         members, groups = problem.regions == region, (active[region], cone.groups, problem.push.duplicate_groups)
-        impostors = np.stack([impostor_counts(source.labels, each, members) for each in groups])
-        totals += impostors @ counts
-        pull += impostors[1]
-        anchors, others = counts.astype(np.float64), members.astype(np.float64)
-        forms.append(scatter_form(cone.images, source.labels, cone.groups, anchors, others))
-    slope = sums.add_unit_hinges((float(totals[0]), int(totals[0])), float(totals[1]), float(totals[2]), highest)
+        impostors = np.stack([source.impostor_weights(each, members) for each in groups])
+        totals += impostors @ source.pulls
+        pull += source.scales * impostors[1]
+        n_active += int(source.target_counts @ impostor_counts(source.labels, groups[0], members))
+        forms.append(scatter_form(cone.images, source.labels, cone.groups, source.pulls, source.scales * members))
+    slope = sums.add_unit_hinges((float(totals[0]), n_active), float(totals[1]), float(totals[2]), highest)
     if len(sums.forms):
         first, second = problem.target_pairs
-        targets = _by_region(problem, first, second, pull[first].astype(np.float64))
+        targets = _by_region(problem, first, second, pull[first], roundings=len(pull) + problem.n_regions + 4)
         sums.forms[0] = [(push - own).times(slope) for push, own in zip(forms, targets, strict=True)]
 
 

@@ -38,6 +38,8 @@ def lmnn(problem: LMNNProblem, components: FloatArray, dual: Multipliers | None)
     source = problem.source
     if not isinstance(source, LabeledTriplets):
         raise ValueError("proof files of LMNN are about labelled data; state the problem by LMNNProblem.from_labels.")
+    if source.example_weights is not None:
+        raise ValueError("proof files of LMNN are about examples without weights; state the problem without them.")
     if dual is None:
         raise ValueError(
             "this solution has no multipliers to prove a lower bound with; solve with 'factored' or 'conic'."

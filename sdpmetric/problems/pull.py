@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import adjoint, differences, distances
+from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
 from sdpmetric.linalg.rigorous import Images, above, sum_above
 
 FloatArray = NDArray[np.float64]
@@ -25,7 +25,7 @@ NULL_TOLERANCE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class PullCost:
-    """``<C, M> = weight * sum_p D_M(p) + ridge * trace(M)`` over pairs of examples.
+    """``<C, M> = weight * sum_p w_p D_M(p) + ridge * trace(M)`` over pairs of examples.
 
     Attributes
     ----------
@@ -34,6 +34,8 @@ class PullCost:
     first, second : (p,) int32 arrays
         The pairs.
     weight, ridge : float
+    pair_weights : (p,) array or None
+        ``w_p``, positive; None: 1.
     whitening : Whitening, optional
         The coordinates, where another process has made them.
     """
@@ -43,7 +45,14 @@ class PullCost:
     second: IndexArray
     weight: float
     ridge: float
+    pair_weights: FloatArray | None = None
     whitening: psd.Whitening | None = None
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """``weight * w_p`` of each pair, (p,)."""
+        w = np.ones(len(self.first)) if self.pair_weights is None else self.pair_weights
+        return self.weight * w
 
     @cached_property
     def coordinates(self) -> psd.Whitening:
@@ -52,26 +61,26 @@ class PullCost:
             return self.whitening
         basis, inverse = psd.data_basis(self.X)
         rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
-        pulls = differences(self.X @ basis, self.first, self.second)
-        root = psd.triangle(chain(rows, (math.sqrt(self.weight) * pull for pull in pulls)))
+        pulls = weighted_differences(self.X @ basis, self.first, self.second, np.sqrt(self.scales))
+        root = psd.triangle(chain(rows, pulls))
         return psd.whiten(basis, inverse, root)
 
     def value(self, components: FloatArray, Z: FloatArray) -> float:
         """``<C, M>`` for a factor of M, (r, d), and the points ``X @ components.T``, (n, r)."""
-        pull = float(distances(Z, self.first, self.second).sum())
-        return self.weight * pull + self.ridge * float(np.sum(components**2))
+        pull = float(distances(Z, self.first, self.second) @ self.scales)
+        return pull + self.ridge * float(np.sum(components**2))
 
     def bound(self, components: FloatArray, images: Images) -> float:
         """A float not below ``<C, M>`` at exact components, whose images of the data are given."""
         _, highest = images.distances(self.first, self.second)
-        pull = above(self.weight * sum_above(highest), 2)
+        pull = above(sum_above(self.scales * highest), 4)
         return above(pull + self.ridge * above(float(np.sum(components**2)), components.size + 1), 2)
 
     @cached_property
     def matrix(self) -> FloatArray:
         """``C``, (d, d), in the data's own coordinates."""
-        pull = adjoint(self.X, self.first, self.second, np.ones(len(self.first)))
-        return self.weight * pull + self.ridge * np.eye(len(pull))
+        pull = adjoint(self.X, self.first, self.second, self.scales)
+        return pull + self.ridge * np.eye(len(pull))
 
     @cached_property
     def points(self) -> FloatArray:

@@ -1,9 +1,9 @@
-"""The triplets of a problem, implied by labels or listed one by one, and those among them that a metric may violate."""
+"""The triplets of a problem, implied by labels, and those among them that a metric may violate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Protocol
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.triplets.bounds import scatter_form, slope_form
+from sdpmetric.triplets.bounds import scatter_form
 from sdpmetric.triplets.impostors import search_tiles, search_trees
 from sdpmetric.triplets.limits import capacity, check_deadline
-from sdpmetric.triplets.totals import impostor_counts
+from sdpmetric.triplets.totals import impostor_counts, impostor_weights
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 FloatArray = NDArray[np.float64]
@@ -39,6 +39,9 @@ class TripletSource(Protocol):
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""
+
+    def target_weights(self) -> FloatArray | None:
+        """Weight of each (anchor, target) pair in the pull, (p,), positive; None: all 1."""
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
         """Weight of each triplet, (t,); 0 for those that are not in the set."""
@@ -94,15 +97,51 @@ class TripletSource(Protocol):
 class LabeledTriplets:
     """All triplets (i, j, l) with j a target neighbor of i and l of another class than i.
 
+    With weights of examples a triplet weighs ``w_i w_l``, as if each row were repeated so many times, each copy with
+    the same target neighbors.
+
     Attributes
     ----------
     targets : (n, K) int32 array
         Padded at the end with -1.
     labels : (n,) int32 array
+    example_weights : (n,) array or None
+        Positive where there are target neighbors, else nonnegative; None: 1.
     """
 
     targets: IndexArray
     labels: IndexArray
+    example_weights: FloatArray | None = None
+
+    @classmethod
+    def weighted(cls, targets: IndexArray, labels: IndexArray, weights: FloatArray | None) -> LabeledTriplets:
+        """Triplets of weighted examples; those of weight 0 lose their target neighbors.
+
+        Parameters
+        ----------
+        targets, labels
+            As in the attributes.
+        weights : (n,) array or None
+            Nonnegative.
+        """
+        if weights is None:
+            return cls(targets, labels)
+        return cls(np.where(weights[:, None] > 0.0, targets, np.int32(-1)), labels, weights)
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """Weight of each example, (n,)."""
+        return np.ones(len(self.labels)) if self.example_weights is None else self.example_weights
+
+    @cached_property
+    def pulls(self) -> FloatArray:
+        """The weight of each example times the number of its target neighbors, (n,)."""
+        return self.scales * self.target_counts
+
+    def pair_weights(self, anchors: IndexArray, impostors: IndexArray) -> FloatArray | None:
+        """Weight of the triplets of pairs of an anchor and an impostor, (p,); None: all 1."""
+        w = self.example_weights
+        return None if w is None else w[anchors] * w[impostors]
 
     @property
     def size(self) -> int:
@@ -113,19 +152,24 @@ class LabeledTriplets:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights of all triplets: their number."""
-        return float(self.size)
+        """Sum of the weights of all triplets."""
+        return self.totals_within(np.zeros(len(self.labels), dtype=np.int32))[0]
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""
         anchors, slots = np.nonzero(self.targets >= 0)
         return anchors.astype(np.int32), self.targets[anchors, slots]
 
+    def target_weights(self) -> FloatArray | None:
+        """The weight of the anchor."""
+        return None if self.example_weights is None else self.example_weights[self.target_pairs()[0]]
+
     def weights_of(self, triplets: Triplets) -> FloatArray:
-        """Weight of each triplet: 1, or 0 for those that are not in the set."""
+        """Weight of each triplet; 0 for those that are not in the set."""
         member = (self.targets[triplets.anchors] == triplets.targets[:, None]).any(axis=1)
         other = self.labels[triplets.anchors] != self.labels[triplets.impostors]
-        return np.asarray(member & other, dtype=np.float64)
+        weights = self.pair_weights(triplets.anchors, triplets.impostors)
+        return np.where(member & other, 1.0 if weights is None else weights, 0.0)
 
     @cached_property
     def target_counts(self) -> NDArray[np.int64]:
@@ -136,15 +180,19 @@ class LabeledTriplets:
     def totals_within(self, groups: IndexArray) -> tuple[float, int]:
         """Weight and number of all triplets within groups; see `TripletSource.totals_within`."""
         total = int(self.target_counts @ impostor_counts(self.labels, groups))
-        return float(total), total
+        weighted = self.example_weights is not None
+        return float(self.pulls @ self.impostor_weights(groups)) if weighted else float(total), total
+
+    def impostor_weights(self, groups: IndexArray, among: NDArray[np.bool_] | None = None) -> FloatArray:
+        """Weight of the differently labelled examples in the group of each example, of all or of some, (n,)."""
+        return impostor_weights(self.labels, groups, self.scales if among is None else self.scales * among)
 
     def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t B_t`` of all triplets within groups; see `TripletSource.form_within`."""
-        counts = self.target_counts.astype(np.float64)
+        """``sum_t w_t B_t`` of all triplets within groups; see `TripletSource.form_within`."""
         anchors, targets = self.target_pairs()
-        weights = impostor_counts(self.labels, groups)[anchors].astype(np.float64)
-        push = scatter_form(images, self.labels, groups, counts, np.ones(len(counts)))
-        return push - images.form(anchors, targets, weights)
+        weights = (self.scales * self.impostor_weights(groups))[anchors]
+        push = scatter_form(images, self.labels, groups, self.pulls, self.scales)
+        return push - images.form(anchors, targets, weights, roundings=len(self.labels) + 4)
 
     def capacity(self, among: IndexArray) -> int:
         """Linear in the number of their target pairs; see `sdpmetric.triplets.limits`."""
@@ -152,7 +200,8 @@ class LabeledTriplets:
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that define the set."""
-        return self.targets, self.labels
+        weights = () if self.example_weights is None else (self.example_weights,)
+        return self.targets, self.labels, *weights
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
         """Draw `size` triplets or a few fewer uniformly, with repetition; also their share of all."""
@@ -213,123 +262,9 @@ class LabeledTriplets:
         search = search_trees if method == "ball_tree" and Z.shape[1] > 0 else search_tiles
         for own, indptr, impostors in search(Z, self.labels, groups, anchors, limits, columns):
             check_deadline()
-            yield Candidates(own, self.targets[own], indptr, impostors)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ListedTriplets:
-    """An explicit list of triplets with weights, grouped by target pair.
-
-    Attributes
-    ----------
-    candidates : Candidates
-        One row per (anchor, target) pair, K = 1, with weights; rows sorted.
-    """
-
-    candidates: Candidates
-
-    @classmethod
-    def from_triplets(cls, triplets: Triplets, weights: FloatArray) -> ListedTriplets:
-        """Group triplets by target pair; weights of repeated triplets add up."""
-        order = np.lexsort((triplets.impostors, triplets.targets, triplets.anchors))
-        array, weights = triplets.to_array()[order], weights[order]
-        new = np.ones(len(array), dtype=bool)
-        new[1:] = (array[1:] != array[:-1]).any(axis=1)
-        sums = np.add.reduceat(weights, np.flatnonzero(new)) if len(array) else weights
-        array = array[new]
-        head = np.ones(len(array), dtype=bool)
-        head[1:] = (array[1:, :2] != array[:-1, :2]).any(axis=1)
-        starts = np.flatnonzero(head)
-        columns = np.ascontiguousarray(array.T)
-        return cls(
-            Candidates(
-                columns[0][starts],
-                np.ascontiguousarray(columns[1][starts][:, None]),
-                np.concatenate([starts, [len(array)]]).astype(np.int64),
-                columns[2],
-                sums,
-            )
-        )
-
-    @property
-    def size(self) -> int:
-        """Number of distinct triplets."""
-        return len(self.candidates.impostors)
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights of all triplets."""
-        weights = self.candidates.weights
-        return float(weights.sum()) if weights is not None else 0.0
-
-    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
-        """The (anchor, target) pairs, each once."""
-        return self.candidates.anchors, self.candidates.targets[:, 0]
-
-    def weights_of(self, triplets: Triplets) -> FloatArray:
-        """Weight of each triplet, (t,); 0 for those that are not in the set."""
-        C, weights = self.candidates, np.zeros(len(triplets))
-        if self.size and C.weights is not None:
-            n = 1 + max(
-                int(part.max()) for part in (C.anchors, C.targets, C.impostors, *triplets.to_array().T) if part.size
-            )
-            rows = C.rows
-            own = Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors).keys(n)
-            asked = triplets.keys(n)
-            at = np.minimum(np.searchsorted(own, asked), len(own) - 1)
-            weights = np.where(own[at] == asked, C.weights[at], 0.0)
-        return weights
-
-    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
-        """Weight and number of all listed triplets within groups; see `TripletSource.totals_within`."""
-        weights = self._weights_within(groups)
-        return float(weights.sum()), int(np.count_nonzero(weights))
-
-    def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t w_t B_t`` of all listed triplets within groups; see `TripletSource.form_within`."""
-        return slope_form(images, self.candidates, self._weights_within(groups)[:, None])
-
-    def _weights_within(self, groups: IndexArray) -> FloatArray:
-        C = self.candidates
-        weights = np.ones(self.size) if C.weights is None else C.weights
-        return np.where(groups[C.anchors[C.rows]] == groups[C.impostors], weights, 0.0)
-
-    def capacity(self, among: IndexArray) -> int:
-        """All that is listed."""
-        return self.size
-
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """The arrays that define the set."""
-        C = self.candidates
-        return C.anchors, C.targets, C.indptr, C.impostors, C.weights if C.weights is not None else np.zeros(0)
-
-    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
-        """All triplets where they are at most `size`, else a uniform draw; also their share of all. Ignores weights."""
-        C = self.candidates
-        chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
-        rows = C.rows[chosen]
-        return Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors[chosen]), len(chosen) / max(self.size, 1)
-
-    def near(
-        self,
-        Z: NDArray[np.floating],
-        groups: IndexArray,
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        method: SearchMethod = "auto",
-    ) -> Iterator[Candidates]:
-        """Measure every listed triplet; see `TripletSource.near`."""
-        C = self.candidates
-        if not len(C.impostors):
-            return
-        limits = (1.0 + furthest_target(Z, C.anchors, C.targets)) * (1.0 + widen)
-        rows = C.rows
-        anchors = C.anchors[rows]
-        keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
-        if among is not None:
-            keep &= np.isin(anchors, among)
-        yield C.select(keep)
+            found = Candidates(own, self.targets[own], indptr, impostors)
+            weights = self.pair_weights(own[found.rows], impostors)
+            yield found if weights is None else replace(found, weights=weights).select(weights > 0.0)
 
 
 def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:

@@ -105,6 +105,27 @@ def impostor_counts(
     return counts
 
 
+def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray) -> FloatArray:
+    """Weight of the differently labelled examples in the group of each example, (n,).
+
+    Nothing is subtracted, so that each sum is accurate relative to itself.
+
+    Parameters
+    ----------
+    labels, groups : (n,) int32 arrays
+    weights : (n,) array
+        Nonnegative.
+    """
+    cells = Cells.of(labels, groups)
+    n = len(cells.group)
+    member = sp.csr_array((np.ones(n), (np.arange(n), cells.group)))
+    together = (member @ member.T).tolil()
+    together.setdiag(0.0)
+    own = np.bincount(cells.cell, weights, minlength=n)
+    others: FloatArray = np.asarray(together.tocsr() @ own, dtype=np.float64)
+    return others[cells.cell]
+
+
 def impostor_scatter(
     points: FloatArray, labels: IndexArray, groups: IndexArray, anchors: FloatArray, impostors: FloatArray
 ) -> FloatArray:

@@ -115,7 +115,10 @@ class Candidates:
             rows = np.concatenate([part.rows for part in parts])
             order = np.argsort(rows, kind="stable")
             impostors = np.concatenate([part.impostors for part in parts])[order]
-            return cls(parts[0].anchors, parts[0].targets, np.sum([part.indptr for part in parts], axis=0), impostors)
+            listed = [part.weights for part in parts if part.weights is not None]
+            weighted = np.concatenate(listed)[order] if listed else None
+            indptr = np.sum([part.indptr for part in parts], axis=0)
+            return cls(parts[0].anchors, parts[0].targets, indptr, impostors, weighted)
         counts = np.concatenate([np.diff(part.indptr) for part in parts])
         weights = [part.weights for part in parts if part.weights is not None]
         return cls(

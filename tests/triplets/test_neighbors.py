@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from sdpmetric.engine import threads
 from sdpmetric.triplets import impostors as search
 from sdpmetric.triplets import sources as triplet_sources
+from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.neighbors import target_neighbors
-from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets
+from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 SEEDS = st.integers(0, 2**32 - 1)

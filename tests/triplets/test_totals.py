@@ -9,8 +9,9 @@ from conftest import assert_close, assert_same
 
 import sdpmetric as sm
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.problems import multi_lmnn, push
-from sdpmetric.triplets.sources import LabeledTriplets, ListedTriplets
+from sdpmetric.problems import multi_lmnn_certificate, push
+from sdpmetric.triplets.listed import ListedTriplets
+from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
 from sdpmetric.triplets.triplets import Triplets
 
@@ -81,7 +82,7 @@ def same(problem, point, monkeypatch):
         context.setattr(LabeledTriplets, "within", refuse)
         context.setattr(ListedTriplets, "near", refuse)
         found = problem.certify(point)
-    for module in (push, multi_lmnn):
+    for module in (push, multi_lmnn_certificate):
         monkeypatch.setattr(module, "unit_hinges", lambda *_: False)
     listed = problem.certify(point)
     for name in ("objective", "lower_bound", "dual_residual", "complementarity", "n_active", "null_dimension"):

@@ -81,11 +81,13 @@ class PairMemory:
             keys = np.unique(np.concatenate([search[region] for search in self._searches]))
             keys = keys[~np.isin(keys, part.anchors[part.rows].astype(np.int64) * n + part.impostors)]
             anchors, counts = np.unique(keys // n, return_counts=True)
+            impostors = (keys % n).astype(np.int32)
             more = Candidates(
                 anchors.astype(np.int32),
                 self._source.targets[anchors],
                 np.concatenate([[0], np.cumsum(counts)]),
-                (keys % n).astype(np.int32),
+                impostors,
+                self._source.pair_weights((keys // n).astype(np.int32), impostors),
             )
             extended.append(Candidates.concatenate([part, more]))
         return extended

@@ -1,0 +1,138 @@
+"""Triplets that are listed one by one, with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.triplets.bounds import slope_form
+from sdpmetric.triplets.sources import SearchMethod, furthest_target
+from sdpmetric.triplets.triplets import Candidates, Triplets
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ListedTriplets:
+    """An explicit list of triplets with weights, grouped by target pair.
+
+    Attributes
+    ----------
+    candidates : Candidates
+        One row per (anchor, target) pair, K = 1, with weights; rows sorted.
+    """
+
+    candidates: Candidates
+
+    @classmethod
+    def from_triplets(cls, triplets: Triplets, weights: FloatArray) -> ListedTriplets:
+        """Group triplets by target pair; weights of repeated triplets add up."""
+        order = np.lexsort((triplets.impostors, triplets.targets, triplets.anchors))
+        array, weights = triplets.to_array()[order], weights[order]
+        new = np.ones(len(array), dtype=bool)
+        new[1:] = (array[1:] != array[:-1]).any(axis=1)
+        sums = np.add.reduceat(weights, np.flatnonzero(new)) if len(array) else weights
+        array = array[new]
+        head = np.ones(len(array), dtype=bool)
+        head[1:] = (array[1:, :2] != array[:-1, :2]).any(axis=1)
+        starts = np.flatnonzero(head)
+        columns = np.ascontiguousarray(array.T)
+        return cls(
+            Candidates(
+                columns[0][starts],
+                np.ascontiguousarray(columns[1][starts][:, None]),
+                np.concatenate([starts, [len(array)]]).astype(np.int64),
+                columns[2],
+                sums,
+            )
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of distinct triplets."""
+        return len(self.candidates.impostors)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all triplets."""
+        weights = self.candidates.weights
+        return float(weights.sum()) if weights is not None else 0.0
+
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs, each once."""
+        return self.candidates.anchors, self.candidates.targets[:, 0]
+
+    def target_weights(self) -> None:
+        """Each pair counts once."""
+        return None
+
+    def weights_of(self, triplets: Triplets) -> FloatArray:
+        """Weight of each triplet, (t,); 0 for those that are not in the set."""
+        C, weights = self.candidates, np.zeros(len(triplets))
+        if self.size and C.weights is not None:
+            n = 1 + max(
+                int(part.max()) for part in (C.anchors, C.targets, C.impostors, *triplets.to_array().T) if part.size
+            )
+            rows = C.rows
+            own = Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors).keys(n)
+            asked = triplets.keys(n)
+            at = np.minimum(np.searchsorted(own, asked), len(own) - 1)
+            weights = np.where(own[at] == asked, C.weights[at], 0.0)
+        return weights
+
+    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
+        """Weight and number of all listed triplets within groups; see `TripletSource.totals_within`."""
+        weights = self._weights_within(groups)
+        return float(weights.sum()), int(np.count_nonzero(weights))
+
+    def form_within(self, images: Images, groups: IndexArray) -> Form:
+        """``sum_t w_t B_t`` of all listed triplets within groups; see `TripletSource.form_within`."""
+        return slope_form(images, self.candidates, self._weights_within(groups)[:, None])
+
+    def _weights_within(self, groups: IndexArray) -> FloatArray:
+        C = self.candidates
+        weights = np.ones(self.size) if C.weights is None else C.weights
+        return np.where(groups[C.anchors[C.rows]] == groups[C.impostors], weights, 0.0)
+
+    def capacity(self, among: IndexArray) -> int:
+        """All that is listed."""
+        return self.size
+
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """The arrays that define the set."""
+        C = self.candidates
+        return C.anchors, C.targets, C.indptr, C.impostors, C.weights if C.weights is not None else np.zeros(0)
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
+        """All triplets where they are at most `size`, else a uniform draw; also their share of all. Ignores weights."""
+        C = self.candidates
+        chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
+        rows = C.rows[chosen]
+        return Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors[chosen]), len(chosen) / max(self.size, 1)
+
+    def near(
+        self,
+        Z: NDArray[np.floating],
+        groups: IndexArray,
+        *,
+        widen: float = 0.0,
+        among: IndexArray | None = None,
+        method: SearchMethod = "auto",
+    ) -> Iterator[Candidates]:
+        """Measure every listed triplet; see `TripletSource.near`."""
+        C = self.candidates
+        if not len(C.impostors):
+            return
+        limits = (1.0 + furthest_target(Z, C.anchors, C.targets)) * (1.0 + widen)
+        rows = C.rows
+        anchors = C.anchors[rows]
+        keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
+        if among is not None:
+            keep &= np.isin(anchors, among)
+        yield C.select(keep)
