@@ -252,6 +252,40 @@ def verify(
 
 
 @app.command()
+@with_options
+def report(
+    data: DATA,
+    page: Annotated[Path, typer.Argument(metavar="PAGE", help="The HTML file to write.")],
+    table: TableOptions,
+    features: FeatureOptions,
+    options: StatementOptions,
+    limits: LimitOptions,
+    solver: Annotated[
+        str, typer.Option(help="By name; default: the statement's own.", rich_help_panel="Solver")
+    ] = "auto",
+) -> None:
+    """Learn a metric and write a page for a browser: the examples moving, what is proven, and how to check it."""
+    from sdpmetric.cli import inputs, results
+    from sdpmetric.core.registry import find_solver
+
+    with inputs.input_errors():
+        inputs.check_limits(limits)
+        if not page.parent.is_dir():
+            raise ValueError(f"there is no folder {page.parent} to write {page.name} in.")
+        stated = inputs.state(data, table, features, options)
+        entry = find_solver(stated.problem, solver)
+    out = results.Output(False)
+    out.say(stated.problem.describe())
+    solution = results.run(stated.problem, f"{data}: {entry.name}", entry.name, limits)
+    out.say(results.sentence(solution.certificate, entry.tol if limits.tol is None else limits.tol))
+    named = stated.table.features if len(stated.table.features) == stated.problem.X.shape[1] else None
+    with inputs.input_errors():
+        solution.report(page, stated.table.labels, feature_names=named if options.pca is None else None)
+    out.say(f"Open {page} in a browser.")
+    out.finish(solution.status.expected)
+
+
+@app.command()
 def check(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv or .npz file: the numbers that were solved.")],
     proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of Solution.save_proof.")],

@@ -15,6 +15,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate, relative_gap
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.recorder import Recorder
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
@@ -200,7 +201,7 @@ def run(
     """
     check_tolerance(tol)
     check_patience(patience, score)
-    trace = Trace()
+    trace, passed = Trace(), Recorder()
     best: Step | None = None
     bound: Step | None = None
     favourite, idle = None, 0  # the step with the best score, and how many did not better it
@@ -221,6 +222,7 @@ def run(
                 seen = (step.objective, step.lower_bound, step.step, step.n_active)
                 rest = (step.extras.get("screened", math.nan), step.extras.get("mistakes", 0), step.score)
                 row = TraceRow(budget.spent, budget.elapsed, *seen, *rest)
+                passed.see(len(trace), step.components)
                 trace.rows.append(row)
                 status = step.status or status
                 if not stream and relative_gap(best.objective, bound.lower_bound) <= tol:
@@ -264,6 +266,7 @@ def run(
         seconds=budget.elapsed,
         problem=problem,
         extras=best.extras,
+        frames=tuple(passed.frames),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import cast
@@ -16,6 +16,7 @@ from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Provable
+from sdpmetric.core.recorder import Frame
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.linalg import psd
@@ -50,6 +51,8 @@ class Solution:
     extras : Extras
         What only some statements or solvers know, by name: POLA's ``threshold``, the share ``screened``, a stream's
         ``mistakes``.
+    frames : tuple of Frame
+        Some points that the solver passed, for `report`; `save` does not write them.
     """
 
     components: NDArray[np.floating]
@@ -62,6 +65,7 @@ class Solution:
     seconds: float = 0.0
     problem: Problem | None = None
     extras: Extras = field(default_factory=Extras)
+    frames: tuple[Frame, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def metric(self) -> NDArray[np.floating]:
@@ -181,6 +185,47 @@ class Solution:
     def __setstate__(self, state: dict[str, object]) -> None:
         arrays, problem = cast(dict[str, NDArray[np.generic]], state["arrays"]), cast(Problem | None, state["problem"])
         self.__dict__.update(vars(Solution.from_arrays(arrays, problem)))
+
+    def report(
+        self,
+        path: str | Path,
+        y: ArrayLike | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        example_names: Sequence[str] | None = None,
+    ) -> None:
+        """Write a page for a browser: one HTML file that needs no network.
+
+        It shows the examples moving from the Euclidean metric to the learned one, the interval of lower bound and
+        objective, the spectrum, the weights of the features, the largest multipliers, the certificate in words, and how
+        to check it.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        y : (n,) array, optional
+            Labels; default those of the problem, if it was made from labels.
+        feature_names : d strings, optional
+            Default: their numbers.
+        example_names : n strings, optional
+            Default: their numbers.
+
+        Raises
+        ------
+        ValueError
+            If the solution was loaded without its problem, has several metrics, or the arguments do not fit the data.
+
+        Examples
+        --------
+        >>> import sdpmetric as sm
+        >>> X, y = sm.datasets.load("iris")
+        >>> solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
+        >>> solution.report("iris.html")  # doctest: +SKIP
+        """
+        from sdpmetric.report import write  # the only import of an upper layer, when it is asked for
+
+        write(self, Path(path), y, feature_names, example_names)
 
     def save_proof(self, path: str | Path) -> None:
         """Write what is proven as a file that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.

@@ -194,6 +194,13 @@ class LMNNProblem(Problem):
         """Whether the loss is the squared hinge."""
         return self.loss == "squared_hinge"
 
+    @property
+    def row_labels(self) -> NDArray[np.generic] | None:
+        """The label of each example, (n,); None for a problem made from triplets."""
+        if self.classes is None or not isinstance(self.source, LabeledTriplets):
+            return None
+        return self.classes[self.source.labels]
+
     @cached_property
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs of the pull term, each once."""

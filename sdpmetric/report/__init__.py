@@ -1,0 +1,38 @@
+"""A page for the eye: one HTML file with the solution, its certificate and Vega's charts, without a network."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from numpy.typing import ArrayLike
+
+from sdpmetric.core.solution import Solution
+from sdpmetric.report.contents import page_data
+
+__all__ = ["write"]
+
+# Vega 6.4.0, https://vega.github.io, build/vega.min.js of its npm package; licence beside it.
+PARTS = {"STYLE": "page.css", "VEGA": "vega.min.js", "SCRIPT": "page.js"}
+
+
+def write(
+    solution: Solution,
+    path: Path,
+    y: ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    example_names: Sequence[str] | None = None,
+) -> None:
+    """Write the page of a solution; see `sdpmetric.Solution.report`."""
+    data = page_data(solution, y, feature_names, example_names)
+    here = Path(__file__).parent
+    page = (here / "page.html").read_text(encoding="utf-8")
+    values = {name: (here / file).read_text(encoding="utf-8") for name, file in PARTS.items()}
+    values["TITLE"] = html.escape(str(data["title"]))
+    # No "<" inside the script element, so that no text of the user's can end it.
+    values["DATA"] = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+    for name, value in values.items():
+        page = page.replace(f"%{name}%", value, 1)
+    path.write_text(page, encoding="utf-8")

@@ -1,0 +1,289 @@
+"""Everything that the page shows, as plain numbers and words."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+
+from sdpmetric.core import validation
+from sdpmetric.core.problem import Constrained, Problem
+from sdpmetric.core.solution import Solution
+from sdpmetric.explain import explain
+from sdpmetric.report.words import checks, sentences
+from sdpmetric.triplets import neighbors
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.integer]
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+# Examples drawn at most, evenly spaced rows of the data; impostors of an example that are listed, the nearest ones;
+# target neighbors of an example that are drawn; features and multipliers that are listed.
+POINTS, IMPOSTORS, TARGETS, FEATURES, SUPPORT = 5000, 5, 5, 24, 12
+# Frames beside the first and the last one.
+FRAMES = 10
+
+
+@runtime_checkable
+class WithLabels(Protocol):
+    """A statement that was made from labels, if `row_labels` is not None."""
+
+    @property
+    def row_labels(self) -> NDArray[np.generic] | None:
+        """The label of each example, (n,)."""
+
+
+@runtime_checkable
+class WithTargets(Protocol):
+    """A statement with target neighbors."""
+
+    @property
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs, each once."""
+
+
+def page_data(
+    solution: Solution,
+    y: ArrayLike | None,
+    feature_names: Sequence[str] | None,
+    example_names: Sequence[str] | None,
+) -> dict[str, Json]:
+    """The data of the page; parameters as in `sdpmetric.Solution.report`."""
+    problem = solution.problem
+    if problem is None:
+        raise ValueError("the solution was loaded without its problem; load it with Solution.load(path, problem).")
+    if solution.components.ndim > 2:
+        raise ValueError(
+            f"a report shows one metric, and this solution has {len(solution.components)}; solve a problem with one."
+        )
+    X = np.asarray(problem.X, dtype=np.float64)
+    labels = _labels(problem, y)
+    features = _names(feature_names, X.shape[1], "feature_names", "feature")
+    names = _names(example_names, len(X), "example_names", "example")
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), POINTS)).round().astype(np.int64))
+    factors, frames = _frames(solution)
+    embedded = [X[rows] if L is None else X[rows] @ L.T for L in factors]
+    classes, index = _classes(labels, rows)
+    targets = _targets(problem, len(X), rows)
+    if targets is None and classes:
+        targets = _nearest(X[rows], index)
+    found, counts = _impostors(embedded, index, targets) if classes else (None, None)
+    certificate = solution.certificate
+    return {
+        "title": f"{certificate.program}: a report",
+        "statement": problem.describe(),
+        "solver": solution.solver,
+        "status": solution.status.word,
+        "seconds": solution.seconds,
+        "kind": certificate.kind,
+        "objective": _number(certificate.objective),
+        "lower_bound": _number(certificate.lower_bound),
+        "relative_gap": _number(certificate.relative_gap),
+        "words": list(sentences(certificate)),
+        "checks": [dict(way) for way in checks(solution)],
+        "fingerprint": problem.fingerprint(),
+        "total": len(X),
+        "rows": rows.tolist(),
+        "names": None if example_names is None else [names[i] for i in rows],
+        "classes": list(classes),
+        "index": index.tolist(),
+        "frames": frames,
+        "points": _packed(planes(embedded).astype(np.float32)),
+        "targets": None if targets is None else _packed(targets),
+        "impostors": None if found is None else _packed(found),
+        "counts": None if counts is None else _packed(counts),
+        "trace": _trace(solution),
+        "spectrum": _spectrum(solution, features),
+        "weights": _weights(solution, features),
+        "support": _support(solution),
+    }
+
+
+def planes(embedded: Sequence[FloatArray]) -> FloatArray:
+    """Two leading principal components of each embedding, rotated to the one before, of the last one's size.
+
+    Parameters
+    ----------
+    embedded : f arrays (n, r)
+
+    Returns
+    -------
+    points : (f, n, 2) array
+        Distances in the last one are those of its two leading components, unchanged.
+    """
+    flat: list[FloatArray] = []
+    for Z in embedded:
+        Z = Z - Z.mean(axis=0)
+        if Z.shape[1] < 2:
+            Z = np.column_stack([Z, np.zeros((len(Z), 2 - Z.shape[1]))])
+        _, vectors = np.linalg.eigh(Z.T @ Z)
+        axes = vectors[:, [-1, -2]]
+        P = Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]]))
+        if flat:
+            u, _, vt = np.linalg.svd(P.T @ flat[-1])
+            P = P @ u @ vt
+        flat.append(P)
+    sizes = [float(np.sqrt(np.square(P).sum(axis=1).mean())) for P in flat]
+    last = sizes[-1] or 1.0
+    return np.stack(
+        [P * (last / size if size > 0 else 1.0) for P, size in zip(flat[:-1], sizes, strict=False)] + flat[-1:]
+    )
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _packed(values: NDArray[np.generic]) -> str:
+    """The bytes of an array, little-endian, in base 64."""
+    return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode("ascii")
+
+
+def _names(given: Sequence[str] | None, count: int, argument: str, kind: str) -> list[str]:
+    if given is not None and len(given) != count:
+        raise ValueError(f"{argument} must have a name for each {kind}, {count} in all, got {len(given)}.")
+    return [f"{kind} {i}" for i in range(count)] if given is None else [str(name) for name in given]
+
+
+def _labels(problem: Problem, y: ArrayLike | None) -> NDArray[np.generic] | None:
+    stated: object = problem
+    if y is None:
+        return stated.row_labels if isinstance(stated, WithLabels) else None
+    labels = np.asarray(y).ravel()
+    if len(labels) != len(problem.X):
+        raise ValueError(f"y must have a label for each of the {len(problem.X)} examples, got {len(labels)}.")
+    return labels
+
+
+def _classes(labels: NDArray[np.generic] | None, rows: NDArray[np.int64]) -> tuple[list[str], IndexArray]:
+    if labels is None:
+        return [], np.zeros(len(rows), dtype=np.int32)
+    if np.asarray(labels).dtype.kind == "f" and len(np.unique(labels)) > len(labels) // 2:  # numbers, no classes
+        return [], np.zeros(len(rows), dtype=np.int32)
+    classes, index = validation.check_labels(labels, len(labels), n_classes=1)
+    return [str(c) for c in classes], np.asarray(index[rows], dtype=np.int32)
+
+
+def _frames(solution: Solution) -> tuple[list[FloatArray | None], list[Json]]:
+    """Factors and captions: the Euclidean metric (no factor), points of the solve, and the solution."""
+    passed = solution.frames[:: max(1, -(-len(solution.frames) // FRAMES))]
+    factors: list[FloatArray | None] = [None]
+    captions: list[Json] = [{"caption": "before: the Euclidean metric", "iteration": None}]
+    for frame in passed:
+        if frame.components.ndim == 2 and frame.components.size and np.any(frame.components):
+            row = solution.trace[frame.row]
+            factors.append(np.asarray(frame.components, dtype=np.float64))
+            captions.append({"caption": f"during: iteration {row.iteration:,}", "iteration": row.iteration})
+    factors.append(np.asarray(solution.components, dtype=np.float64))
+    captions.append({"caption": "after: the learned metric", "iteration": solution.n_iter})
+    return factors, captions
+
+
+def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | None:
+    """Target neighbors of the examples that are drawn, as numbers among them, (m, TARGETS), -1 for none."""
+    stated: object = problem
+    if not isinstance(stated, WithTargets):
+        return None
+    place = np.full(n, -1, dtype=np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    anchors, targets = (place[np.asarray(side)] for side in stated.target_pairs)
+    drawn = (anchors >= 0) & (targets >= 0)
+    anchors, targets = anchors[drawn], targets[drawn]
+    order = np.argsort(anchors, kind="stable")
+    anchors, targets = anchors[order], targets[order]
+    slot = np.arange(len(anchors)) - np.searchsorted(anchors, anchors)
+    found = np.full((len(rows), TARGETS), -1, dtype=np.int16)
+    fits = slot < TARGETS
+    found[anchors[fits], slot[fits]] = targets[fits]
+    return found
+
+
+def _nearest(X: FloatArray, index: IndexArray) -> IndexArray | None:
+    """Up to three nearest members of the own class, for statements without target neighbors."""
+    k = min(3, int(np.bincount(index)[np.unique(index)].min()) - 1)
+    return neighbors.target_neighbors(X, index, k).astype(np.int16) if k > 0 else None
+
+
+def _impostors(
+    embedded: Sequence[FloatArray], index: IndexArray, targets: IndexArray | None
+) -> tuple[IndexArray | None, IndexArray | None]:
+    """Nearest impostors in each frame, (f, m, IMPOSTORS), and how many there are, (f, m).
+
+    An impostor is no further than the furthest target neighbor; without the margin, which means nothing before
+    learning.
+    """
+    if targets is None:
+        return None, None
+    m = len(index)
+    found = np.full((len(embedded), m, IMPOSTORS), -1, dtype=np.int16)
+    counts = np.zeros((len(embedded), m), dtype=np.int16)
+    for f, Z in enumerate(embedded):
+        for begin in range(0, m, 512):
+            part = slice(begin, min(begin + 512, m))
+            D = cdist(Z[part], Z, "sqeuclidean")
+            near = np.where(targets[part] >= 0, np.take_along_axis(D, np.maximum(targets[part], 0), axis=1), -np.inf)
+            D[(index[part, None] == index) | (near.max(axis=1, keepdims=True) < D)] = np.inf
+            counts[f, part] = np.isfinite(D).sum(axis=1)
+            first = np.argsort(D, axis=1, kind="stable")[:, :IMPOSTORS]
+            finite = np.isfinite(np.take_along_axis(D, first, axis=1))
+            found[f, part, : first.shape[1]] = np.where(finite, first, -1)
+    return found, counts
+
+
+def _trace(solution: Solution) -> dict[str, Json]:
+    objective, bound = solution.trace["objective"], solution.trace["lower_bound"]
+    if solution.certificate.kind != "regret":
+        objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
+    chosen = np.unique(np.geomspace(1, max(len(objective), 1), 300).round().astype(np.int64))[: len(objective)] - 1
+    rows: list[Json] = [
+        {
+            "iteration": solution.trace[i].iteration,
+            "objective": _number(objective[i]),
+            "lower_bound": _number(bound[i]),
+        }
+        for i in chosen.tolist()
+    ]
+    judged = solution.certificate
+    rows.append(
+        {
+            "iteration": max(solution.n_iter, 1),
+            "objective": _number(judged.objective),
+            "lower_bound": _number(judged.lower_bound),
+        }
+    )
+    return {"rows": rows}
+
+
+def _spectrum(solution: Solution, features: Sequence[str]) -> list[Json]:
+    values = np.zeros(len(features))
+    singular = np.linalg.svd(np.asarray(solution.components, dtype=np.float64), compute_uv=False)
+    values[: len(singular)] = np.square(singular)
+    return [float(value) for value in values[:200]]
+
+
+def _weights(solution: Solution, features: Sequence[str]) -> list[Json]:
+    """The largest entries of the metric's diagonal: what a difference of 1 in one feature alone adds."""
+    diagonal = np.square(np.asarray(solution.components, dtype=np.float64)).sum(axis=0)
+    order = np.argsort(-diagonal, kind="stable")[:FEATURES]
+    return [{"name": features[i], "weight": float(diagonal[i])} for i in order]
+
+
+def _support(solution: Solution) -> dict[str, Json] | None:
+    """The constraints with the largest multipliers, where the multipliers belong to constraints."""
+    problem: object = solution.problem
+    if not isinstance(problem, Constrained) or solution.certificate.kind not in ("duality", "relaxation"):
+        return None
+    if solution.problem is not None and "explain" in solution.problem.refusals:
+        return None
+    support = explain(solution).support
+    columns = {name: values[:SUPPORT] for name, values in support.columns.items()}
+    rows: list[Json] = [
+        {name: str(values[t]) for name, values in columns.items()}
+        | {"multiplier": float(support.multipliers[t]), "at bound": bool(support.at_bound[t])}
+        for t in range(min(len(support), SUPPORT))
+    ]
+    return {"kind": support.kind, "total": len(support), "sentence": str(support), "rows": rows}

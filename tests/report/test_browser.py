@@ -1,0 +1,152 @@
+"""The page in a real browser without a screen: it loads without errors, the slider moves the points, numbers agree."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric import datasets
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver")
+
+
+@pytest.fixture(scope="module")
+def solution():
+    X, y = datasets.load("wine")
+    return sm.solve(sm.LMNNProblem.from_labels(datasets.standardize(X), y), solver="subgradient", tol=1e-2)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.execute_cdp_cmd("Network.enable", {})
+    driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["http://*", "https://*"]})
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser, solution, tmp_path):
+    """The page at 1280 pixels, without motion."""
+    solution.report(tmp_path / "page.html")
+    look(browser, 1280, "light")
+    browser.get((tmp_path / "page.html").as_uri())
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def look(browser, width, scheme):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+    chosen = [{"name": name, "value": value} for name, value in features.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": chosen})
+
+
+def find(browser, name):
+    return browser.find_element("id", name)
+
+
+def positions(browser, n):
+    return np.array(browser.execute_script(f"return [...Array({n}).keys()].map(report.position)"))
+
+
+def drawn(browser):
+    """The points that Vega has drawn."""
+    script = "return report.views.embedding.data('points').map((row) => [row.x, row.y])"
+    return np.array(browser.execute_script(script))
+
+
+def test_slider_moves_the_points_to_the_learned_embedding(page, solution):
+    n = len(solution.problem.X)
+    before = drawn(page)
+    np.testing.assert_allclose(before, positions(page, n))
+    slider = find(page, "frame")
+    frames = int(slider.get_attribute("max")) + 1
+    assert frames >= 4
+    slider.send_keys("\ue014")  # right arrow
+    assert page.execute_script("return report.frame()") == 1
+    assert "during" in find(page, "caption").text
+    assert not np.allclose(drawn(page), before)
+    slider.send_keys("\ue010")  # end
+    assert find(page, "caption").text == "after: the learned metric"
+    after = drawn(page)
+    Z = solution.problem.centered @ solution.components.T
+    u, s, _ = np.linalg.svd(Z, full_matrices=False)
+    plane = u[:, :2] * s[:2]
+    np.testing.assert_allclose(after @ after.T, plane @ plane.T, atol=1e-4 * np.square(plane).max())
+    slider.send_keys("\ue011")  # home
+    np.testing.assert_allclose(drawn(page), before)
+
+
+def test_numbers_on_the_page_are_those_of_the_certificate(page, solution):
+    numbers = {node.get_attribute("data-key"): node.text for node in page.find_elements("css selector", "#numbers dd")}
+    assert float(numbers["objective"]) == pytest.approx(solution.objective, rel=1e-7)
+    assert float(numbers["lower bound"]) == pytest.approx(solution.lower_bound, rel=1e-7)
+    assert float(numbers["relative gap"]) == pytest.approx(solution.relative_gap, rel=1e-2)
+    assert numbers["problem's fingerprint"] == solution.problem.fingerprint()
+    last = page.execute_script("return report.views.interval.data('values').slice(-1)[0]")
+    assert last["objective"] == solution.objective
+    assert last["lower_bound"] == solution.lower_bound
+    spectrum = page.execute_script("return report.views.spectrum.data('values').map((row) => row.value)")
+    np.testing.assert_allclose(spectrum, np.linalg.eigvalsh(solution.metric)[::-1], atol=1e-9)
+
+
+def test_example_is_named_with_its_neighbors_by_keyboard_and_by_pointer(page, solution):
+    find(page, "example").send_keys("70")
+    text = find(page, "info").text
+    assert text.startswith("example 70 (class 1); target neighbors")
+    anchors, targets = solution.problem.target_pairs
+    assert all(f"example {j} (class 1)" in text for j in targets[anchors == 70])
+    assert page.execute_script("return report.views.embedding.data('links').length") >= 3
+    find(page, "clear").click()
+    assert "Point at an example" in find(page, "info").text
+
+    actions = pytest.importorskip("selenium.webdriver").ActionChains(page)
+    canvas = page.find_element("css selector", "#embedding canvas")
+    at = page.execute_script(
+        "const view = report.views.embedding, [x, y] = report.position(3), o = view.origin(), p = view.padding();"
+        "return [view.scale('x')(x) + o[0] + p.left, view.scale('y')(y) + o[1] + p.top]"
+    )
+    box = canvas.rect
+    actions.move_to_element_with_offset(
+        canvas, round(at[0] - box["width"] / 2), round(at[1] - box["height"] / 2)
+    ).perform()
+    assert find(page, "info").text.startswith("example ")
+
+
+@pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
+    look(page, width, scheme)
+    page.refresh()
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    assert page.execute_script("return document.documentElement.dataset.theme") == scheme
+    ink, paper = (
+        page.execute_script(f"return getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor")
+    )
+    assert abs(brightness(ink) - brightness(paper)) > 150
+    for chart in ("embedding", "interval", "weights", "spectrum"):
+        assert page.find_element("css selector", f"#{chart} canvas").size["width"] <= width
+    find(page, "theme").click()
+    assert page.execute_script("return document.documentElement.dataset.theme") != scheme
+
+
+def brightness(color):
+    return sum(float(part) for part in color.split("(")[1].rstrip(")").split(",")[:3]) / 3

@@ -1,0 +1,180 @@
+"""The report's data are the solution's, the page is one file without a network, and bad arguments are refused."""
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sdpmetric as sm
+from sdpmetric import datasets
+from sdpmetric.cli import app
+from sdpmetric.core.recorder import MOST, NUMBERS, Recorder
+from sdpmetric.report import contents as report
+from sdpmetric.report.contents import page_data, planes
+
+FOLDER = Path(report.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def solution():
+    X, y = datasets.load("wine")
+    return sm.solve(sm.LMNNProblem.from_labels(datasets.standardize(X), y), solver="subgradient", tol=1e-2)
+
+
+def unpack(text, dtype, *shape):
+    return np.frombuffer(base64.b64decode(text), dtype=dtype).reshape(shape)
+
+
+def embedded_data(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_numbers_are_those_of_the_solution(solution):
+    data = page_data(solution, None, None, None)
+    assert (data["objective"], data["lower_bound"]) == (solution.objective, solution.lower_bound)
+    assert data["relative_gap"] == solution.relative_gap
+    assert data["trace"]["rows"][-1]["objective"] == solution.objective
+    np.testing.assert_allclose(data["spectrum"], np.linalg.eigvalsh(solution.metric)[::-1], atol=1e-9)
+    weights = {row["name"]: row["weight"] for row in data["weights"]}
+    np.testing.assert_allclose(weights["feature 6"], solution.metric[6, 6], rtol=1e-9)
+    support = sm.explain(solution).support
+    assert data["support"]["total"] == len(support)
+    assert data["support"]["rows"][0]["multiplier"] == support.multipliers[0]
+    assert any(f"{solution.lower_bound:.8g}" in sentence for sentence in data["words"])
+
+
+def test_last_frame_has_the_distances_of_the_leading_components(solution):
+    data = page_data(solution, None, None, None)
+    n, f = len(solution.problem.X), len(data["frames"])
+    assert f >= 4  # before, during, after
+    points = unpack(data["points"], "<f4", f, n, 2)
+    Z = solution.problem.centered @ solution.components.T
+    u, s, _ = np.linalg.svd(Z, full_matrices=False)
+    plane = u[:, :2] * s[:2]
+    for pair in ((0, 5), (17, 170), (60, 61)):
+        expected = np.linalg.norm(plane[pair[0]] - plane[pair[1]])
+        assert np.linalg.norm(points[-1, pair[0]] - points[-1, pair[1]]) == pytest.approx(expected, rel=1e-4)
+    assert not np.allclose(points[0], points[-1], atol=0.1 * np.abs(points).max())
+
+
+def test_targets_and_impostors_are_those_of_the_definition(solution):
+    data = page_data(solution, None, None, None)
+    problem, n, f = solution.problem, len(solution.problem.X), len(data["frames"])
+    targets = unpack(data["targets"], "<i2", n, report.TARGETS)
+    impostors, counts = unpack(data["impostors"], "<i2", f, n, report.IMPOSTORS), unpack(data["counts"], "<i2", f, n)
+    y = problem.row_labels
+    for frame, X in ((0, problem.X), (f - 1, problem.X @ solution.components.T)):
+        for i in range(0, n, 7):
+            D = np.square(X - X[i]).sum(axis=1)
+            near = [j for a, j in zip(*problem.target_pairs, strict=True) if a == i]
+            assert sorted(near) == sorted(targets[i][targets[i] >= 0])
+            expected = np.flatnonzero((y != y[i]) & (D[near].max() >= D))
+            assert counts[frame, i] == len(expected)
+            found = impostors[frame, i][impostors[frame, i] >= 0]
+            assert set(found) <= set(expected)
+            assert len(found) == min(len(expected), report.IMPOSTORS)
+
+
+def test_page_is_one_file_that_asks_for_nothing(solution, tmp_path):
+    names = [f"</script><b>{i}" for i in range(178)]
+    solution.report(tmp_path / "page.html", example_names=names)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?!data:)", page)
+    assert "%DATA%" not in page
+    data = embedded_data(page)
+    assert data["names"] == names
+    assert data["objective"] == solution.objective
+
+
+def test_vega_is_the_version_that_is_named():
+    source = (FOLDER / "__init__.py").read_text()
+    assert "Vega 6.4.0" in source
+    found = hashlib.sha256((FOLDER / "vega.min.js").read_bytes()).hexdigest()
+    assert found == "8f6a3587cf8d4f42c7e08120e3eb05d067e746d554e39d2dcf52acc0bd5ba28f"
+
+
+def test_five_thousand_examples_stay_below_three_megabytes(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6000, 3)), rng.integers(0, 3, 6000)
+    X[:, 0] += 3 * y
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y), max_iter=40)
+    solution.report(tmp_path / "page.html", example_names=[f"the example number {i}" for i in range(6000)])
+    assert (tmp_path / "page.html").stat().st_size < 3e6
+    assert len(embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))["rows"]) == report.POINTS
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X, y: sm.MCMLProblem.from_labels(X, y),
+        lambda X, y: sm.ITMLProblem.from_labels(X, y, 30),
+        lambda X, y: sm.POLAProblem.from_labels(X, y, 30),
+        lambda X, y: sm.NCAProblem(X, y, n_components=1),
+        lambda X, y: sm.MLKRProblem(X, y + 0.01 * X[:, 0]),
+        lambda X, y: sm.LEGOProblem.from_labels(X, y, 30),
+        lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
+        lambda X, y: sm.LMNNProblem.from_triplets(X, [[0, 1, 60], [1, 2, 70]], ridge=0.1),
+    ],
+)
+def test_every_statement_has_a_page(make, tmp_path):
+    X, y = datasets.load("iris")
+    solution = sm.solve(make(X, y), max_iter=20)
+    for labels in (None, y):
+        solution.report(tmp_path / "page.html", labels)
+        data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
+        assert data["words"]
+        assert data["classes"] == ([] if labels is None and data["index"].count(0) == 150 else ["0", "1", "2"])
+
+
+def test_bad_arguments_are_refused(solution, tmp_path):
+    solution.save(tmp_path / "solution.npz")
+    with pytest.raises(ValueError, match="without its problem"):
+        sm.Solution.load(tmp_path / "solution.npz").report(tmp_path / "page.html")
+    with pytest.raises(ValueError, match="feature_names must have a name for each feature, 13"):
+        solution.report(tmp_path / "page.html", feature_names=["a"])
+    with pytest.raises(ValueError, match="y must have a label for each of the 178"):
+        solution.report(tmp_path / "page.html", [0, 1])
+    X, y = datasets.load("iris")
+    several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y), tol=1e-1)
+    with pytest.raises(ValueError, match="one metric, and this solution has 3"):
+        several.report(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+    sm.Solution.load(tmp_path / "solution.npz", solution.problem).report(tmp_path / "page.html")
+
+
+def test_planes_of_an_unchanged_embedding_do_not_move():
+    Z = np.random.default_rng(0).normal(size=(30, 4))
+    first, second = planes([Z, 7 * Z @ np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]])
+    np.testing.assert_allclose(first, second, atol=1e-9)
+
+
+def test_recorder_keeps_few_points_evenly():
+    recorder = Recorder()
+    for row in range(1000):
+        recorder.see(row, np.full((2, 3), row))
+    rows = [frame.row for frame in recorder.frames]
+    assert MOST / 2 <= len(rows) <= MOST
+    assert rows[0] == 0
+    assert len(set(np.diff(rows))) == 1
+    large = Recorder()
+    for row in range(10):
+        large.see(row, np.broadcast_to(0.0, (1, NUMBERS)))
+    assert len(large.frames) == 1
+
+
+def test_command_line_writes_the_page(tmp_path):
+    (tmp_path / "mine.csv").write_text(
+        "height,kind\n" + "".join(f"{i % 7 + 5 * (i % 2)},{'ab'[i % 2]}\n" for i in range(40))
+    )
+    page = tmp_path / "mine.html"
+    result = CliRunner().invoke(app, ["report", str(tmp_path / "mine.csv"), str(page), "--label", "kind"])
+    assert result.exit_code == 0, result.output
+    data = embedded_data(page.read_text(encoding="utf-8"))
+    assert data["classes"] == ["a", "b"]
+    assert data["weights"][0]["name"] == "height"
+    assert CliRunner().invoke(app, ["report", "iris", str(tmp_path / "no" / "page.html")]).exit_code == 2
