@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from flint import fmpq, fmpq_mat
+from flint import arb, fmpq, fmpq_mat, fmpz
 
 
 def rational(A) -> fmpq_mat:
@@ -60,6 +60,69 @@ def lmnn_objective(X, L, pairs, triplets, weights, mu, ridge=0.0, squared=False,
         if u > 0:
             loss += number(w) * (u * u if squared else u)
     return total + mu_ * loss
+
+
+def log_det(M: fmpq_mat) -> arb:
+    """The logarithm of a determinant of rational numbers; minus infinity where it is not positive."""
+    determinant = M.det()
+    return arb(determinant).log() if determinant > 0 else arb("-inf")
+
+
+def divergence(A: fmpq_mat, prior) -> arb:
+    """``trace(A A_0^-1) - log det(A A_0^-1) - d`` in balls."""
+    A0 = rational(prior)
+    ratio = A * A0.inv()
+    return arb(sum((ratio[k, k] for k in range(ratio.nrows())), fmpq(0))) - log_det(A) + log_det(A0) - ratio.nrows()
+
+
+def metric(L) -> fmpq_mat:
+    """``L^T L`` exactly."""
+    return rational(L).transpose() * rational(L)
+
+
+def itml_objective(X, L, pairs, similar, upper, lower, gamma, prior) -> arb:
+    """The objective of ITML at ``L^T L`` in balls."""
+    D, slack = Distances(X, L), arb(0)
+    for (a, b), same in zip(pairs.tolist(), similar.tolist(), strict=True):
+        bound = number(upper if same else lower)
+        ratio = (max if same else min)(D(a, b) / bound, fmpq(1))
+        slack += arb(ratio) - 1 - (arb(ratio).log() if ratio > 0 else arb("-inf"))
+    return divergence(metric(L), prior) + arb(number(gamma)) * slack
+
+
+def lego_loss(X, L, pairs, targets, sides) -> fmpq:
+    """What a fixed metric loses on a stream of pairs with target distances."""
+    D, total = Distances(X, L), fmpq(0)
+    for (a, b), target, side in zip(pairs.tolist(), targets.tolist(), sides.tolist(), strict=True):
+        excess = D(a, b) - number(target)
+        total += fmpq(0) if int(side) * excess < 0 else excess**2
+    return total / 2
+
+
+def rca_objective(X, L, chunks, ridge) -> arb:
+    """The objective of RCA at ``L^T L``, features all varying, in balls; for regular covariances."""
+    P, d = rational(X), X.shape[1]
+    total, count = fmpq_mat(d, d), 0
+    for chunk in sorted(set(chunks.tolist()) - {-1}):
+        rows = np.flatnonzero(chunks == chunk).tolist()
+        if len(rows) > 1:
+            mean = [sum((P[i, j] for i in rows), fmpq(0)) / len(rows) for j in range(d)]
+            V = fmpq_mat(len(rows), d, [P[i, j] - mean[j] for i in rows for j in range(d)])
+            total, count = total + V.transpose() * V, count + len(rows)
+    C = total / fmpz(count) + rational(ridge * np.eye(d))
+    product = C * metric(L)
+    return arb(sum((product[k, k] for k in range(d)), fmpq(0))) - log_det(C) - log_det(metric(L))
+
+
+def mcml_objective(X, L, y) -> arb:
+    """The divergences of MCML at ``L^T L`` in balls."""
+    D, total = Distances(X, L), arb(0)
+    for i in range(len(X)):
+        mates = [j for j in range(len(X)) if j != i and y[j] == y[i]]
+        partition = sum((arb(-D(i, k)).exp() for k in range(len(X)) if k != i), arb(0))
+        pull = sum((D(i, j) for j in mates), fmpq(0)) / len(mates)
+        total += arb(pull) + partition.log() - arb(len(mates)).log()
+    return total
 
 
 FAMILIES = ("plain", "offset", "scales", "duplicates", "repeated", "constant", "grid", "float32", "wide", "line")

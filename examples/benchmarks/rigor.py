@@ -16,19 +16,51 @@ import math
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb, ctx, fmpq
 
 import sdpmetric as sm
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 import oracles
-from exact import FAMILIES, Distances, fraction, hostile, lmnn_objective, number, rational
+from exact import (
+    FAMILIES,
+    Distances,
+    divergence,
+    hostile,
+    itml_objective,
+    lego_loss,
+    lmnn_objective,
+    mcml_objective,
+    metric,
+    number,
+    rational,
+    rca_objective,
+)
 
+# Binary digits of balls.
+DIGITS = 256
 # Statements in the proportion in which they are tried.
-STATEMENTS = ("lmnn", "lmnn", "lmnn", "squared", "ridge", "several", "frobenius", "pola", "mmc")
+STATEMENTS = (
+    "lmnn",
+    "lmnn",
+    "lmnn",
+    "squared",
+    "ridge",
+    "several",
+    "frobenius",
+    "pola",
+    "hard",
+    "mmc",
+    "itml",
+    "lego",
+    "stream",
+    "rca",
+    "mcml",
+)
 
 
 def points(problem, solution, rng):
@@ -67,7 +99,7 @@ def lmnn(X, y, rng, loss="hinge", ridge=0.0):
             ridge,
             loss != "hinge",
         )
-        yield fraction(exact), problem.certify(L)
+        yield exact, problem.certify(L)
     yield None, solution.certificate
 
 
@@ -79,7 +111,7 @@ def several(X, y, rng):
         exact = lmnn_objective(
             np.asarray(X, float), L, pairs, triplets, np.ones(len(triplets)), 0.4, regions=problem.regions
         )
-        yield fraction(exact), problem.certify(L)
+        yield exact, problem.certify(L)
     yield None, solution.certificate
 
 
@@ -89,7 +121,7 @@ def frobenius(X, y, rng):
     pairs = np.stack(problem.base.target_pairs, axis=1)
     for L in points(problem, solution, rng):
         exact = lmnn_objective(np.asarray(X, float), L, pairs, triplets, np.ones(len(triplets)), 0.4)
-        yield fraction(exact + (number(0.25) * norm(L) if len(L) else 0)), problem.certify(L)
+        yield exact + (number(0.25) * norm(L) if len(L) else 0), problem.certify(L)
     yield None, solution.certificate
 
 
@@ -112,7 +144,25 @@ def pola(X, y, rng):
         ]
         slack = sum((max(fmpq(0), u) for u in missed), fmpq(0))
         exact = (norm(L) + (number(b) - number(1.5)) ** 2) / 2 + number(0.3) * slack
-        yield fraction(exact), problem.certify(L, threshold=b)
+        yield exact, problem.certify(L, threshold=b)
+    yield None, solution.certificate
+
+
+def hard(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, int(rng.integers(3, 9)))
+    problem = sm.POLAProblem(X, pairs, similar, None, float(rng.uniform(1.0, 3.0)))
+    solution, start = solved(problem, rng), number(problem.initial_threshold)
+    for L in points(problem, solution, rng):
+        D = Distances(np.asarray(X, float), L)
+        lengths = [(D(int(i), int(j)), bool(same)) for (i, j), same in zip(pairs, similar, strict=True)]
+        near = max((q for q, same in lengths if same), default=fmpq(0))
+        far = min((q for q, same in lengths if not same), default=None)
+        size, exact = norm(L) if len(L) else fmpq(0), None
+        if far is not None and far > near:  # the best feasible point on the ray; see docs/pola.md
+            c = max(2 / (far - near), (start + 1) * far / (size + far**2))
+            b = max(fmpq(1), min(max(start, c * near + 1), c * far - 1))
+            exact = (c * c * size + (b - start) ** 2) / 2
+        yield exact, problem.certify(L)
     yield None, solution.certificate
 
 
@@ -124,9 +174,87 @@ def mmc(X, y, rng):
         D = Distances(np.asarray(X, float), L)
         spent = sum((D(int(i), int(j)) for (i, j), same in zip(pairs, similar, strict=True) if same), fmpq(0))
         lengths = [arb(D(int(i), int(j))).sqrt() for (i, j), same in zip(pairs, similar, strict=True) if not same]
-        exact = -sum(lengths, arb(0)) / (arb(spent).sqrt() if spent > 1 else arb(1))
-        yield float(exact.mid()) - 1e-15 * abs(float(exact.mid())), problem.certify(L)
+        yield -sum(lengths, arb(0)) / (arb(spent).sqrt() if spent > 1 else arb(1)), problem.certify(L)
     yield None, solution.certificate
+
+
+def itml(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, 20)
+    prior = np.eye(X.shape[1]) if rng.random() < 0.5 else definite(X, rng)
+    bounds = np.quantile(spread(X, pairs, prior), [0.2, 0.8]) + np.array([0.0, 1e-3])
+    problem = sm.ITMLProblem(X, pairs, similar, *bounds.tolist(), float(10.0 ** rng.integers(-1, 2)), prior)
+    solution = solved(problem, rng)
+    for L in points(problem, solution, rng)[:2]:
+        exact = itml_objective(
+            np.asarray(X, float), L, pairs, similar, problem.upper, problem.lower, problem.gamma, problem.prior
+        )
+        yield exact, problem.certify(L)
+    yield None, solution.certificate
+
+
+def lego_stream(X, y, rng):
+    pairs, _ = some_pairs(X, y, rng, 20)
+    prior = np.eye(X.shape[1]) if rng.random() < 0.5 else definite(X, rng)
+    D = spread(X, pairs, prior)
+    targets, sides = rng.choice(D, len(pairs)) * rng.uniform(0.1, 2.0), rng.integers(-1, 2, len(pairs))
+    sides[D == 0.0] = 1
+    return sm.LEGOProblem(X, pairs, targets, sides, float(10.0 ** rng.integers(-3, 1)), prior)
+
+
+def lego(X, y, rng):
+    stream = lego_stream(X, y, rng)
+    problem = sm.LEGOBatchProblem(stream)
+    solution = solved(problem, rng)
+    for L in points(problem, solution, rng)[:2]:
+        lost = lego_loss(np.asarray(X, float), L, stream.pairs, stream.targets, stream.sides)
+        away = divergence(metric(L), stream.initial_metric)
+        yield away + arb(number(stream.learning_rate) * lost), problem.certify(L)
+    yield None, solution.certificate
+
+
+def stream(X, y, rng):
+    """What fixed metrics lose on a stream, its regret, and what the theorem allows."""
+    problem = lego_stream(X, y, rng)
+    tries = points(problem, solved(sm.LEGOBatchProblem(problem), rng), rng)
+    for L in tries:
+        lost = lego_loss(np.asarray(X, float), L, problem.pairs, problem.targets, problem.sides)
+        yield lost, problem.certify(L)
+    online = sm.solve(problem)
+    found = sm.regret(problem, online, tol=1e-4) if rng.random() < 0.1 else online.certificate
+    yield None, found
+    yield found.objective * (1.0 - 1e-9), replace(found, objective=found.regret_bound, lower_bound=-math.inf)
+
+
+def rca(X, y, rng):
+    chunks = np.where(rng.random(len(y)) < 0.2, -1, y)
+    ridge = float(10.0 ** rng.integers(-3, 1)) if rng.random() < 0.5 else 0.0
+    problem = sm.RCAProblem(X, chunks, ridge)
+    if problem.coordinates.rank < X.shape[1]:
+        raise ValueError("exact determinants need full rank")
+    solution = solved(problem, rng)
+    for L in points(problem, solution, rng)[:2]:
+        yield rca_objective(np.asarray(X, float), L, chunks, ridge), problem.certify(L)
+    yield None, solution.certificate
+
+
+def mcml(X, y, rng):
+    problem = sm.MCMLProblem(X, y)
+    solution = solved(problem, rng)
+    for L in points(problem, solution, rng):
+        yield mcml_objective(np.asarray(X, float), L, y), problem.certify(L)
+    yield None, solution.certificate
+
+
+def definite(X, rng):
+    """A prior in the units of the data."""
+    scale = 1.0 / np.maximum(np.ptp(np.asarray(X, float), axis=0), 1e-3)
+    G = rng.normal(size=(X.shape[1] + 2, X.shape[1])) * scale
+    return G.T @ G
+
+
+def spread(X, pairs, prior):
+    V = np.asarray(X, float)[pairs[:, 0]] - np.asarray(X, float)[pairs[:, 1]]
+    return np.einsum("ij,jk,ik->i", V, prior, V)
 
 
 DRAWS = {
@@ -136,7 +264,13 @@ DRAWS = {
     "several": several,
     "frobenius": frobenius,
     "pola": pola,
+    "hard": hard,
     "mmc": mmc,
+    "itml": itml,
+    "lego": lego,
+    "stream": stream,
+    "rca": rca,
+    "mcml": mcml,
 }
 
 
@@ -150,12 +284,11 @@ def violations(statement: str, family: str, seed: int) -> list[str]:
     rng = np.random.default_rng(seed)
     X, y = hostile(family, rng, n=int(rng.integers(9, 15)), d=int(rng.integers(1, 5)))
     y = np.unique(y, return_inverse=True)[1]
-    judged = list(DRAWS[statement](X, y, rng))
-    exact = [value for value, _ in judged if value is not None]
-    found = [f"objective {c.objective!r} < {float(v)!r}" for v, c in judged if v is not None and c.objective < v]
-    bounds = [c.lower_bound for _, c in judged if math.isfinite(c.lower_bound)]
-    if bounds and max(bounds) > min(exact):
-        found.append(f"lower bound {max(bounds)!r} > {float(min(exact))!r}")
+    ctx.prec = DIGITS
+    judged = [(None if v is None else arb(v), c) for v, c in DRAWS[statement](X, y, rng)]
+    found = [f"objective {c.objective!r} < {v}" for v, c in judged if v is not None and arb(c.objective) < v]
+    bound = max((c.lower_bound for _, c in judged), default=-math.inf)
+    found += [f"lower bound {bound!r} > {v}" for v, _ in judged if v is not None and v < arb(bound)]
     return [f"{statement} {family} seed {seed}: {text}" for text in found]
 
 

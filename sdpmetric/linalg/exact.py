@@ -1,4 +1,4 @@
-"""Exact linear algebra of floats, in whole numbers: which directions are orthogonal to all of some rows."""
+"""Exact linear algebra of floats: differences without rounding, and null spaces in whole numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,26 @@ IntegerArray = NDArray[np.object_]
 
 PRIME = (1 << 31) - 1
 ROUNDS = 8
+
+
+def differences(
+    X: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Differences of rows as exact sums of two floats: the rounded difference, and what rounding took.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    first, second : (p,) integer arrays
+
+    Returns
+    -------
+    rounded, rest : (p, d) arrays
+    """
+    a, b = X[first].astype(np.float64), X[second].astype(np.float64)
+    rounded = a - b
+    part = rounded - a
+    return rounded, (a - (rounded - part)) - (b + part)
 
 
 def integers(X: NDArray[np.floating]) -> IntegerArray:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
@@ -199,16 +199,3 @@ def stack(factors: list[FloatArray]) -> FloatArray:
     """Stack factors of several metrics, (c, r, d), padded with rows of zeros."""
     most = max((len(L) for L in factors), default=0)
     return np.stack([np.pad(L, ((0, most - len(L)), (0, 0))) for L in factors])
-
-
-def product_error(Z: FloatArray, T: FloatArray) -> FloatArray:
-    """How far, at most, rounding moves each row of ``Z @ T``, where the entries of Z are rounded differences, (p,)."""
-    share = (Z.shape[1] + 4) * np.finfo(float).eps
-    return np.asarray(share * np.linalg.norm(np.abs(Z) @ np.abs(T), axis=1))
-
-
-def gram_error(points: FloatArray, errors: FloatArray, weights: ArrayLike) -> float:
-    """How far, at most, an eigenvalue of ``sum_t weights_t x_t x_t^T`` is off, where the points x_t have errors."""
-    sizes = np.linalg.norm(points, axis=1)
-    share = 4.0 * (sum(points.shape) + 4) * np.finfo(float).eps
-    return float(np.abs(weights) @ (share * sizes**2 + (2.0 * sizes + errors) * errors))

@@ -19,6 +19,7 @@ from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
 from sdpmetric.core.problem import Extras, SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.linalg.rigorous import Images, LogDetPrior, U, above, log_bounds, sum_above, sum_below
 
 FloatArray = NDArray[np.float64]
 
@@ -26,6 +27,8 @@ FloatArray = NDArray[np.float64]
 PERCENTILES = (5.0, 95.0)
 # An objective below this per dimension and pair is nothing but rounding.
 ZERO = 1e-15
+# Near a pole of the dual nothing is proven: multiples are then made shorter by these shares.
+SHORTER = (1e-9, 1e-6, 1e-3)
 # Distances over their bounds, and singular values, are taken as at least this where a solver looks at them.
 SMALLEST = 1e-100
 
@@ -265,6 +268,34 @@ class ITMLProblem(SmoothProblem):
         ratios = np.maximum(self.slack_ratios(self._inner(components)), SMALLEST)
         return np.abs(self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
 
+    @cached_property
+    def _prior(self) -> LogDetPrior:
+        return LogDetPrior(self.prior, self.root)
+
+    def _highest(self, components: FloatArray) -> float:
+        """A float not below the objective of exact components."""
+        low, high = Images.of(self.X, self.centered, components.T).distances(*self.ends)
+        least, most = low / self.bounds * (1.0 - 4.0 * U), high / self.bounds * (1.0 + 4.0 * U)
+        ratios = np.where(self.similar, np.maximum(most, 1.0), np.minimum(least, 1.0))
+        if not (ratios > 0.0).all():
+            return math.inf
+        # r - 1 - log r falls before 1 and rises after it.
+        slack = sum_above(np.concatenate([np.nextafter(ratios - 1.0, np.inf), -log_bounds(ratios)[0]]))
+        return sum_above(np.array([self._prior.divergence(components), above(self.gamma * max(0.0, slack), 4)]))
+
+    def _lowest(self, a: FloatArray, P: FloatArray) -> float:
+        """A float not above the dual value of multipliers; P makes ``P^T (A0^-1 + sum s a v v^T) P`` the identity."""
+        signed = self.signs * a
+        form = Images.of(self.X, self.centered, P).form(*self.ends, signed)
+        shares = a * self.bounds / self.gamma
+        rest = np.where(self.similar, 1.0 - shares * (1.0 + 4.0 * U), 1.0 + shares * (1.0 - 4.0 * U))
+        rest = np.where(a > 0.0, rest * (1.0 - 2.0 * U), 1.0)
+        volume = self._prior.log_det(P, form)
+        if not ((rest > 0.0).all() and math.isfinite(volume)):
+            return -math.inf
+        logs = self.gamma * sum_below(log_bounds(rest)[0])
+        return sum_below(np.array([volume, logs - 4.0 * U * abs(logs)]))
+
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
@@ -297,7 +328,7 @@ class ITMLProblem(SmoothProblem):
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         factor = self._inner(L)
         ratios = self.slack_ratios(factor)
-        objective = self._value(factor, ratios)
+        objective = self._highest(L)
         tried = self.multipliers(L) if dual is None else dual
         given = check_multipliers(tried, len(self.pairs), "multipliers, one per pair")
         a = np.maximum(given, 0.0)
@@ -313,6 +344,7 @@ class ITMLProblem(SmoothProblem):
             complementarity=slack / max(1.0, objective),
             n_active=int(np.count_nonzero(ratios != 1.0)),
             program="ITML",
+            resolution=ZERO * (L.shape[1] + self.gamma * len(self.pairs)),
         )
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
@@ -338,14 +370,12 @@ class ITMLProblem(SmoothProblem):
         )
 
     def _bound(self, a: FloatArray) -> tuple[float, float]:
-        """The largest dual value along the multiples of given multipliers, and the multiple.
+        """The largest dual value along the multiples of given multipliers, rounded downwards, and the multiple.
 
         Along them the dual is a sum of logarithms, concave, and 0 at 0.
         """
         signed = self.signs * a
-        eigenvalues = np.linalg.eigvalsh(adjoint(self.points, *self.ends, signed))
-        # Rounding may have lifted them by as much as a share of what was added up, and the bound grows with each.
-        eigenvalues -= 4 * np.finfo(float).eps * float(a @ distances(self.points, *self.ends))
+        eigenvalues, vectors = np.linalg.eigh(adjoint(self.points, *self.ends, signed))
         slopes = np.concatenate([eigenvalues, -signed * self.bounds / self.gamma])
         weights = np.concatenate([np.ones(len(eigenvalues)), np.full(len(a), self.gamma)])
 
@@ -357,9 +387,13 @@ class ITMLProblem(SmoothProblem):
         lowest = float(slopes.min())
         # To the left of the pole the derivative falls from a positive value to minus infinity; without one, to 0.
         end = (1.0 - 1e-12) / -lowest if lowest < 0.0 else 1e6
-        multiple = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
-        bound = float(np.sum(weights * np.log1p(multiple * slopes)))
-        return (bound, multiple) if bound > 0.0 else (0.0, 0.0)
+        best = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
+        for multiple in (best, *(best * (1.0 - less) for less in SHORTER)):
+            P = self.root @ (vectors / np.sqrt(np.maximum(1.0 + multiple * eigenvalues, SMALLEST)))
+            bound = self._lowest(multiple * a, P)
+            if bound > 0.0:
+                return bound, multiple
+        return 0.0, 0.0
 
 
 def _burg(ratios: FloatArray) -> float:

@@ -17,8 +17,9 @@ from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
-from sdpmetric.linalg import psd
+from sdpmetric.linalg import exact
 from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import Images, LogDetPrior, U, above, below, gamma, sum_above
 
 FloatArray = NDArray[np.float64]
 
@@ -223,7 +224,8 @@ class LEGOProblem(Problem):
             As in `objective`.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        return (1.0 / self.learning_rate + reach) * (self.divergence(L) + self.learning_rate * self.objective(L))
+        weighted = above(self.learning_rate * self.loss_above(L))
+        return above((1.0 / self.learning_rate + reach) * (self.prior.divergence(L) + weighted), 6)
 
     # -- certificates -------------------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class LEGOProblem(Problem):
         misses = self.misses(L)
         a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
         return DualityCertificate(
-            objective=0.5 * float(np.sum(misses**2)),
+            objective=self.loss_above(L),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
             dual_residual=float(np.abs(a - self.clip(a)).max() / max(1.0, np.abs(a).max())),
@@ -314,6 +316,25 @@ class LEGOProblem(Problem):
 
     # -- parts --------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def prior(self) -> LogDetPrior:
+        """``A_0`` with bounds of the divergence from it."""
+        return LogDetPrior(self.initial_metric, np.ascontiguousarray(self.root.T))
+
+    def loss_above(self, components: FloatArray) -> float:
+        """A float not below what the exact metric with a factor of floats loses on the whole stream.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        low, high = Images.of(self.X, self.centered, components.T).distances(*self.pairs.T)
+        over, under = np.nextafter(high - self.targets, np.inf), np.nextafter(self.targets - low, np.inf)
+        missed = np.maximum(
+            0.0, np.where(self.sides > 0, over, np.where(self.sides < 0, under, np.maximum(over, under)))
+        )
+        return above(0.5 * sum_above(np.nextafter(missed * missed, np.inf)), 2)
+
     def misses(self, components: FloatArray) -> FloatArray:
         """``z_t^T A z_t - y_t``, 0 where the target holds, (p,)."""
         excess = np.sum((self.differences @ components.T) ** 2, axis=1) - self.targets
@@ -325,44 +346,42 @@ class LEGOProblem(Problem):
 
     def _spanned_bound(self, a: FloatArray) -> float:
         """A proven bound where the pairs that may be lifted span every feature in which they differ at all."""
-        points, errors, usable = self._lifted
-        if not points.shape[1]:
+        images, usable = self._lifted
+        if not images.map.shape[1]:
             return 0.0
         lifting = self.sides >= 0.0
-        room = psd.smallest_eigenvalue(_gram(points, lifting)) - psd.gram_error(points, errors, lifting)
-        if not room > 0.0:
-            return 0.0
         a = np.where(usable, a, 0.0)
-        if not math.isfinite(lack := psd.gram_error(points, errors, a)):
+        first, second = self.pairs.T
+        room, low = (images.form(first, second, w, accuracy=0.0).least for w in (lifting.astype(np.float64), a))
+        if not room > 0.0 or not math.isfinite(low):
             return 0.0
-        lack -= psd.smallest_eigenvalue(_gram(points, a))
-        return self._value(a + np.where(lifting, max(0.0, lack) * (1.0 + 1e-9) / room, 0.0))
+        return self._value(np.where(lifting, np.nextafter(a + above(max(0.0, -low) / room, 2), np.inf), a))
 
     def _doubled_bound(self, a: FloatArray) -> float:
         """A proven bound by pairs with the very same difference, whose multipliers must add up to 0 at least."""
         alike, lifting = self._alike, self.sides >= 0.0
         able = np.bincount(alike, lifting)[alike]
         a = np.where((a < 0.0) & (able == 0.0), 0.0, a)
-        rounding = 4.0 * len(a) * np.finfo(float).eps * np.bincount(alike, np.abs(a))
+        rounding = 2.0 * gamma(2 * len(a) + 8) * np.bincount(alike, np.abs(a))
         lack = np.maximum(0.0, rounding - np.bincount(alike, a))[alike]
         return self._value(a + np.where(lifting, lack / np.maximum(able, 1.0), 0.0))
 
     def _value(self, a: FloatArray) -> float:
-        """What multipliers prove, at the best of their multiples, less what rounding may have added."""
-        spared = 4.0 * len(a) * np.finfo(float).eps * float(np.abs(a) @ self.targets)
-        rise, size = -float(a @ self.targets) - spared, float(a @ a)
-        return rise / size * rise / 2.0 if rise > 0.0 and 0.0 < size < math.inf else 0.0
+        """What multipliers prove, at the best of their multiples, rounded downwards."""
+        linear = a * self.targets
+        rise, size = -sum_above(linear) - 4.0 * U * sum_above(np.abs(linear)), above(sum_above(a * a), 2)
+        return below(rise / size * rise / 2.0, 8) if rise > 0.0 and 0.0 < size < math.inf else 0.0
 
     @cached_property
     def _alike(self) -> NDArray[np.int64]:
-        """A number for each difference, the same where differences are equal or opposite, (p,)."""
-        Z = self.differences
+        """A number for each difference, the same where exact differences are equal or opposite, (p,)."""
+        Z = np.concatenate(exact.differences(self.X, *self.pairs.T), axis=1)
         first = np.take_along_axis(Z, np.argmax(Z != 0.0, axis=1)[:, None], axis=1)
         return np.unique(np.where(first < 0.0, -Z, Z) + 0.0, axis=0, return_inverse=True)[1].ravel()
 
     @cached_property
-    def _lifted(self) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """Differences where those with ``side >= 0`` have about unit sum, their errors, and whose multipliers count.
+    def _lifted(self) -> tuple[Images, NDArray[np.bool_]]:
+        """Coordinates in which differences with ``side >= 0`` have about unit sum, and whose multipliers count.
 
         The map must be one to one on the features in which a pair with ``side >= 0`` differs; `_spanned_bound` sees
         that it is. A pair that differs in another feature, by however little, can be parted by a metric at no cost to
@@ -371,17 +390,12 @@ class LEGOProblem(Problem):
         Z, lifting = self.differences, self.sides >= 0.0
         used = (Z[lifting] != 0.0).any(axis=0)
         # Powers of two, so that features of any scale count alike and nothing is rounded.
-        Z, rest = Z[:, used], Z[:, ~used]
-        Z = np.ldexp(Z, -np.frexp(np.abs(Z[lifting]).max(axis=0, initial=0.0))[1])
-        _, sigma, Vt = np.linalg.svd(np.linalg.qr(Z[lifting], mode="r"), full_matrices=False)
-        usable = lifting | ~rest.any(axis=1)
-        if len(sigma) < Z.shape[1] or not (sigma > 0.0).all():
-            return np.zeros((len(Z), 0)), np.zeros(len(Z)), usable
-        white = Vt.T / sigma
-        Z[~usable] = 0.0
-        return Z @ white, psd.product_error(Z, white), usable
-
-
-def _gram(points: FloatArray, weights: ArrayLike) -> FloatArray:
-    """``sum_t weights_t x_t x_t^T``."""
-    return psd.symmetrize((points * np.asarray(weights, dtype=np.float64)[:, None]).T @ points)
+        usable = lifting | ~Z[:, ~used].any(axis=1)
+        powers = -np.frexp(np.abs(Z[lifting][:, used]).max(axis=0, initial=0.0))[1]
+        lifted = np.ldexp(Z[lifting][:, used], powers)
+        _, sigma, Vt = np.linalg.svd(np.linalg.qr(lifted, mode="r"), full_matrices=False)
+        regular = len(sigma) == used.sum() and bool((sigma > 0.0).all())
+        T = np.zeros((Z.shape[1], len(sigma) if regular else 0))
+        if regular:
+            T[used] = np.ldexp(Vt.T / sigma, powers[:, None])
+        return Images.of(self.X, self.centered, T), usable

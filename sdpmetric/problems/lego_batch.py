@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -16,12 +17,15 @@ from sdpmetric.core.constraints import Constraints, SquaredHinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras, SmoothProblem
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import Images, U, above, sum_above, sum_below
 from sdpmetric.problems.lego import LEGOProblem
 
 FloatArray = NDArray[np.float64]
 
 # Singular values are taken as at least this where a solver looks at them.
 SMALLEST = 1e-100
+# Near a pole of the dual nothing is proven: multiples are then made shorter by these shares.
+SHORTER = (1e-9, 1e-6, 1e-3)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,7 +156,9 @@ class LEGOBatchProblem(SmoothProblem):
         given = check_multipliers(tried, len(self.stream.pairs), "multipliers, one for each pair")
         a = self.stream.clip(given)
         bound, multiple = self._bound(a)
-        objective = self.objective(L)
+        objective = sum_above(
+            np.array([self.stream.prior.divergence(L), above(self.stream.learning_rate * self.stream.loss_above(L), 2)])
+        )
         apart = np.abs(self.stream.misses(L) - multiple * a).max()
         return DualityCertificate(
             objective=objective,
@@ -191,10 +197,6 @@ class LEGOBatchProblem(SmoothProblem):
             slopes={"learning_rate": lost},
         )
 
-    @cached_property
-    def _errors(self) -> FloatArray:
-        return psd.product_error(self.stream.differences, self.stream.root.T)
-
     def _sum(self, weights: FloatArray) -> FloatArray:
         """``sum_t weights_t w_t w_t^T``."""
         return psd.symmetrize((self.differences * weights[:, None]).T @ self.differences)
@@ -202,22 +204,33 @@ class LEGOBatchProblem(SmoothProblem):
     def _bound(self, a: FloatArray) -> tuple[float, float]:
         """The largest dual value along the multiples of given multipliers, and the multiple; 0 at 0, and concave."""
         rate = self.stream.learning_rate
-        rounding = psd.gram_error(self.differences, self._errors, a)
-        eigenvalues = rate * (np.linalg.eigvalsh(self._sum(a)) - rounding)
+        eigenvalues, vectors = np.linalg.eigh(rate * self._sum(a))
         linear, square = rate * float(a @ self.stream.targets), rate * float(a @ a)
 
         def slope(multiple: float) -> float:
             return float(np.sum(eigenvalues / (1.0 + multiple * eigenvalues))) - linear - multiple * square
 
-        if not np.isfinite(eigenvalues).all() or not square > 0.0 or slope(0.0) <= 0.0:
+        if not np.isfinite(eigenvalues).all() or not 0.0 < square < math.inf or slope(0.0) <= 0.0:
             return 0.0, 0.0
         lowest = float(eigenvalues.min())
         end = (1.0 - 1e-12) / -lowest if lowest < 0.0 else 1.0
         while lowest >= 0.0 and slope(end) > 0.0:
             end *= 2.0
-        multiple = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
-        logs, costs = np.log1p(multiple * eigenvalues), multiple * linear + 0.5 * multiple**2 * square
-        weight = float(np.sum(np.abs(logs))) + multiple * rate * float(np.abs(a) @ self.stream.targets) + costs
-        # What rounding of the value itself may have added is taken off.
-        value = float(np.sum(logs)) - costs - 4.0 * (len(a) + len(logs)) * np.finfo(float).eps * weight
-        return (value, multiple) if value > 0.0 else (0.0, 0.0)
+        best = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
+        for multiple in (best, *(best * (1.0 - less) for less in SHORTER)):
+            white = vectors / np.sqrt(np.maximum(1.0 + multiple * eigenvalues, SMALLEST))
+            value = self._lowest(multiple * a, np.ascontiguousarray(self.stream.root.T @ white))
+            if value > 0.0:
+                return value, multiple
+        return 0.0, 0.0
+
+    def _lowest(self, a: FloatArray, P: FloatArray) -> float:
+        """A float not above the dual value of multipliers; P as in `LogDetPrior.log_det`."""
+        stream = self.stream
+        first, second = stream.pairs.T
+        form = Images.of(stream.X, stream.centered, P).form(first, second, stream.learning_rate * a, roundings=1)
+        volume = stream.prior.log_det(P, form)
+        parts = np.concatenate([a * stream.targets, 0.5 * a * a])
+        costs = sum_above(parts) + 4.0 * U * sum_above(np.abs(parts))
+        costs = stream.learning_rate * costs + 4.0 * U * stream.learning_rate * abs(costs)
+        return sum_below(np.array([volume, -costs])) if math.isfinite(volume) and math.isfinite(costs) else -math.inf

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import entr, logsumexp
@@ -19,12 +18,26 @@ from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import differences
+from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import (
+    ACCURACY,
+    Images,
+    above,
+    distributions,
+    entropies,
+    gamma,
+    log_bounds,
+    log_sum_exp,
+    sum_above,
+    sum_below,
+)
+from sdpmetric.problems.dual_cone import DualCone
+from sdpmetric.problems.pull import PullCost
 
 FloatArray = NDArray[np.float64]
 
-# Distances in the null space, where data have unit variance, up to this one count as 0.
-NULL_TOLERANCE = 1e-8
+# Forms of at most so many pairs are made as accurate as they can be.
+FEW_PAIRS = 100_000
 # Multiples of the mean cost that are added to the metric for dual candidates inside the cone.
 SHARPENINGS = (0.01, 0.1, 1.0, 10.0, 100.0)
 # Newton steps tried before those, in multiples of the dual infeasibility; steps and accuracy of conjugate gradients.
@@ -113,9 +126,14 @@ class MCMLProblem(SmoothProblem):
         return np.asarray(same / same.sum(axis=1, keepdims=True))
 
     @cached_property
+    def mates(self) -> FloatArray:
+        """How many other members the class of each example has, (n,)."""
+        return np.asarray(np.bincount(self.index)[self.index] - 1.0, dtype=np.float64)
+
+    @cached_property
     def ideal_entropy(self) -> float:
         """The sum over i of the entropy of ``p0(. | i)``."""
-        return float(np.log(np.bincount(self.index)[self.index] - 1.0).sum())
+        return float(np.log(self.mates).sum())
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum over all examples of the divergence KL(p0 || p).
@@ -150,38 +168,35 @@ class MCMLProblem(SmoothProblem):
     # -- coordinates for solvers: there the pull of p0 is the identity ------------------------------------------------
 
     @cached_property
+    def pull_cost(self) -> PullCost:
+        """``sum p0(j | i) D_M(i, j)``."""
+        first, second = (ends.astype(np.int32) for ends in np.nonzero(np.triu(self.ideal)))
+        return PullCost(self.centered, first, second, 1.0, 0.0, pair_weights=2.0 / self.mates[first])
+
+    @property
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which ``sum p0(j | i) v_ij v_ij^T`` is the identity on its range."""
-        basis, inverse = psd.data_basis(self.centered)
-        first, second = np.nonzero(self.ideal)
-        weights = np.sqrt(self.ideal[first, second])
-        rows = np.concatenate(list(differences(self.centered @ basis, first, second)))
-        return psd.whiten(basis, inverse, psd.triangle([weights[:, None] * rows]))
+        return self.pull_cost.coordinates
+
+    @cached_property
+    def cone(self) -> DualCone:
+        """Proves ``sum (p0 - q) v v^T`` positive semidefinite."""
+        return DualCone(self.X, self.pull_cost)
 
     @cached_property
     def points(self) -> FloatArray:
         """The data in the range of that pull, whitened, (n, rank)."""
         return np.ascontiguousarray(self.centered @ self.coordinates.range)
 
-    @cached_property
-    def _null_distances(self) -> FloatArray:
-        """Squared distances in the null space, in which no class varies; rounding errors are set to 0."""
-        D = self._distances(self.centered @ self.coordinates.null)
-        np.fill_diagonal(D, 0.0)
-        return np.where(D > NULL_TOLERANCE**2, D, 0.0)
+    @property
+    def null_groups(self) -> NDArray[np.int32]:
+        """Null group of each example, (n,): classes that coincide in the null space share a group."""
+        return self.pull_cost.null_groups
 
     @cached_property
     def _separated(self) -> NDArray[np.bool_]:
         """Pairs of different null groups, and every example with itself: their probability may vanish."""
-        separated: NDArray[np.bool_] = self.null_groups[:, None] != self.null_groups[None, :]
-        np.fill_diagonal(separated, True)
-        return separated
-
-    @cached_property
-    def null_groups(self) -> NDArray[np.int32]:
-        """Null group of each example, (n,): classes that coincide in the null space share a group."""
-        _, groups = sp.csgraph.connected_components(sp.csr_array(self._null_distances == 0), directed=False)
-        return np.asarray(groups, dtype=np.int32)
+        return _different(self.null_groups)
 
     def start(self) -> FloatArray:
         """Starting factor in whitened coordinates, (rank, rank): targets cost one unit each on average."""
@@ -201,11 +216,9 @@ class MCMLProblem(SmoothProblem):
         Null directions are added, scaled so that the probabilities of examples that differ there vanish.
         """
         L = factor @ self.coordinates.range.T
-        apart = self._null_distances[self.null_groups[:, None] != self.null_groups[None, :]]
-        if not len(apart):
-            return L
-        within = np.where(self.ideal > 0, self._distances(self.centered @ L.T), 0.0).max()
-        return np.concatenate([L, math.sqrt((within + UNDERFLOW) / apart.min()) * self.coordinates.null.T])
+        pull = self.pull_cost
+        within = float(distances(self.centered @ L.T, pull.first, pull.second).max())
+        return np.concatenate([L, pull.separating_rows(within + UNDERFLOW)])
 
     def _pull(self, q: FloatArray) -> FloatArray:
         """``sum q(j | i) v_ij v_ij^T`` on `points`."""
@@ -248,7 +261,7 @@ class MCMLProblem(SmoothProblem):
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         D = self._distances(self.centered @ L.T)
-        objective = self._value(D)
+        objective = self._highest(L)
         q, violation = self._checked(_softmax(D) if dual is None else np.asarray(dual, dtype=np.float64))
         bound, q, cone_violation = self._bound(q, L @ self.coordinates.inverse[: self.coordinates.rank].T)
         D[~np.isfinite(D)] = 0.0
@@ -263,37 +276,82 @@ class MCMLProblem(SmoothProblem):
             n_active=int(np.count_nonzero(q)),
             null_dimension=self.coordinates.null.shape[1],
             program="MCML",
+            resolution=ZERO * len(D) * math.log(len(D)),
+            weakness=self.cone.weakness,
         )
 
+    def _highest(self, components: FloatArray) -> float:
+        """A float not below the objective of exact components."""
+        images, n = Images.of(self.X, self.centered, components.T), len(self.X)
+        low, high = np.empty((n, n)), np.empty((n, n))
+        for i in range(n):
+            low[i], high[i] = images.distances(np.full(n, i, dtype=np.int32), np.arange(n, dtype=np.int32))
+        np.fill_diagonal(low, np.inf)
+        np.fill_diagonal(high, np.inf)
+        pulls = np.where(self.ideal > 0, high, 0.0).sum(axis=1) / self.mates * (1.0 + gamma(n + 4))
+        parts = [pulls, log_sum_exp(-high, -low)[1], -log_bounds(self.mates)[0]]
+        return max(0.0, sum_above(np.concatenate(parts)))
+
     def _checked(self, q: FloatArray) -> tuple[FloatArray, float]:
-        """Distributions projected onto pairs of one null group, and the largest change."""
+        """Distributions on pairs that the dual cone allows, and the largest change."""
         n = len(self.X)
         if q.shape != (n, n) or not np.isfinite(q).all():
             raise ValueError(f"dual must be a finite ({n}, {n}) array of probabilities, got shape {q.shape}.")
-        projected = np.where(self._separated, 0.0, np.maximum(q, 0.0))
-        sums = projected.sum(axis=1, keepdims=True)
-        projected = np.where(sums > 0, projected / np.where(sums > 0, sums, 1.0), self.ideal)
+        projected = np.where(self._apart, 0.0, np.maximum(q, 0.0))
+        projected = distributions(np.where(projected.any(axis=1, keepdims=True), projected, self.ideal))
         return projected, float(np.abs(projected - q).max(initial=0.0))
 
+    @cached_property
+    def _apart(self) -> NDArray[np.bool_]:
+        """Pairs that distributions must leave out for a proof, and every example with itself."""
+        return self._separated | _different(self.cone.groups)
+
+    def _top(self, q: FloatArray) -> float:
+        """An upper bound of the largest eigenvalue of ``sum q v v^T`` against that of p0, by `DualCone.top`.
+
+        Parameters
+        ----------
+        q : (n, n) array
+            Within two roundings of exact distributions.
+        """
+        W = np.triu(q + q.T)
+        first, second = (ends.astype(np.int32) for ends in np.nonzero(W))
+        accuracy = ACCURACY if len(first) <= FEW_PAIRS else np.inf
+        return self.cone.top(self.cone.images.form(first, second, W[first, second], roundings=3, accuracy=accuracy))
+
+    def _entropy(self, q: FloatArray, roundings: int) -> float:
+        """A float not above the entropies of exact distributions less those of p0."""
+        return sum_below(np.concatenate([entropies(q, roundings)[0], -log_bounds(self.mates)[1]]))
+
     def _bound(self, q: FloatArray, factor: FloatArray) -> tuple[float, FloatArray, float]:
-        """The lower bound of dual feasible distributions near q, these distributions, and the infeasibility of q."""
-        top = psd.largest_eigenvalue(self._pull(q)) * (1 + 1e-13)
-        best, chosen = 0.0, self.ideal  # feasible; it proves that divergences are not negative
+        """The lower bound of dual feasible distributions near q, these distributions, and the infeasibility of q.
+
+        Candidates are compared in floats; the best is proven.
+        """
+        top = self._top(q)
         if top <= 1.0:
-            bound = float(entr(q).sum()) - self.ideal_entropy
-            return (bound, q, 0.0) if bound > 0 else (best, chosen, 0.0)
-        for inner in self._inner_candidates(q, factor, top - 1.0):
-            slack = 1.0 - psd.largest_eigenvalue(self._pull(inner)) * (1 + 1e-13)
-            if slack < 0.0:
+            bound = self._entropy(q, 2)
+            return (bound, q, 0.0) if bound > 0 else (0.0, self.ideal, 0.0)
+        best, chosen, mixing = 0.0, self.ideal, False
+        for inner in self._inner_candidates(q, factor, top - 1.0) if math.isfinite(top) else ():
+            slack = 1.0 - psd.largest_eigenvalue(self._pull(inner))
+            if slack <= 0.0:
                 continue
             # lambda_max is convex: this mixture is at most 1.
             share = (top - 1.0) / (top - 1.0 + slack)
-            mixed = (1 - share) * q + share * inner
-            for candidate in (mixed, inner):
-                bound = float(entr(candidate).sum()) - self.ideal_entropy
+            for mixed in (True, False):
+                bound = float(entr((1 - share) * q + share * inner if mixed else inner).sum()) - self.ideal_entropy
                 if bound > best:
-                    best, chosen = bound, candidate
-        return best, chosen, top - 1.0
+                    best, chosen, mixing = bound, inner, mixed
+        inner = distributions(np.where(self._apart, 0.0, chosen))
+        inside = self._top(inner) if best > 0.0 else math.inf
+        if not inside <= 1.0:
+            return 0.0, self.ideal, top - 1.0
+        if mixing:
+            share = min(1.0, above((top - 1.0) / (top - inside), 4))
+            inner = (1.0 - share) * q + share * inner
+        bound = self._entropy(inner, 6)
+        return (bound, inner, top - 1.0) if bound > 0.0 else (0.0, self.ideal, top - 1.0)
 
     def _inner_candidates(self, q: FloatArray, factor: FloatArray, excess: float) -> Iterator[FloatArray]:
         """Candidates for strictly dual feasible distributions: Newton steps from q, and softmaxes of larger metrics."""
@@ -334,6 +392,13 @@ class MCMLProblem(SmoothProblem):
                 break
             direction = residual + (size / before) * direction
         return change
+
+
+def _different(groups: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which pairs are of different groups, or of an example with itself."""
+    different: NDArray[np.bool_] = groups[:, None] != groups[None, :]
+    np.fill_diagonal(different, True)
+    return different
 
 
 def _softmax(D: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -19,6 +19,18 @@ from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import (
+    Form,
+    Images,
+    U,
+    above,
+    gamma,
+    log_det,
+    log_det_gram,
+    norms_above,
+    sum_above,
+    sum_below,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -184,7 +196,7 @@ class RCAProblem(Problem):
         """Certify any point.
 
         With ``s_k > 0`` the eigenvalues of ``C M`` the objective is ``sum_k (s_k - log s_k)``, and ``s - log s >= 1``:
-        the dimension of the data is below every objective, whatever C is.
+        the dimension of the data is below every objective, whatever C is. The objective is rounded upwards.
 
         Parameters
         ----------
@@ -196,12 +208,81 @@ class RCAProblem(Problem):
             Ignored: the lower bound needs no multipliers.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        objective, rank = self.objective(L), self.coordinates.rank
+        objective, rank = self._highest(L), self.coordinates.rank
         return DualityCertificate(
-            objective=max(objective, float(rank)),  # up to rounding
+            objective=objective,
             lower_bound=float(rank),
             primal_residual=primal_residual,
             dual_residual=0.0,
             complementarity=(objective - rank) / max(1.0, abs(objective)) if math.isfinite(objective) else math.inf,
             program="RCA",
+            weakness=(
+                "the ridge acts on the span of the data, as computed in floating point" if self._ridge_span else None
+            ),
         )
+
+    # -- bounds in floating point -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _varying(self) -> NDArray[np.bool_]:
+        """Features that are not constant."""
+        return np.asarray(np.ptp(self.X, axis=0) > 0.0)
+
+    @property
+    def _ridge_span(self) -> bool:
+        """Whether the ridge acts on a part of the features' space that is known up to rounding only."""
+        return self.ridge > 0.0 and self.coordinates.rank < int(self._varying.sum())
+
+    @cached_property
+    def _deviations(self) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
+        """Examples and, below them, means of chunklets rounded twice; members of chunklets and rows of their means."""
+        _, index, sizes = np.unique(self.chunks, return_inverse=True, return_counts=True)
+        members = np.flatnonzero((self.chunks >= 0) & (sizes[index] > 1))
+        _, number = np.unique(self.chunks[members], return_inverse=True)
+        X = np.asarray(self.X, dtype=np.float64)
+        groups = [X[members[number == k]].T.tolist() for k in range(number.max() + 1)]
+        means = np.array([[math.fsum(feature) / len(feature) for feature in group] for group in groups])
+        return np.concatenate([X, means]), members.astype(np.int32), (len(X) + number).astype(np.int32)
+
+    def _images(self, T: FloatArray) -> Images:
+        X = self._deviations[0]
+        return Images.of(X, X - X.mean(axis=0), np.ascontiguousarray(np.where(self._varying[:, None], T, 0.0)))
+
+    def _form(self, T: FloatArray) -> Form:
+        """``T^T C T``.
+
+        Deviations are taken from computed means m. With the exact means, ``sum_i (x_i - m)(x_i - m)^T`` is less by the
+        number of members times the square of the difference of the means.
+        """
+        X, members, means = self._deviations
+        images, share = self._images(T), 1.0 / len(members)
+        form = images.form(members, means, np.full(len(members), share), roundings=1)
+        off = norms_above(3.0 * U * np.abs(X[means]) @ np.abs(images.map))
+        form = replace(form, error=above(form.error + share * float(off @ off), len(members) + 8))
+        if not self.ridge:
+            return form
+        R = images.map
+        if self._ridge_span:
+            R = np.linalg.qr(self.coordinates.range)[0].T @ R
+        size = above(self.ridge * float(np.sum(R * R)), R.size + 4)
+        return form + Form(self.ridge * (R.T @ R), above(gamma(len(R) + 4) * size), size)
+
+    @cached_property
+    def _volume(self) -> float:
+        """A float not above ``log det C``, on the features that vary; minus infinity where nothing is proven."""
+        V = self.coordinates.range
+        low, scale = self._form(V).log_det[0], log_det_gram(V[self._varying])[1]
+        return sum_below(np.array([low, -scale])) if math.isfinite(scale) else -math.inf
+
+    def _highest(self, components: FloatArray) -> float:
+        """A float not below ``<C, M>`` less the logarithms of the `rank` largest eigenvalues of ``C M``."""
+        _, members, means = self._deviations
+        images, rank = self._images(components.T), self.coordinates.rank
+        trace = above(sum_above(images.distances(members, means)[1]) / len(members), 4)
+        trace = above(trace + self.ridge * float(np.sum(images.map**2)), components.size + 4)
+        if rank == int(self._varying.sum()):
+            volume = sum_below(np.array([self._volume, log_det_gram(components[:, self._varying])[0]]))
+        else:
+            form = self._form(components.T)
+            volume = log_det(form.matrix, form.error, rank=rank)[0]
+        return math.nextafter(trace - volume, math.inf) if volume > -math.inf else math.inf

@@ -25,8 +25,10 @@ from sdpmetric.linalg.rigorous.directed import (
     sum_above,
     sum_below,
 )
+from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.linalg.rigorous.forms import ACCURACY, ROWS_AT_ONCE, Form, Images
 from sdpmetric.linalg.rigorous.matrices import (
+    congruence,
     largest_eigenvalue,
     least_eigenvalue,
     log_det,
@@ -41,9 +43,11 @@ __all__ = [
     "ROWS_AT_ONCE",
     "Form",
     "Images",
+    "LogDetPrior",
     "U",
     "above",
     "below",
+    "congruence",
     "distributions",
     "entropies",
     "exp_bounds",

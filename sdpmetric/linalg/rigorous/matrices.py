@@ -106,6 +106,31 @@ def log_det_gram(L: FloatArray) -> tuple[float, float]:
     return sum_below(np.append(-2.0 * logs[1], low)), sum_above(np.append(-2.0 * logs[0], high))
 
 
+def congruence(A: FloatArray, W: FloatArray, error: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """``W^T A W`` and how far its entries may be off, for a symmetric matrix within `error` of A.
+
+    Parameters
+    ----------
+    A : (n, n) array
+    W : (n, r) array
+    error : float, default 0
+        At least the spectral norm of the difference to the exact matrix.
+
+    Returns
+    -------
+    product, errors : (r, r) arrays
+        Symmetric.
+    """
+    n, T, sizes = len(A), A @ W, np.abs(W)
+    B = W.T @ T
+    E = gamma(2 * n + 8) * (sizes.T @ (np.abs(A) @ sizes)) * (1.0 + gamma(2 * n + 8))
+    E += _underflow(n, A, W) * (1.0 + sizes.sum()) + _underflow(n, W, T)
+    if error:
+        long = norms_above(W.T)
+        E += np.outer(long, long) * above(error, 6)
+    return 0.5 * (B + B.T), np.maximum(E, E.T) * (1.0 + gamma(8))
+
+
 def log_det(A: FloatArray, error: float = 0.0, rank: int | None = None) -> tuple[float, float]:
     """Floats below and above ``log det`` of a symmetric matrix that is within `error` of a matrix of floats.
 
@@ -138,14 +163,7 @@ def log_det(A: FloatArray, error: float = 0.0, rank: int | None = None) -> tuple
     if not values[0] > 1e-290:
         return -math.inf, math.inf
     W = vectors / np.sqrt(values)
-    T = A @ W
-    B, sizes = W.T @ T, np.abs(W)
-    E = gamma(2 * n + 8) * (sizes.T @ (np.abs(A) @ sizes)) * (1.0 + gamma(2 * n + 8))
-    E += _underflow(n, A, W) * (1.0 + sizes.sum()) + _underflow(n, W, T)
-    if error:
-        long = norms_above(W.T)
-        E += np.outer(long, long) * above(error, 6)
-    low, high = _log_det_near_identity(0.5 * (B + B.T), np.maximum(E, E.T) * (1.0 + gamma(8)))
+    low, high = _log_det_near_identity(*congruence(A, W, error))
     scale = log_det_gram(W)
     if not (math.isfinite(low) and math.isfinite(scale[0])):
         return -math.inf, math.inf

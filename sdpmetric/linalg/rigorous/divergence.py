@@ -1,0 +1,118 @@
+"""The LogDet divergence from a given metric, and log determinants relative to it, all rounding included."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.linalg.rigorous.directed import above, below, gamma, sum_above, sum_below
+from sdpmetric.linalg.rigorous.forms import Form
+from sdpmetric.linalg.rigorous.matrices import congruence, log_det, log_det_gram, norm_above
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LogDetPrior:
+    """A positive definite matrix of floats A_0 from which LogDet divergences are measured.
+
+    With K about ``T^-T`` and ``K^T A_0 K = I + Y``, ``||Y|| <= r``, the inverse of A_0 lies between ``K K^T / (1 + r)``
+    and ``K K^T / (1 - r)``.
+
+    Attributes
+    ----------
+    matrix : (d, d) array
+        A_0, symmetric, taken as exact.
+    root : (d, d) array
+        T with ``T T^T`` about A_0.
+    """
+
+    matrix: FloatArray
+    root: FloatArray
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether matrix and root are the identity, so that nothing is rounded."""
+        eye = np.eye(len(self.matrix))
+        return np.array_equal(self.matrix, eye) and np.array_equal(self.root, eye)
+
+    @cached_property
+    def _inverse(self) -> tuple[FloatArray, FloatArray, float, float]:
+        """K, ``K^T A_0 K`` as computed, a bound of its error in the Frobenius norm, and r; infinite where unknown."""
+        eye = np.eye(len(self.matrix))
+        if self._plain:
+            return eye, eye, 0.0, 0.0
+        try:
+            K = np.ascontiguousarray(np.linalg.inv(self.root).T)
+        except np.linalg.LinAlgError:
+            return eye, eye, math.inf, math.inf
+        B, E = congruence(self.matrix, K)
+        error = norm_above(E)
+        return K, B, error, above(norm_above(B - eye) + error, 3)
+
+    @cached_property
+    def _log_det(self) -> tuple[float, float]:
+        return (0.0, 0.0) if self._plain else log_det(self.matrix)
+
+    def divergence(self, components: FloatArray) -> float:
+        """A float not below ``trace(A A_0^-1) - log det(A A_0^-1) - d`` for the exact metric with a factor of floats.
+
+        Near A_0 it is bounded by ``||X||_F^2 / (2 (1 - ||X||))``, where ``I + X`` is the metric in coordinates in
+        which A_0 is the identity.
+
+        Parameters
+        ----------
+        components : (m, d) array
+        """
+        K, inner, error, r = self._inverse
+        if not r < 0.5:
+            return math.inf
+        B, E = self._product(components, K)
+        size = np.abs(B) + E
+        trace = above(float(np.sum(size * size)) / (1.0 - r), B.size + 8)
+        volume = log_det_gram(components)[0]
+        whole = sum_above(np.array([trace, -volume, self._log_det[1], -len(K)])) if volume > -math.inf else math.inf
+        off = norm_above(B.T @ B - inner) + error + norm_above(self._gram_errors(size, E))
+        off = above(off / (1.0 - r), 12)
+        return min(whole, above(off * off / (2.0 * (1.0 - off)), 8)) if off < 0.5 else whole
+
+    def log_det(self, P: FloatArray, form: Form) -> float:
+        """A float not above ``log det(I + A_0 F)``, minus infinity where nothing is proven.
+
+        As ``A_0^-1 >= K K^T / (1 + r)``, it is at least
+        ``log det(P^T (K K^T / (1 + r) + F) P) - log det(P^T P) + log det A_0``.
+
+        Parameters
+        ----------
+        P : (d, d) array
+            Any matrix of floats; best one for which ``P^T (A_0^-1 + F) P`` is about the identity.
+        form : Form
+            ``P^T F P``.
+        """
+        K, _, _, r = self._inverse
+        if not r < 0.5:
+            return -math.inf
+        N, E = self._product(np.ascontiguousarray(K.T), P)
+        size = np.abs(N) + E
+        inner = Form(N.T @ N, norm_above(self._gram_errors(size, E)), above(float(np.sum(size * size)), N.size + 4))
+        value, scale = (inner.times(below(1.0 / (1.0 + r), 2)) + form).log_det[0], log_det_gram(P)[1]
+        if not (math.isfinite(value) and math.isfinite(scale)):
+            return -math.inf
+        return sum_below(np.array([value, -scale, self._log_det[0]]))
+
+    def _product(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A product of which one factor is K, and how far its entries may be off."""
+        product = A @ B
+        if self._plain:
+            return product, np.zeros_like(product)
+        return product, gamma(len(B) + 4) * (np.abs(A) @ np.abs(B)) + 1e-300
+
+    @staticmethod
+    def _gram_errors(size: FloatArray, errors: FloatArray) -> FloatArray:
+        """How far the entries of a Gram matrix may be off, for entries with errors and sizes that include them."""
+        found = gamma(len(size) + 8) * (size.T @ size) + 2.0 * (size.T @ errors)
+        return np.asarray(np.maximum(found, found.T) * (1.0 + gamma(len(size) + 8)))
