@@ -18,6 +18,8 @@ from table1.columns import Column, Split, held_back
 
 K = 3
 PATIENCE = 5
+# Iterations of Algorithm 1 at most; it looks up in every tenth.
+PRINTED_ITERATIONS = 2000
 # With more training rows than this, neighbors are searched by faiss if it is installed: exactly, in single precision.
 MANY = 20_000
 NONE = np.zeros(0, dtype=np.int64)
@@ -98,11 +100,12 @@ class Bench:
 
         return self.model(name, learn)
 
-    def stopped(self, several: bool = False, passes: int = 1) -> Model:
+    def stopped(self, several: bool = False, passes: int = 1, printed: bool = False) -> Model:
         """LMNN of what is not held back, at the step with the lowest kNN error on what is.
 
         The target neighbors of the model are those of the whole training part, whose margins the energies of a query
-        count; with `passes`, target neighbors are those of that pass of LMNN with a single metric.
+        count; with `passes`, target neighbors are those of that pass of LMNN with a single metric. The solver is
+        Algorithm 1 as `printed`, from the identity by small steps, or the default one.
         """
 
         def learn() -> Model:
@@ -117,14 +120,16 @@ class Bench:
             def score(components: np.ndarray) -> float:
                 return -knn_error(of_map(components, 0.0, classes), X, y, held, labels)
 
-            solution = sm.solve(problem, tol=1e-3 if several else 1e-4, score=score, patience=PATIENCE)
+            options = {"solver": "subgradient", "step": "paper", "max_iter": PRINTED_ITERATIONS} if printed else {}
+            solution = sm.solve(problem, tol=1e-3 if several else 1e-4, score=score, patience=PATIENCE, **options)
             spent += time.process_time() - began
             X, y = self.part(fit=False)
             index = np.unique(y, return_inverse=True)[1]
             targets = neighbors.target_neighbors(X, index, K) if passes == 1 else self.lmnn(passes=passes).targets
             return replace(_model(problem, index, solution, spent, passes), targets=targets)
 
-        return self.model(f"{'several' if several else 'lmnn'}-stopped{f'-{passes}' * (passes > 1)}", learn)
+        name = f"{'several' if several else 'lmnn'}-stopped{f'-{passes}' * (passes > 1)}{'-printed' * printed}"
+        return self.model(name, learn)
 
     def lmnn_of_map(self, name: str, before: Model) -> Model:
         """LMNN on what a linear map makes of the data; the components are those of both."""

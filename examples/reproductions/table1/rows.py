@@ -108,6 +108,15 @@ def lmnn_stopped_energy(bench: Bench) -> Cell:
     return _of_energy(bench, bench.stopped())
 
 
+def lmnn_stopped_printed(bench: Bench) -> Cell:
+    """The same by Algorithm 1 as printed, which goes from the identity by small steps."""
+    return _of_model(bench, bench.stopped(printed=True))
+
+
+def lmnn_stopped_printed_energy(bench: Bench) -> Cell:
+    return _of_energy(bench, bench.stopped(printed=True))
+
+
 def lmnn_chosen(bench: Bench) -> Cell:
     mu = min(bench.column.push_weights, key=lambda mu: bench.validation_error(bench.lmnn(mu, fit=True)))
     return _of_model(bench, bench.lmnn(mu), f"mu {mu:g}")
@@ -152,6 +161,10 @@ def several_stopped(bench: Bench) -> Cell:
 
 def several_stopped_energy(bench: Bench) -> Cell:
     return _of_energy(bench, bench.stopped(several=True))
+
+
+def several_stopped_printed(bench: Bench) -> Cell:
+    return _of_model(bench, bench.stopped(several=True, printed=True))
 
 
 def several_chosen(bench: Bench) -> Cell:
@@ -232,6 +245,8 @@ ROWS: dict[str, tuple[str, Row]] = {
     "lmnn-lda": ("LMNN after LDA", lmnn_of_lda),
     "lmnn-stopped": ("LMNN, stopped early", lmnn_stopped),
     "lmnn-stopped-energy": ("LMNN, stopped early, energy", lmnn_stopped_energy),
+    "lmnn-printed": ("LMNN, stopped early, Algorithm 1 as printed", lmnn_stopped_printed),
+    "lmnn-printed-energy": ("LMNN, stopped early, Algorithm 1 as printed, energy", lmnn_stopped_printed_energy),
     "lmnn-chosen": ("LMNN, push weight by validation", lmnn_chosen),
     "energy": ("LMNN, energy", energy),
     "energy-euclidean": ("LMNN, energy, Euclidean target neighbors of queries", energy_euclidean),
@@ -243,6 +258,7 @@ ROWS: dict[str, tuple[str, Row]] = {
     "several-energy": ("LMNN, multiple metrics, energy", several_energy),
     "several-stopped": ("LMNN, multiple metrics, stopped early", several_stopped),
     "several-stopped-energy": ("LMNN, multiple metrics, stopped early, energy", several_stopped_energy),
+    "several-printed": ("LMNN, multiple metrics, stopped early, Algorithm 1 as printed", several_stopped_printed),
     "several-chosen": ("LMNN, multiple metrics, push weight by validation", several_chosen),
     "several-passes": ("LMNN, multiple metrics after passes", several_passes),
     "several-passes-stopped": ("LMNN, multiple metrics after passes, stopped early", several_passes_stopped),

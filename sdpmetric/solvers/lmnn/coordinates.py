@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,11 +12,16 @@ from numpy.typing import NDArray
 
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.triplets.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+
+# What a unit null direction is taken to cost where it is a direction as all others: next to nothing, so that slopes
+# along it prove next to nothing. The certificate of the problem takes it as 0.
+NULL_COST = 1e-12
 
 
 class Coordinates(Protocol):
@@ -119,18 +125,19 @@ class OneMetricAsGiven(OneMetric):
         """``(1 - mu) sum C_ij + ridge I``, (1, d, d)."""
         return self.problem.pull_cost.matrix[None]
 
+    def near(self, Z: FloatArray) -> Iterator[tuple[int, Candidates]]:
+        """See `Coordinates.near`; null directions of the cost are directions as all others."""
+        for part in self.push.near(Z):
+            yield 0, part
+
     def lift(self, L: FloatArray) -> FloatArray:
-        """Components, (q, d): the factor itself, but for the directions in which nothing has a cost."""
-        if self.problem.coordinates.null.shape[1]:
-            return self.problem.lift(self.problem.pull_cost.whitened(L[0]))
+        """The factor itself, (q, d)."""
         components: FloatArray = L[0]
         return components
 
     def whiten(self, matrices: FloatArray) -> FloatArray:
-        """Matrices (1, rank, rank) from (1, d, d)."""
-        T = self.problem.coordinates.range
-        whitened: FloatArray = T.T @ matrices @ T
-        return whitened
+        """See `Coordinates.whiten`; null directions have a cost of `NULL_COST`."""
+        return _whitened([self.problem.pull_cost], matrices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,3 +182,41 @@ class SeveralMetrics:
     def whiten(self, matrices: FloatArray) -> FloatArray:
         """The matrices themselves."""
         return matrices
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralMetricsAsGiven(SeveralMetrics):
+    """One metric for each region, in the coordinates of the data."""
+
+    @property
+    def points(self) -> FloatArray:
+        """The centered data, once for each region, (c n, d)."""
+        return np.tile(self.problem.tied.centered, (self.problem.n_regions, 1))
+
+    @property
+    def cost(self) -> FloatArray:
+        """The linear cost of each metric, (c, d, d)."""
+        return np.stack([cost.matrix for cost in self.problem.pull_costs])
+
+    def near(self, Z: FloatArray) -> Iterator[tuple[int, Candidates]]:
+        """See `Coordinates.near`; null directions of the costs are directions as all others."""
+        embedded = np.split(Z, self.problem.n_regions)
+        return self.problem.found(embedded, self.problem.near(embedded))
+
+    def lift(self, L: FloatArray) -> FloatArray:
+        """The factors themselves, (c, q, d)."""
+        return L
+
+    def whiten(self, matrices: FloatArray) -> FloatArray:
+        """See `Coordinates.whiten`; null directions have a cost of `NULL_COST`."""
+        return _whitened(self.problem.pull_costs, matrices)
+
+
+def _whitened(costs: Sequence[PullCost], matrices: FloatArray) -> FloatArray:
+    """Matrices (c, d, d) in coordinates that whiten each cost."""
+    found = np.zeros_like(matrices)
+    for cost, matrix, out in zip(costs, matrices, found, strict=True):
+        null = cost.coordinates.null
+        T = np.concatenate([cost.coordinates.range, null / math.sqrt(NULL_COST)], axis=1)
+        out[: T.shape[1], : T.shape[1]] = T.T @ matrix @ T
+    return found

@@ -21,7 +21,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.solvers.lmnn.coordinates import OneMetric, OneMetricAsGiven, SeveralMetrics
+from sdpmetric.solvers.lmnn.coordinates import OneMetric, OneMetricAsGiven, SeveralMetrics, SeveralMetricsAsGiven
 from sdpmetric.solvers.lmnn.gradient_projection import PaperStep, PolyakStep, gradient_projection
 from sdpmetric.triplets.margins import hinge_slopes
 
@@ -78,20 +78,20 @@ def steps(
     ValueError
         If an option is unknown or out of range, or `start` has the wrong shape or is not finite.
     """
-    if step not in ("polyak", "paper"):
-        raise ValueError(f"step must be 'polyak' or 'paper', got {step!r}.")
+    _check_step(step)
     every = _check_interval(check_every)
     given = None if start is None else validation.check_point(start, None, problem.X.shape[1])[0]
     if given is not None and not given.any():  # every triplet is active at the zero metric
         given = None
+    if step == "paper":
+        L = np.eye(problem.X.shape[1]) if given is None else given  # line 1
+        yield base.Step(L)
+        yield from gradient_projection(OneMetricAsGiven(problem), L[None], budget, PaperStep(every))
+        return
     zero = problem.lift(np.zeros((0, problem.coordinates.rank)))
     solved = _solved_by_zero(problem, zero, problem.coordinates.null.shape[1], tol)
     if solved is not None:
         yield solved
-    elif step == "paper":
-        L = np.eye(problem.X.shape[1]) if given is None else given  # line 1
-        yield base.Step(L)
-        yield from gradient_projection(OneMetricAsGiven(problem), L[None], budget, PaperStep(every))
     else:
         rank = problem.coordinates.rank
         L = np.eye(rank) if given is None else problem.pull_cost.whitened(given)
@@ -106,10 +106,11 @@ def several_steps(
     budget: base.Budget,
     tol: float,
     *,
+    step: StepName = "polyak",
     start: ArrayLike | None = None,
     check_every: int | None = None,
 ) -> Iterator[base.Step]:
-    """Projected subgradients in all metrics at once, with the Polyak step; see `steps`.
+    """Projected subgradients in all metrics at once; see `steps`.
 
     Parameters
     ----------
@@ -118,8 +119,10 @@ def several_steps(
         Spent once per iteration.
     tol : float
         Relative gap to prove.
+    step : {"polyak", "paper"}, default "polyak"
     start : (c, r, d) array, optional
-        Components to start from; default: a single metric for every region, solved roughly by the same method.
+        Components to start from; default: for "polyak" a single metric for every region, solved roughly by the same
+        method, for "paper" the identity.
     check_every : int, optional
         As in `steps`.
 
@@ -127,7 +130,14 @@ def several_steps(
     ------
     Step
     """
-    rule = PolyakStep(_check_interval(check_every))
+    _check_step(step)
+    every = _check_interval(check_every)
+    identity = psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions)
+    if step == "paper":
+        L = identity if start is None else problem.check_point(start, None)[0]
+        yield base.Step(L)
+        yield from gradient_projection(SeveralMetricsAsGiven(problem), L, budget, PaperStep(every))
+        return
     c, rank = problem.n_regions, problem.regional_points[0].shape[1]
     zero = problem.lift_regional(np.zeros((c, 0, rank)))
     solved = _solved_by_zero(problem, zero, sum(cost.coordinates.null.shape[1] for cost in problem.pull_costs), tol)
@@ -135,7 +145,7 @@ def several_steps(
         yield solved
         return
     if start is None:
-        components = psd.stack([np.eye(problem.X.shape[1])] * c)
+        components = identity
         for tied in steps(problem.tied, budget, TIED_GAP):
             components = psd.stack([tied.components] * c)
             yield base.Step(components)
@@ -143,7 +153,12 @@ def several_steps(
                 break
     else:
         components, _ = problem.check_point(start, None)
-    yield from gradient_projection(SeveralMetrics(problem), problem.whitened(components), budget, rule)
+    yield from gradient_projection(SeveralMetrics(problem), problem.whitened(components), budget, PolyakStep(every))
+
+
+def _check_step(step: StepName) -> None:
+    if step not in ("polyak", "paper"):
+        raise ValueError(f"step must be 'polyak' or 'paper', got {step!r}.")
 
 
 def _check_interval(check_every: int | None) -> int | None:
