@@ -11,6 +11,7 @@ from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import EntryLoss, PairLoss
+from sdpmetric.terms.log_det import LogDet
 
 
 @formulation(MetricProblem)
@@ -29,7 +30,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     """
     domain, X = problem.domain, np.asarray(problem.X, dtype=np.float64)
     X = X - X.mean(axis=0)
-    T = problem.dual.slack.descent_coordinates if scaled else np.eye(len(domain.basis))
+    T = problem.moderate[0] if scaled else np.eye(len(domain.basis))
     if domain.diagonal:
         w = cp.Variable(len(domain.basis), name="w")
         cone = (w >= 0).set_label(CONE)
@@ -44,7 +45,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         D = squared_distances(N, X @ outer, problem.total.pairs)
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
-    constraints: list[cp.Constraint] = [cone]
+    logdet = any(isinstance(term, LogDet) for term in problem.terms)  # it keeps the metric in the cone
+    constraints: list[cp.Constraint] = [] if logdet and not domain.diagonal else [cone]
     if problem.total.ridge:
         objective += problem.total.ridge * cp.trace(M)
     ties, first = [], n_costs

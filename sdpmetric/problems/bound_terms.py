@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -41,6 +41,10 @@ class BoundTerms:
     def regularizers(self) -> tuple[Regularizer, ...]:
         """The terms that are strictly convex in the metric."""
         return tuple(term for term in self.terms if isinstance(term, Regularizer))
+
+    def stiffened(self, scale: float) -> BoundTerms:
+        """See `Loss.stiffened`."""
+        return replace(self, terms=tuple(t.stiffened(scale) if isinstance(t, Loss) else t for t in self.terms))
 
     @property
     def whole(self) -> bool:

@@ -13,7 +13,7 @@ floating point: sums and matrices are rounded in the safe direction.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +36,8 @@ Lists = list[FloatArray]
 NULL = 1e-9
 # Largest multiple of the way from the anchor that is tried; how often a multiple is lowered until it is proven.
 FURTHEST, TRIES = 1e6, 8
+# Multiples of the metric of unit variance that are added for anchors.
+LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
 # Terms of sums of dual values may be off by so many units in the last place.
 ULPS = 64.0
 
@@ -123,16 +125,27 @@ class FenchelDual:
         a = [loss.clip(part) for loss, part in zip(losses, given, strict=True)]
         off = max((float(np.abs(x - y).max(initial=0.0)) for x, y in zip(a, given, strict=True)), default=0.0)
         size = max((float(np.abs(x).max(initial=0.0)) for x in a), default=0.0)
-        start = [loss.anchor(part) for loss, part in zip(losses, a, strict=True)]
         U = [term.gradient(components) for term in self.others]
         U = [matrix if np.isfinite(matrix).all() else np.zeros_like(matrix) for matrix in U]
-        segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
-        if isinstance(self.final, Frobenius):
-            found = self._with_frobenius(self.final, segment)
-        else:
-            found = self._in_cone(segment)
+        tries: list[Proven] = []
+        for start in self._anchors(a, components):
+            segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
+            frobenius = isinstance(self.final, Frobenius)
+            tries.append(self._with_frobenius(segment) if frobenius else self._in_cone(segment))
+        found = max(tries, key=lambda proven: proven.value)
         moved = max(off / size if size else 0.0, found.residual)
         return Proven(found.value, found.multipliers, moved, found.null_dimension, found.weakness)
+
+    def _anchors(self, a: Lists, components: FloatArray) -> Iterator[Lists]:
+        """Where segments start: at anchors of the losses, some of which are their slopes at larger metrics."""
+        losses, own = self.total.losses, [loss.anchor(part) for loss, part in zip(self.total.losses, a, strict=True)]
+        yield own
+        if isinstance(self.final, Frobenius) or not any(loss.inside for loss in losses):
+            return
+        more = (self.slack.domain.basis.T @ self.slack.basis[0]).T
+        for share in LARGER:
+            larger = self.total.smoothed(np.concatenate([components, math.sqrt(share) * more]), 1e-9)[1]
+            yield [there if loss.inside else part for loss, there, part in zip(losses, larger, own, strict=True)]
 
     def minimizer(self, a: Lists) -> FloatArray | None:
         """The factor of the metric that minimises ``<S(a), M> + r(M)``; None where r does not say."""
@@ -184,8 +197,11 @@ class FenchelDual:
 
     # -- one regularizer in closed form -------------------------------------------------------------------------
 
-    def _with_frobenius(self, final: Frobenius, segment: Segment) -> Proven:
+    def _with_frobenius(self, segment: Segment) -> Proven:
         """``min <S, M> + weight / 2 |M - M0|^2 = -|[weight M0 - S]_+|^2 / (2 weight) + weight / 2 |M0|^2``."""
+        final = self.final
+        if not isinstance(final, Frobenius):
+            raise TypeError("the minimum is not over a Frobenius term")
         weight, M0 = final.weight, final.target
         images = self.slack.images(np.eye(len(self.slack.domain.basis)))
         B = self.slack.domain.basis
@@ -233,6 +249,9 @@ class FenchelDual:
             0.0,
             total.entry_matrix(segment.step) + sum(segment.matrices, none),
         )
+        floor = self.slack.least(base)
+        if len(V.T) and floor <= 0.0:
+            return Proven(-math.inf, segment.start, math.inf, null.shape[1])
         slopes = self.slack.relative(base.matrix, way.matrix)
         weight = final.weight if isinstance(final, LogDet) else 0.0
         lowest = float(slopes.min(initial=0.0))
@@ -243,7 +262,6 @@ class FenchelDual:
             return self._losses_value(segment.at(t), t, segment, False) + logs
 
         t = _best(value, end)
-        floor = self.slack.least(base)
         for _ in range(TRIES):
             a = self._at(t, segment)
             S = self._slack_form(images, a, t, segment)

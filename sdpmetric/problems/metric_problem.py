@@ -9,12 +9,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
-from sdpmetric.core.problem import Extras, Problem, refuse
+from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain
@@ -30,6 +31,8 @@ IndexArray = NDArray[np.int32]
 WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 # Scalar losses whose multipliers `explain` takes.
 EXPLAINED = ("hinge", "squared hinge")
+# Mean distances are not scaled down below the square of this.
+SMALL = 0.3
 # Share of the objective of the zero metric that gaps are relative to at least.
 RESOLUTION = 1e-12
 
@@ -147,7 +150,7 @@ class MetricProblem(Problem):
         return BoundTerms(self.centered, self.terms)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The sum of all terms; infinite where a hard constraint is violated by more than 1e-6 of its unit.
+        """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit.
 
         Parameters
         ----------
@@ -165,6 +168,21 @@ class MetricProblem(Problem):
         return L, max(residual, self.domain.check(L))
 
     # -- for solvers --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def moderate(self) -> tuple[FloatArray, float]:
+        """Coordinates (k, p) of the domain in which the best multiple of the identity is near it, and the objective."""
+        T = self.dual.slack.descent_coordinates
+        L = T.T @ self.domain.basis
+
+        def value(log_scale: float) -> float:
+            return min(self.total.smoothed(math.exp(log_scale) * L, 1.0)[0], 1e300)
+
+        found = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
+        D = distances(self.centered @ L.T, *self.total.pairs.T)
+        least = SMALL / math.sqrt(float(D.mean())) if D.any() else 0.0  # where the best one is about 0
+        scale, size = max(math.exp(float(found.x)), least), abs(float(found.fun))
+        return (scale * T, size) if 1e-100 < size < 1e100 else (T, 1.0)
 
     def multipliers(self, components: FloatArray, width: float = 1e-9) -> FloatArray:
         """The slopes of the smoothed losses at a point, a dual candidate, (m,)."""

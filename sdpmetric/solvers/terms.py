@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from sdpmetric.core.problem import LOG_SCALES
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
@@ -39,6 +39,8 @@ class Factor:
     Attributes
     ----------
     problem : MetricProblem
+    total : BoundTerms
+        The sum, with hard constraints in units of the objective.
     T : (k, p) array
         ``L = F T^T B`` with B the basis of the domain; for diagonal ones F is a vector and T diagonal.
     F : (r, p) or (k,) array
@@ -47,6 +49,7 @@ class Factor:
     problem: MetricProblem
     T: FloatArray
     F: FloatArray
+    total: BoundTerms
 
     def components(self, F: FloatArray | None = None) -> FloatArray:
         """In the data's coordinates, (r, d)."""
@@ -106,11 +109,10 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     Step
         Each with the problem's certificate.
     """
-    T = problem.dual.slack.descent_coordinates
-    factor = Factor(problem, T, _start(problem, T, start))
+    T, size = problem.moderate
+    factor = Factor(problem, T, _start(problem, T, start), problem.total)
     yield Step.certified(problem, np.zeros((0, problem.X.shape[1])))
-    if start is None:
-        _scale(factor, budget)
+    factor.total = problem.total.stiffened(size)
     center: list[FloatArray] | None = None
     best, idle, width = math.inf, 0, FIRST
     while idle < PATIENCE:
@@ -119,7 +121,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
             a, S = _descend(factor, width, center, budget, min(tol, 1e-3))
         except BudgetSpent:
             L = factor.components()
-            yield _judged(problem, L, problem.total.smoothed(L, width, center)[1], width)
+            yield _judged(problem, L, factor.total.smoothed(L, width, center)[1], width)
             raise
         step = _judged(problem, factor.components(), a, width)
         yield step
@@ -144,29 +146,16 @@ def _start(problem: MetricProblem, T: FloatArray, start: FloatArray | None) -> F
     return np.concatenate([found, 1e-3 * (sizes or 1.0) * np.eye(T.shape[1])])
 
 
-def _scale(factor: Factor, budget: Budget) -> None:
-    """The best multiple of the first factor."""
-    problem, L = factor.problem, factor.components()
-
-    def value(log_scale: float) -> float:
-        budget.spend()
-        found = problem.total.smoothed(math.exp(log_scale) * L, 1.0)[0]
-        return found if math.isfinite(found) else 1e300
-
-    found = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
-    factor.F = math.exp(float(found.x)) * factor.F
-
-
 def _descend(
     factor: Factor, width: float, center: list[FloatArray] | None, budget: Budget, tol: float
 ) -> tuple[list[FloatArray], FloatArray]:
     """Minimise at one width; the slopes and the gradient by the metric at the end."""
-    problem, shape = factor.problem, factor.F.shape
+    shape = factor.F.shape
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()
         F = flat.reshape(shape)
-        value, _, S = problem.total.smoothed(factor.components(F), width, center)
+        value, _, S = factor.total.smoothed(factor.components(F), width, center)
         if not math.isfinite(value):
             return 1e300, np.zeros(flat.shape)
         if value < lowest[0]:
@@ -177,7 +166,7 @@ def _descend(
     options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
     if factor.F.size:
         minimize(evaluate, factor.F.ravel(), jac=True, method="L-BFGS-B", options=options)
-    _, a, S = problem.total.smoothed(factor.components(), width, center)
+    _, a, S = factor.total.smoothed(factor.components(), width, center)
     return a, S
 
 
@@ -187,7 +176,11 @@ def _judged(problem: MetricProblem, L: FloatArray, a: list[FloatArray], width: f
     value = problem.total.value(L)[0]
     if other is not None and problem.total.value(other)[0] < value:
         L, value = other, problem.total.value(other)[0]
-    found = minimize_scalar(lambda s: problem.total.value(math.exp(s) * L)[0], bounds=NEAR, method="bounded")
-    if found.fun < value:
+
+    def multiple(s: float) -> float:
+        return min(problem.total.value(math.exp(s) * L)[0], 1e300)
+
+    found = minimize_scalar(multiple, bounds=NEAR, method="bounded", options={"xatol": 1e-10})
+    if found.fun < min(value, 1e300):
         L = math.exp(float(found.x)) * L
     return Step.certified(problem, L, np.concatenate([np.zeros(0), *a]), step=width)

@@ -29,6 +29,8 @@ class Expression(Protocol):
     def __add__(self, other: Expression | ArrayLike, /) -> Expression: ...
     def __sub__(self, other: Expression | ArrayLike, /) -> Expression: ...
     def __rmul__(self, other: float, /) -> Expression: ...
+    def __neg__(self) -> Expression: ...
+    def __le__(self, other: float, /) -> object: ...
     def __getitem__(self, key: tuple[IndexArray, IndexArray], /) -> Expression: ...
 
 
@@ -148,7 +150,15 @@ class Regularizer(Term):
 
 
 class Loss(Term):
-    """``sum_i l_i(u_i)``, u affine in the metric; multipliers a are its slopes, weights included."""
+    """``sum_i l_i(u_i)``, u affine in the metric; multipliers a are its slopes, weights included.
+
+    Attributes
+    ----------
+    inside : bool
+        Class attribute: whether slopes at a larger metric make better anchors than `anchor`.
+    """
+
+    inside: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -202,6 +212,10 @@ class Loss(Term):
     def violation(self, u: FloatArray) -> float:
         """How far hard constraints are violated, relatively; 0 without any."""
         return 0.0
+
+    def stiffened(self, scale: float) -> Loss:
+        """For solvers: the same loss with hard constraints smoothed in units of `scale`, the size of the objective."""
+        return self
 
     @abstractmethod
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:

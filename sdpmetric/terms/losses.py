@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
@@ -16,11 +17,31 @@ FloatArray = NDArray[np.float64]
 
 
 class ScalarLoss(ABC):
-    """A convex, nondecreasing function l of one number that vanishes far below 0."""
+    """A convex function l of one number.
+
+    Attributes
+    ----------
+    name : str
+        Class attribute.
+    kinked : bool
+        Class attribute: whether the slopes jump, so that smoothing is needed.
+    hard : bool
+        Class attribute: whether the loss is infinite for ``u > 0``.
+    """
 
     name: ClassVar[str]
-    highest: ClassVar[float] = np.inf  # of the slopes
+    kinked: ClassVar[bool] = False
     hard: ClassVar[bool] = False
+
+    @property
+    def lowest(self) -> float | FloatArray:
+        """Slopes are at least this, a number or (m,)."""
+        return 0.0
+
+    @property
+    def highest(self) -> float | FloatArray:
+        """Slopes are at most this, a number or (m,)."""
+        return np.inf
 
     @abstractmethod
     def values(self, u: FloatArray) -> FloatArray:
@@ -35,15 +56,20 @@ class ScalarLoss(ABC):
         """``l*(s)`` for slopes between 0 and `highest`."""
 
     @abstractmethod
-    def expression(self, u: Expression, cp: ModuleType) -> Expression:
-        """The elementwise loss of a CVXPY vector."""
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+        """The elementwise loss of a CVXPY vector, None for 0, and constraints that belong to it."""
 
 
 class Hinge(ScalarLoss):
     """``[u]_+``, conjugate 0 on [0, 1]."""
 
     name = "hinge"
-    highest = 1.0
+    kinked = True
+
+    @property
+    def highest(self) -> float:
+        """1."""
+        return 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
         """``[u]_+``."""
@@ -57,10 +83,9 @@ class Hinge(ScalarLoss):
         """0."""
         return np.zeros_like(s)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Expression:
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """``[u]_+``."""
-        found: Expression = cp.pos(u)
-        return found
+        return cp.pos(u), []
 
 
 class SquaredHinge(ScalarLoss):
@@ -80,17 +105,20 @@ class SquaredHinge(ScalarLoss):
         """``s^2 / 4``."""
         return 0.25 * s * s
 
-    def expression(self, u: Expression, cp: ModuleType) -> Expression:
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """``[u]_+^2``."""
-        found: Expression = cp.square(cp.pos(u))
-        return found
+        return cp.square(cp.pos(u)), []
 
 
 class SmoothHinge(ScalarLoss):
     """``u^2 / 2`` between 0 and 1 and ``u - 1/2`` above, conjugate ``s^2 / 2`` on [0, 1]."""
 
     name = "smooth hinge"
-    highest = 1.0
+
+    @property
+    def highest(self) -> float:
+        """1."""
+        return 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
         """A half square, then linear."""
@@ -105,17 +133,20 @@ class SmoothHinge(ScalarLoss):
         """``s^2 / 2``."""
         return 0.5 * s * s
 
-    def expression(self, u: Expression, cp: ModuleType) -> Expression:
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """Half of Huber's function of the positive part."""
-        found: Expression = 0.5 * cp.huber(cp.pos(u), 1)
-        return found
+        return 0.5 * cp.huber(cp.pos(u), 1), []
 
 
 class Logistic(ScalarLoss):
     """``log(1 + exp u)``, conjugate ``s log s + (1 - s) log(1 - s)`` on [0, 1]."""
 
     name = "logistic"
-    highest = 1.0
+
+    @property
+    def highest(self) -> float:
+        """1."""
+        return 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
         """``log(1 + exp u)``."""
@@ -129,16 +160,16 @@ class Logistic(ScalarLoss):
         """Minus the entropy of s and 1 - s."""
         return np.asarray(-entr(s) - entr(1.0 - s))
 
-    def expression(self, u: Expression, cp: ModuleType) -> Expression:
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """``log(1 + exp u)``."""
-        found: Expression = cp.logistic(u)
-        return found
+        return cp.logistic(u), []
 
 
 class Hard(ScalarLoss):
     """0 where ``u <= 0``, infinite elsewhere; conjugate 0 for ``s >= 0``."""
 
     name = "hard"
+    kinked = True
     hard = True
 
     def values(self, u: FloatArray) -> FloatArray:
@@ -153,9 +184,95 @@ class Hard(ScalarLoss):
         """0."""
         return np.zeros_like(s)
 
-    def expression(self, u: Expression, cp: ModuleType) -> Expression:
-        """Nothing; the constraint is listed beside it."""
-        raise NotImplementedError("a hard constraint has no expression")
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+        """The constraint ``u <= 0``."""
+        return None, [u <= 0.0]
+
+
+@dataclass(frozen=True, eq=False)
+class HalfSquare(ScalarLoss):
+    """``u^2 / 2``, on one side or both; conjugate ``s^2 / 2`` for slopes of the signs allowed.
+
+    Attributes
+    ----------
+    sides : (m,) array
+        1: only ``u > 0`` costs; -1: only ``u < 0``; 0: both.
+    """
+
+    sides: FloatArray
+
+    name = "half square"
+
+    @property
+    def lowest(self) -> FloatArray:
+        """0 where only ``u > 0`` costs."""
+        return np.where(self.sides > 0, 0.0, -np.inf)
+
+    @property
+    def highest(self) -> FloatArray:
+        """0 where only ``u < 0`` costs."""
+        return np.where(self.sides < 0, 0.0, np.inf)
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """Half the square of the part that costs."""
+        return np.asarray(0.5 * self.slopes(u, 0.0) ** 2)
+
+    def slopes(self, u: FloatArray, width: float) -> FloatArray:
+        """The part of u that costs; there is no kink."""
+        return np.clip(u, self.lowest, self.highest)
+
+    def conjugates(self, s: FloatArray) -> FloatArray:
+        """``s^2 / 2``."""
+        return 0.5 * s * s
+
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+        """Half the square of the part that costs."""
+        above, below = (self.sides >= 0).astype(float), (self.sides <= 0).astype(float)
+        squares = cp.multiply(above, cp.square(cp.pos(u))) + cp.multiply(below, cp.square(cp.neg(u)))
+        return 0.5 * squares, []
+
+
+@dataclass(frozen=True, eq=False)
+class LogRatio(ScalarLoss):
+    """``r - log r - 1`` of ``r = 1 + s [u]_+``, the divergence of a slack from its bound in ITML [DKJSD2007].
+
+    Its conjugate is ``-s a - log(1 - s a)`` for ``a >= 0``, and below 1 where s is 1.
+
+    Attributes
+    ----------
+    sides : (m,) array
+        s: 1 where u is the relative excess over an upper bound, -1 where it is the shortfall below a lower one.
+    """
+
+    sides: FloatArray
+
+    name = "log ratio"
+
+    @property
+    def highest(self) -> FloatArray:
+        """1, exclusive, for upper bounds."""
+        return np.where(self.sides > 0, 1.0 - 1e-15, np.inf)
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """``r - log r - 1``; infinity where a distance is 0 that should be large."""
+        more = self.sides * np.maximum(u, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(more > -1.0, more - np.log1p(np.maximum(more, -1.0)), np.inf)
+
+    def slopes(self, u: FloatArray, width: float) -> FloatArray:
+        """``[u]_+ / r``; there is no kink."""
+        up = np.maximum(u, 0.0)
+        return np.asarray(up / np.maximum(1.0 + self.sides * up, 1e-100))
+
+    def conjugates(self, s: FloatArray) -> FloatArray:
+        """``-s a - log(1 - s a)``."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(-self.sides * s - np.log1p(-self.sides * s))
+
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+        """``r - log r - 1`` with ``s (r - 1) >= u``."""
+        r = cp.Variable(len(self.sides))
+        return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= u]
 
 
 LOSSES: dict[str, ScalarLoss] = {

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.terms.base import Expression, PairLoss
-from sdpmetric.terms.losses import Hard, Hinge, ScalarLoss
+from sdpmetric.terms.losses import ScalarLoss
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 # A hard constraint may be violated by this much, relative to its unit, and count as kept.
-FEASIBLE = 1e-6
+FEASIBLE = 1e-7
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -58,7 +59,15 @@ class MarginLoss(PairLoss):
     def item_weights(self) -> FloatArray:
         """``weight * w_i``, (m,); of hard constraints 1."""
         w = np.asarray(self.weights, dtype=np.float64)
-        return np.ones_like(w) if self.scalar.hard else self.weight * w
+        return self.weight * np.where(w > 0.0, 1.0, 0.0) if self.scalar.hard else self.weight * w
+
+    @cached_property
+    def box(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest multipliers, (m,) each."""
+        c, scalar = self.item_weights, self.scalar
+        ends = (np.broadcast_to(end, c.shape) for end in (scalar.lowest, scalar.highest))
+        lowest, highest = (np.where(c > 0.0, end, 0.0) * np.maximum(c, 1e-300) for end in ends)
+        return lowest, highest
 
     def value(self, u: FloatArray) -> float:
         """``weight * sum_i w_i l(u_i)``; infinity where a hard constraint is violated by more than rounding."""
@@ -73,7 +82,7 @@ class MarginLoss(PairLoss):
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """See `Loss.smoothed`."""
         c, scalar = self.item_weights, self.scalar
-        if not isinstance(scalar, Hinge | Hard):
+        if not scalar.kinked:
             return float(c @ scalar.values(u)), c * scalar.slopes(u, width)
         g = width * self.unit
         middle = np.zeros_like(c) if center is None else _ratio(center, c)
@@ -85,22 +94,33 @@ class MarginLoss(PairLoss):
         return self.item_weights * self.scalar.conjugates(_ratio(a, self.item_weights))
 
     def clip(self, a: FloatArray) -> FloatArray:
-        """Between 0 and the largest slopes."""
-        highest = np.where(self.item_weights > 0, self.scalar.highest, 0.0) * np.maximum(self.item_weights, 1e-300)
-        return np.clip(a, 0.0, highest)
+        """Between the lowest and the highest multipliers."""
+        return np.clip(a, *self.box)
+
+    @cached_property
+    def _signs(self) -> FloatArray:
+        """1 where all entries of a row of the combination are at least 0, -1 where at most 0, else 0, (m,)."""
+        K = self.combination
+        return np.where(K.min(axis=1).toarray() >= 0.0, 1.0, np.where(K.max(axis=1).toarray() <= 0.0, -1.0, 0.0))
+
+    def anchor(self, a: FloatArray) -> FloatArray:
+        """The multipliers that add something positive semidefinite, and 0 for the others."""
+        return np.where(self._signs * a > 0.0, a, 0.0)
+
+    def stiffened(self, scale: float) -> Self:
+        """With a hard constraint's multipliers smoothed in units of `scale`, the size of the objective."""
+        return replace(self, weight=scale / self.unit) if self.scalar.hard else self
 
     def ceiling(self, a: FloatArray, step: FloatArray) -> float:
-        """The largest t with ``a + t step`` between 0 and the largest slopes."""
-        up, down = step > 0, step < 0
-        rooms = [(self.scalar.highest * self.item_weights[up] - a[up]) / step[up], a[down] / -step[down]]
+        """The largest t with ``a + t step`` between the lowest and the highest multipliers."""
+        up, down, (lowest, highest) = step > 0, step < 0, self.box
+        rooms = [(highest[up] - a[up]) / step[up], (a[down] - lowest[down]) / -step[down]]
         return max(0.0, float(min(rooms[0].min(initial=np.inf), rooms[1].min(initial=np.inf))))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
         """The weighted losses, or the constraint ``u <= 0``."""
-        if self.scalar.hard:
-            return 0.0, [cp.NonPos(u)]
-        found: Expression = cp.sum(cp.multiply(self.item_weights, self.scalar.expression(u, cp)))
-        return found, []
+        each, constraints = self.scalar.expression(u, cp)
+        return (0.0 if each is None else cp.sum(cp.multiply(self.item_weights, each))), constraints
 
 
 def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:

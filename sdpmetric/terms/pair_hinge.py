@@ -100,10 +100,6 @@ class PairHinge(MarginLoss):
         """``y D``."""
         return sp.csr_array(sp.diags_array(self.signs))
 
-    def anchor(self, a: FloatArray) -> FloatArray:
-        """The multipliers of similar pairs, which add something positive semidefinite."""
-        return np.where(self.signs > 0, a, 0.0)
-
     def roles(self) -> dict[str, IndexArray]:
         """Row numbers by role."""
         return dict(zip(("first", "second"), self.distance_pairs().T, strict=True))

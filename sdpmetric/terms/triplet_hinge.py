@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.terms.losses import ScalarLoss, find_loss
-from sdpmetric.terms.margins import MarginLoss, item_weights
+from sdpmetric.terms.comparison import Comparison
+from sdpmetric.terms.losses import find_loss
+from sdpmetric.terms.margins import item_weights
 from sdpmetric.terms.targets import labelled_triplets, target_pairs
 from sdpmetric.triplets.triplets import Triplets
 
@@ -21,7 +21,7 @@ IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TripletHinge(MarginLoss):
+class TripletHinge(Comparison):
     """``sum_t w_t l(margin + D(i, j) - D(i, l))`` over triplets (i, j, l), the push term of LMNN [WS2009].
 
     With the squared hinge it is that of Schultz and Joachims's and of many later methods; relative comparisons
@@ -47,8 +47,6 @@ class TripletHinge(MarginLoss):
     """
 
     triplets: ArrayLike | Triplets | None = None
-    margin: float = 1.0
-    loss: str = "hinge"
     labels: ArrayLike | None = None
     n_neighbors: int = 3
     target_neighbors: ArrayLike | None = None
@@ -81,21 +79,6 @@ class TripletHinge(MarginLoss):
         margin = "" if self.margin == 1.0 else f" with margin {self.margin:g}"
         return f"{self.scalar.name} over {self.size:,} triplets{margin}"
 
-    @property
-    def scalar(self) -> ScalarLoss:
-        """The loss of a triplet."""
-        return find_loss(self.loss, self.name)
-
-    @property
-    def unit(self) -> float:
-        """The margin."""
-        return self.margin or 1.0
-
-    @property
-    def offset(self) -> FloatArray:
-        """The margin, for every triplet."""
-        return np.full(self.size, self.margin)
-
     @cached_property
     def _rows(self) -> IndexArray:
         return np.asarray(self.triplets, dtype=np.int32)
@@ -103,12 +86,6 @@ class TripletHinge(MarginLoss):
     def distance_pairs(self) -> IndexArray:
         """Anchors with targets, then anchors with impostors."""
         return np.concatenate([self._rows[:, :2], self._rows[:, ::2]])
-
-    @cached_property
-    def combination(self) -> sp.csr_array:
-        """``D(i, j) - D(i, l)``."""
-        one = sp.eye_array(self.size, format="csr")
-        return sp.csr_array(sp.hstack([one, -one], format="csr"))
 
     def roles(self) -> dict[str, IndexArray]:
         """Row numbers by role."""

@@ -35,7 +35,34 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
     for loss in ("hinge", "squared_hinge", "smooth_hinge", "logistic"):
         found[f"triplet {loss}"] = terms.TripletHinge(triplets, margin=1.5, loss=loss, weights=weights)
         found[f"pair {loss}"] = terms.PairHinge(pairs, similar, 2.5, loss=loss, weights=weights)
+    near, far = rng.uniform(1.0, 3.0, 2 * n), rng.uniform(3.0, 9.0, 2 * n)
+    found |= {
+        "quadruplet": terms.QuadrupletHinge(different(rng, 2 * n, 4, n), margin=0.7, weights=weights),
+        "bounds hinge": terms.DistanceBounds(pairs, at_most=near, at_least=0.5, loss="hinge", weights=weights),
+        "bounds log_ratio": terms.DistanceBounds(
+            pairs, at_most=np.where(similar, near, np.inf), at_least=np.where(similar, 0.0, far), loss="log_ratio"
+        ),
+        "targets": terms.DistanceTargets(pairs, far, weights=weights),
+        "targets sides": terms.DistanceTargets(pairs, far, rng.integers(-1, 2, 2 * n)),
+        "collapse": terms.Collapse(np.arange(n) % 3),
+        "off_diagonal": terms.OffDiagonal(),
+    }
     return found
+
+
+def hard_ones(rng: np.random.Generator, X: np.ndarray) -> dict[str, terms.Sum]:
+    """Sums with hard constraints that some metric satisfies, and with a spread."""
+    n = len(X)
+    pairs, others = different(rng, 20, 2, n), different(rng, 30, 2, n)
+    D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1) / 3.0
+    return {
+        "bounds": terms.Frobenius(to=np.eye(X.shape[1])) + terms.DistanceBounds(pairs, 1.2 * D, 0.8 * D),
+        "bounds, log_det": terms.LogDet() + terms.DistanceBounds(pairs, at_most=2 * D, at_least=0.3 * D),
+        "at least": terms.Trace() + terms.DistanceBounds(pairs, at_least=D),
+        "mmc": terms.Spread(others) + terms.Budget(pairs),
+        "spread, trace": 0.3 * terms.Spread(others, weights=rng.exponential(size=30)) + terms.Trace(),
+        "budget": terms.TripletHinge(different(rng, 30, 3, n)) + terms.Budget(pairs, 0.5),
+    }
 
 
 def random_sum(seed: int, n: int = N, d: int = D) -> tuple[np.ndarray, terms.Sum]:
@@ -43,6 +70,8 @@ def random_sum(seed: int, n: int = N, d: int = D) -> tuple[np.ndarray, terms.Sum
     rng = np.random.default_rng([seed, 7])
     X = data(rng, n, d)
     every = one_of_each(rng, n, d)
+    if n > N:
+        del every["collapse"]  # backends take long over its exponential cones
     names = rng.permutation(list(every))[: rng.integers(1, 4)].tolist()
     cost = rng.choice(["trace", "frobenius to", "log_det to", "pull"])
     chosen = dict.fromkeys([*names, str(cost)])

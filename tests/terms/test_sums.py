@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import random_sum
+from cases import data, hard_ones, random_sum
 from conftest import rounding
 
 import sdpmetric as sm
@@ -56,10 +56,22 @@ def test_exact_and_fast_solver_prove_each_other(seed):
             assert other.objective - one.lower_bound <= 1e-4 * abs(other.objective), (seed, problem)
 
 
+@pytest.mark.parametrize("name", list(hard_ones(np.random.default_rng(0), np.eye(30))))
+def test_hard_constraints_and_spreads(name):
+    rng = np.random.default_rng(5)
+    X = data(rng)
+    problem = sm.MetricProblem(X, hard_ones(rng, X)[name])
+    fast, exact = sm.solve(problem, tol=1e-4), sm.solve(problem, "conic", tol=1e-5)
+    for one in (fast, exact):
+        assert one.certificate.primal_residual <= 1e-7
+        assert one.relative_gap <= 1e-4, one
+        assert one.lower_bound <= min(fast.objective, exact.objective) + 1e-6 * abs(fast.objective)
+
+
 @pytest.mark.parametrize("kind", ["line", "duplicates", "float32", "wide", "constant"])
 def test_hard_data(kind):
     rng = np.random.default_rng(8)
-    n, d = 20, {"line": 1, "wide": 30}.get(kind, 3)
+    n, d = 15, {"line": 1, "wide": 20}.get(kind, 3)
     X, y = rng.normal(size=(n, d)), np.arange(n) % 3
     if kind == "duplicates":
         X[3] = X[4]
