@@ -67,6 +67,11 @@ class Problem(ABC):
         def X(self) -> NDArray[np.floating]:
             """The data."""
 
+    @property
+    def zero(self) -> FloatArray:
+        """Components of the zero metric, (0, d)."""
+        return np.zeros((0, self.X.shape[1]))
+
     @abstractmethod
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""

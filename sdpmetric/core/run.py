@@ -241,16 +241,16 @@ def run(
     if patience is not None and favourite is not None:
         best = favourite
     if best is None or bound is None:
-        best = bound = Step(np.zeros((0, problem.X.shape[1])))
+        best = bound = Step(problem.zero)
     if stream and best.certificate is not None:  # of the stream; only its learner knows it
         components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
     else:
         try:
             with threads.one_pool(), deadline(budget.last):
-                components, certificate, dual = _judge(problem, best, bound)
+                components, certificate, dual = _judge(problem, best, bound, tol)
         except BudgetSpent:  # the zero metric needs no search
-            best = bound = Step(np.zeros((*best.components.shape[:-2], 1, problem.X.shape[1])))
-            components, certificate, dual = _judge(problem, best, bound)
+            best = bound = Step(problem.zero)
+            components, certificate, dual = _judge(problem, best, bound, tol)
     if relaxed and isinstance(certificate, DualityCertificate):
         certificate = RelaxationCertificate.of(certificate)
     if status is None or certificate.settles(tol):
@@ -295,8 +295,12 @@ def check_patience(patience: int | None, score: Score | None) -> None:
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
 
 
-def _judge(problem: Problem, best: Step, bound: Step) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
+def _judge(
+    problem: Problem, best: Step, bound: Step, tol: float
+) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
     """The certificate of the best point, in the data's dtype, with the best lower bound."""
+    if best.certificate is not None and best.certificate.proves_optimal(tol):
+        bound = best
     components = _in_dtype(best.components, problem.X.dtype)
     dual = None if bound.dual is None else bound.dual()
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:

@@ -162,6 +162,11 @@ class MultiMetricLMNNProblem(Problem):
         """Number of regions, and of metrics."""
         return len(self.region_names)
 
+    @property
+    def zero(self) -> FloatArray:
+        """Components of zero metrics, (c, 0, d)."""
+        return np.zeros((self.n_regions, 0, self.X.shape[1]))
+
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
         return f"{self.n_regions} metrics (section 5.2, Eq. 16), {self.tied.describe()}"

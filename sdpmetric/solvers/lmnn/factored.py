@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.linalg import psd
@@ -156,7 +157,7 @@ def refine_until_proven(
     gamma: float = FIRST_WIDTH,
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
-    patience, lower_bound, stall, wider = PATIENCE, -math.inf, STALL, None
+    patience, lower_bound, proof, stall, wider = PATIENCE, -math.inf, None, STALL, None
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
     objective = first.objective if working.whole else math.inf
@@ -172,15 +173,23 @@ def refine_until_proven(
         bound = watch.best or prove(working, state.L, gamma)
         # A round that proved nothing new has stopped too early: the next one is more patient.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, LEAST_STALL)
+        if bound.value > lower_bound and working.whole:
+            proof = working.dual(bound.multipliers.values)
         lower_bound = max(lower_bound, bound.value)
         seen = working.value(state.L, gamma).objective
         # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
         moved = before - seen > SMALL_STEP * seen
         least = bound.smoothing_loss / seen
         patience = patience - 1 if relative_gap(seen, bound.value) > _close(tol) * least else 0
-        listed = moved or patience <= 0 or relative_gap(seen, lower_bound) <= tol
+        ended = relative_gap(seen, lower_bound) <= tol
+        if ended and working.whole:  # the certificate searches by itself, and candidates are seldom missing here
+            step = _certified(problem, state.L, proof, gamma)
+            if relative_gap(step.objective, step.lower_bound) <= tol:
+                yield step
+                return
+        listed = moved or patience <= 0 or ended
         yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if listed else None, budget)
-        if not working.whole and relative_gap(seen, lower_bound) <= tol:
+        if ended and not working.whole:
             return
         if wider is not None and working.whole:
             end = State(_extrapolated(wider, (gamma, state.L)))
@@ -194,6 +203,14 @@ def refine_until_proven(
             # No further down than the tolerance asks for: the wider, the better conditioned.
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * tol / max(least, 1e-300))), PATIENCE
         state.L = _escape(working, state.L, gamma, bound)
+
+
+def _certified(problem: RegionalProblem, L: FloatArray, dual: Dual | None, gamma: float) -> Step:
+    """Report factors with their certificate, in the dtype of the data, in which they are returned."""
+    components = problem.lift_regional(L).astype(problem.X.dtype)
+    found = problem.certify(components, dual=dual)
+    proof = None if dual is None else lambda: dual
+    return Step(components, found.objective, found.lower_bound, proof, found, gamma, found.n_active)
 
 
 def _close(tol: float) -> float:

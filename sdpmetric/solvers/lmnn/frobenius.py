@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
@@ -67,12 +66,12 @@ def steps(
     """
     base = problem.base
     L = _scaled_identity(problem) if start is None else start
-    certificate = problem.certify(L)
-    yield Step(L, certificate.objective, certificate.lower_bound, certificate=certificate)
+    begun = Step.certified(problem, L)
+    yield begun
     triplets = _near(problem, L)
     missed = 1.0 - margins(base.embed(L), triplets)
     share = SHARE
-    nearness = Nearness.of(problem, L, share * certificate.objective)
+    nearness = Nearness.of(problem, L, share * begun.objective)
     nothing_fixed = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
     a = base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
     state = ActiveDual(problem, triplets, a, nearness, nothing_fixed)
@@ -84,29 +83,18 @@ def steps(
         points = [state.here.components, problem.dual_point(dual).components]
         # The second one is where the proximal term has nothing left to do.
         L = min(points if nearness.weight > 0.0 else points[:1], key=lambda point: problem.objective(point))
-        certificate = problem.certify(L, dual=dual)
-        if certificate.gap <= RESCREEN * screened_at:
-            found, screened_at = problem.screen(L, dual=dual), certificate.gap
-        yield Step(
-            L,
-            certificate.objective,
-            certificate.lower_bound,
-            partial(_given, dual),
-            certificate,
-            n_active=certificate.n_active,
-            extras={"screened": 0.0 if found is None else found.share},
-        )
-        patience = PATIENCE if certificate.gap < 0.9 * best_gap else patience - 1
+        step = Step.certified(problem, L, dual)
+        gap = step.objective - step.lower_bound
+        if gap <= RESCREEN * screened_at:
+            found, screened_at = problem.screen(L, dual=dual), gap
+        yield replace(step, extras={"screened": 0.0 if found is None else found.share})
+        patience = PATIENCE if gap < 0.9 * best_gap else patience - 1
         if patience == 0:
             return
-        share *= 1.0 if certificate.gap < SLOW * best_gap else FADE
-        best_gap = min(best_gap, certificate.gap)
-        nearness = Nearness.of(problem, L, share * certificate.objective)
+        share *= 1.0 if gap < SLOW * best_gap else FADE
+        best_gap = min(best_gap, gap)
+        nearness = Nearness.of(problem, L, share * step.objective)
         state = _renewed(state, nearness, found)
-
-
-def _given(dual: Dual) -> Dual:
-    return dual
 
 
 def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:

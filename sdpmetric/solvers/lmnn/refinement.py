@@ -32,7 +32,7 @@ FloatArray = NDArray[np.float64]
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9
-# Where cones are violated by more than this on average, multipliers run into their box before they can reach it.
+# Where a cone is violated by more than this, multipliers run into their box before they can reach it.
 HOPELESS = 1.2
 # A direction belongs to the metric if its weight, relative to the largest, exceeds its dual slack by this factor.
 TO_THE_METRIC = 3.0
@@ -104,7 +104,7 @@ def _prove(working: WorkingSet, L: FloatArray, gamma: float, rounds: int) -> Bou
     smoothing_loss = 0.0 if squared else working.weight * a.loss - own
     top = float(eigenvalues.max(initial=0.0))
     best = Bound(value(a.totals, top), held, smoothing_loss, eigenvalues, eigenvectors)
-    if not rounds or eigenvalues[:, -1:].mean() > HOPELESS or not working.free(held):
+    if not rounds or eigenvalues.max(initial=0.0) > HOPELESS or not working.free(held):
         return best
     for w in refinements(working, a.matrix, L, rounds):
         refined = value(working.moved(), float(w.max()))

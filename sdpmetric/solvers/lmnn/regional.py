@@ -9,8 +9,10 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.engine.interface import Held, Shards, current
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
@@ -55,6 +57,11 @@ class RegionalProblem(Protocol):
 
     def lift_regional(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates from factors on `regional_points`, (c, r, rank)."""
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> Certificate:
+        """The problem's certificate of components; see `LMNNProblem.certify`."""
 
     def place(
         self, make: Callable[[RegionalProblem, IndexArray], Held], anchors: IndexArray, size: int
@@ -107,6 +114,12 @@ class OneRegion:
     def lift_regional(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates, (r', d), from a factor (1, r, rank)."""
         return self.problem.lift(whitened[0])
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> Certificate:
+        """See `LMNNProblem.certify`."""
+        return self.problem.certify(components, metric=metric, dual=dual)
 
     def place(
         self, make: Callable[[RegionalProblem, IndexArray], Held], anchors: IndexArray, size: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,8 +21,11 @@ from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
 FloatArray = NDArray[np.float64]
 
-# Share of anchors and smoothing width of the early levels, which leave the single metric; first width over all anchors.
-LEVELS, FIRST_WIDTH = ((1 / 8, 0.3), (1 / 2, 0.03)), 0.02
+# Share of anchors and smoothing width of the early level, which leaves the single metric; first width over all anchors.
+LEVELS, FIRST_WIDTH = ((1 / 2, 0.3),), 0.02
+# Share of the single metric that the metrics keep after it: part of the anchors is fitted by metrics of too low a rank,
+# and along directions that a factor does not have its gradient is 0.
+KEPT = 0.1
 
 
 @solver(MultiMetricLMNNProblem, "factored", tol=1e-3, default=True, engines=True)
@@ -64,7 +68,12 @@ def factored_steps(
     try:
         yield from _begin(problem, state, budget, start, rng)
         if start is None:
+            single = state.L
             yield from factored.approach(problem, state, budget, rng, LEVELS)
+            both = [math.sqrt(1.0 - KEPT) * state.L, math.sqrt(KEPT) * single]
+            _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
+            rank = max(1, int((sigma > factored.NEGLIGIBLE * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
+            state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
         yield from factored.refine_until_proven(problem, state, working, budget, tol, FIRST_WIDTH)
     except (BudgetSpent, KeyboardInterrupt):
         yield factored.last_step(problem, state, working, budget)
