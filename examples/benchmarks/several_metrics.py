@@ -17,7 +17,6 @@ from run import load
 
 import sdpmetric as sm
 
-
 DATA = ["letters", "usps:64", "usps:16", "usps:16+constant", "mnist:16:7500"]
 
 

@@ -174,7 +174,7 @@ def refine_until_proven(
         # A round that proved nothing new has stopped too early: the next one is more patient.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, LEAST_STALL)
         if bound.value > lower_bound and working.whole:
-            proof = working.dual(bound.multipliers.values)
+            proof = working.dual(bound.multipliers)
         lower_bound = max(lower_bound, bound.value)
         seen = working.value(state.L, gamma).objective
         # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
@@ -183,7 +183,7 @@ def refine_until_proven(
         patience = patience - 1 if relative_gap(seen, bound.value) > _close(tol) * least else 0
         ended = relative_gap(seen, lower_bound) <= tol
         if ended and working.whole:  # the certificate searches by itself, and candidates are seldom missing here
-            step = _certified(problem, state.L, proof, gamma)
+            step = _certified(problem, state.L, None if proof is None else proof(), gamma)
             if relative_gap(step.objective, step.lower_bound) <= tol:
                 yield step
                 return
@@ -208,8 +208,7 @@ def refine_until_proven(
 def _certified(problem: RegionalProblem, L: FloatArray, dual: Dual | None, gamma: float) -> Step:
     """Report factors with their certificate, in the dtype of the data, in which they are returned."""
     components = problem.lift_regional(L).astype(problem.X.dtype)
-    found = problem.certify(components, dual=dual)
-    proof = None if dual is None else lambda: dual
+    found, proof = problem.certify(components, dual=dual), None if dual is None else lambda: dual
     return Step(components, found.objective, found.lower_bound, proof, found, gamma, found.n_active)
 
 
