@@ -18,7 +18,8 @@ from sdpmetric.core.status import Status
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
-from sdpmetric.problems import contradiction, rays
+from sdpmetric.linalg.rigorous import Images, U, above, below, metric_norm_above, sum_above, sum_below
+from sdpmetric.problems import contradiction, pola_certificate, rays
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pola import POLAProblem
@@ -103,7 +104,7 @@ def _(
     certificate = replace(own, lower_bound=max(again.lower_bound, least_loss(problem)))
     if gamma is not None:
         objective, _ = comparator(problem, gamma, tol)
-        return replace(certificate, regret_bound=2.0 * (problem.radius + gamma) * objective)
+        return replace(certificate, regret_bound=above(2.0 * (problem.radius + gamma) * objective, 3))
     hard = POLAProblem(problem.X, problem.pairs, problem.similar, None, problem.initial_threshold)
     optimum = solve(hard, tol=tol)
     if optimum.status is Status.INFEASIBLE or not math.isfinite(optimum.objective):
@@ -138,18 +139,19 @@ def _comparator(problem: POLAProblem, gamma: float, tol: float) -> tuple[float, 
     V, y, start = problem.differences, problem.signs, problem.initial_threshold
     # Curvature along each multiplier is at most 1 in these units.
     unit = 1.0 / np.sqrt(np.sum(V**2, axis=1) ** 2 + 1.0 + gamma)
-    best, bound = math.inf, -math.inf
+    best, bound, points = math.inf, -math.inf, (np.zeros(len(V)), np.zeros(len(V)))
 
     def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal best, bound
+        nonlocal best, bound, points
         a = unit * scaled
         point = problem.dual_point(a)
         q = np.sum((V @ point.components.T) ** 2, axis=1)
         rest = 1.0 - y * (point.threshold - q)
         value = point.value - 0.5 * gamma * float(a @ a)
         size = 0.5 * rays.squared_norm(point.components) + 0.5 * (point.threshold - start) ** 2
-        best = min(best, size + 0.5 / gamma * float(np.sum(np.maximum(rest, 0.0) ** 2)))
-        bound = max(bound, value)
+        objective = size + 0.5 / gamma * float(np.sum(np.maximum(rest, 0.0) ** 2))
+        points = (a if objective < best else points[0], a if value > bound else points[1])
+        best, bound = min(best, objective), max(bound, value)
         return -value, -unit * (rest - gamma * a)
 
     x = np.zeros(len(V))
@@ -164,7 +166,20 @@ def _comparator(problem: POLAProblem, gamma: float, tol: float) -> tuple[float, 
         ).x
         if relative_gap(best, bound) <= tol:
             break
-    return best, bound, unit * x
+    lost = above(0.5 * gamma * sum_above(points[1] ** 2), 4)
+    return _highest(problem, gamma, points[0]), pola_certificate.lowest(problem, points[1]) - lost, unit * x
+
+
+def _highest(problem: POLAProblem, gamma: float, dual: FloatArray) -> float:
+    """A float not below the comparator's objective at the point of multipliers, taken as exact."""
+    point = problem.dual_point(dual)
+    low, high = Images.of(problem.X, problem.centered, point.components.T).distances(*problem.pairs.T)
+    b, far = point.threshold, np.where(problem.signs > 0, high, low)
+    missed = 1.0 - problem.signs * (b - far)
+    hinges = np.maximum(0.0, missed + 4.0 * U * (1.0 + b + far))
+    excess = above(abs(b - problem.initial_threshold))
+    size = above(0.5 * metric_norm_above(point.components) ** 2 + 0.5 * excess**2, 4)
+    return above(size + above(0.5 / gamma * sum_above(hinges**2), 6))
 
 
 def least_loss(problem: POLAProblem) -> float:
@@ -197,9 +212,11 @@ def least_loss(problem: POLAProblem) -> float:
         a = 2.0 * gamma * _comparator(problem, gamma, 1e-4)[2]
         a = a + 1.0000001 * max(0.0, violation(a)) / spare * strict
         a[a <= contradiction.NEGLIGIBLE * a.max(initial=0.0)] = 0.0
-        linear, square = float(a.sum() - a @ y), 0.25 * float(a @ a)
-        if square > 0.0 and contradiction.contradicts(V, y, a):  # any multiple of a proof is one
-            best = max(best, linear**2 / (4.0 * square))
+        linear, square = sum_below(np.concatenate([a, -a * y])), above(0.25 * sum_above(a * a), 2)
+        if (
+            square > 0.0 and linear > 0.0 and contradiction.contradicts(V, y, a, problem.difference_rests)
+        ):  # any multiple of a proof is one
+            best = max(best, below(linear / square * linear / 4.0, 4))
     return best
 
 

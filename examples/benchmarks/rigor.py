@@ -233,6 +233,9 @@ def lego(X, y, rng):
 
 def stream(X, y, rng):
     """What fixed metrics lose on a stream, its regret, and what the theorem allows."""
+    if rng.random() < 0.2:
+        yield from pola_stream(X, y, rng)
+        return
     problem = lego_stream(X, y, rng)
     tries = points(problem, solved(sm.LEGOBatchProblem(problem), rng), rng)
     for L in tries:
@@ -242,6 +245,23 @@ def stream(X, y, rng):
     found = sm.regret(problem, online, tol=1e-4) if rng.random() < 0.1 else online.certificate
     yield None, found
     yield found.objective * (1.0 - 1e-9), replace(found, objective=found.regret_bound, lower_bound=-math.inf)
+
+
+def pola_stream(X, y, rng):
+    """The sum of squared hinges of fixed metrics, and what the regret of online POLA says no metric can do without."""
+    pairs, similar = some_pairs(X, y, rng, int(rng.integers(3, 12)))
+    problem, gamma = sm.POLAProblem(X, pairs, similar), float(10.0 ** rng.integers(-1, 3))
+    online = sm.solve(problem, solver="online", gamma=gamma)
+    found = sm.regret(problem, online, tol=1e-4, gamma=gamma)
+    yield None, found
+    yield found.objective * (1.0 - 1e-9), replace(found, objective=found.regret_bound, lower_bound=-math.inf)
+    for L in points(problem, solved(problem, rng), rng):
+        D, b = Distances(np.asarray(X, float), L), number(rng.uniform(1, 3))
+        missed = [
+            max(fmpq(0), 1 - (b - D(int(i), int(j))) * (1 if same else -1))
+            for (i, j), same in zip(pairs, similar, strict=True)
+        ]
+        yield sum((u * u for u in missed), fmpq(0)), replace(found, objective=math.inf, lower_bound=-math.inf)
 
 
 def rca(X, y, rng):

@@ -109,7 +109,11 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
     def read_contradiction() -> Point:
         a = np.maximum(np.asarray(named(infeasibility)["a"].value), 0.0)
         obvious = contradiction.repeated(problem.differences, problem.signs)
-        proof = obvious if obvious.any() else contradiction.sharpen(problem.differences, problem.signs, a)
+        proof = (
+            obvious
+            if obvious.any()
+            else contradiction.sharpen(problem.differences, problem.signs, a, problem.difference_rests)
+        )
         d = problem.X.shape[1]
         return Point(np.zeros((d, d)), a if proof is None else proof, {"threshold": problem.initial_threshold})
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.linalg import psd
+from sdpmetric.linalg import exact, psd
+from sdpmetric.linalg.rigorous import Form, Images
 
 FloatArray = NDArray[np.float64]
 
@@ -19,8 +20,9 @@ NEARLY = 1e-4
 ROUNDS = 12
 # Targets for eigenvalues that should be zero: slightly positive, so that they stay positive under rounding.
 RAISED = (1e-6, 1e-9)
-# Directions in which normalized differences are at most this long are rounding errors of the data.
-NULL = 8.0 * float(np.finfo(float).eps)
+# Directions in which normalized differences are at most this long are left out where exact elimination agrees, which is
+# tried up to so many entries and features.
+NULL, LARGEST = 8.0 * float(np.finfo(float).eps), (400_000, 128)
 # Largest numbers of pairs and features for which nearly singular proofs are checked in rational arithmetic.
 EXACT = (60, 12)
 HAIR = 1e-9
@@ -30,14 +32,12 @@ SMALLEST = 1e-250
 DENOMINATOR = 1000
 
 
-def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> bool:
+def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray, rest: FloatArray | None = None) -> bool:
     """Whether multipliers prove that no point satisfies all hard margins ``y_t (b - v_t^T A v_t) >= 1``, ``b >= 1``.
 
     They do where ``sum a_t y_t v_t v_t^T`` is PSD and ``sum a_t y_t <= 0``: the constraints weighted by them and added
-    up then read ``sum a_t <= 0``. The sum is exact. The matrix must be positive by more than the rounding of its
-    computation, bounded entry by entry, or else be PSD in rational arithmetic, which is tried for few pairs. Directions
-    are left out only where every difference is rounding error relative to its own length and, feature by feature, to
-    the longest difference.
+    up then read ``sum a_t <= 0``. The sum is exact. The matrix must be proven positive on coordinates of as many
+    dimensions as the differences span, or else be PSD in rational arithmetic, which is tried for few pairs.
 
     Parameters
     ----------
@@ -46,24 +46,30 @@ def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray) ->
         1 for similar pairs, -1 for dissimilar ones.
     dual : (p,) array
         Nonnegative; those below 1e-9 of the largest one are left out.
+    rest : (p, d) array, optional
+        What rounding took from the differences; None: nothing. See `exact.differences`.
     """
     used = _used(dual)
     a, y = dual[used], signs[used]
     if len(used) == 0 or math.fsum(a * y) > 0.0:
         return False
-    if _cancels(differences[used], a * y):
+    V = differences[used]
+    R = np.zeros_like(V) if rest is None else rest[used]
+    if _cancels(V, R, a * y):
         return True
     a = a / 2.0 ** np.frexp(a.max())[1]
-    units = 2.0 ** np.frexp(np.abs(differences[used]).max(axis=0))[1]
-    V = (differences[used] / units)[:, differences[used].any(axis=0)]
+    units = 2.0 ** np.frexp(np.abs(V).max(axis=0))[1]
+    live = V.any(axis=0)
+    V, R = (V / units)[:, live], (R / units)[:, live]
     lengths = 2.0 ** np.frexp(np.abs(V).max(axis=1, initial=0.0))[1]
     weights = a * lengths**2
     if weights.min() < SMALLEST:
         return False
-    smallest, rounding = _spectrum(V / lengths[:, None], weights, y)
-    if smallest > rounding:
+    form, proven = _form(V / lengths[:, None], R / lengths[:, None], weights * y)
+    if proven and form.least > 0.0:
         return True
-    return len(V) <= EXACT[0] and V.shape[1] <= EXACT[1] and smallest > -HAIR - rounding and _exactly(V, a * y)
+    few = len(V) <= EXACT[0] and V.shape[1] <= EXACT[1]
+    return few and psd.smallest_eigenvalue(form.matrix) > -HAIR - form.error and _exactly(V, R, a * y)
 
 
 def repeated(differences: FloatArray, signs: FloatArray) -> FloatArray:
@@ -92,9 +98,10 @@ def _groups(differences: FloatArray) -> NDArray[np.intp]:
     return np.asarray(group.ravel(), dtype=np.intp)
 
 
-def _cancels(V: FloatArray, weights: FloatArray) -> bool:
+def _cancels(V: FloatArray, R: FloatArray, weights: FloatArray) -> bool:
     """Whether the weights of every nonzero difference add up to at least 0, exactly."""
-    V, weights = V[V.any(axis=1)], weights[V.any(axis=1)]
+    differ = V.any(axis=1)
+    V, weights = np.concatenate([V, R], axis=1)[differ], weights[differ]
     if len(V) == 0:
         return True
     group = _groups(V)
@@ -103,7 +110,9 @@ def _cancels(V: FloatArray, weights: FloatArray) -> bool:
     return all(math.fsum(weights[group == g]) >= 0.0 for g in np.unique(group[weights < 0.0]))
 
 
-def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> FloatArray | None:
+def sharpen(
+    differences: FloatArray, signs: FloatArray, dual: FloatArray, rest: FloatArray | None = None
+) -> FloatArray | None:
     """Turn multipliers that nearly prove a contradiction into ones that do; None where that fails.
 
     Newton's method on the eigenvalues that should be zero: their block of ``sum a_t y_t v_t v_t^T``, and the sum of
@@ -112,7 +121,7 @@ def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> Flo
 
     Parameters
     ----------
-    differences, signs, dual
+    differences, signs, dual, rest
         As in `contradicts`.
     """
     used, a, U = _normalized(differences, np.where(dual > NEARLY * dual.max(initial=0.0), dual, 0.0))
@@ -126,7 +135,7 @@ def sharpen(differences: FloatArray, signs: FloatArray, dual: FloatArray) -> Flo
         for tried in (a, *steps[:-1], _simplest(a)):
             proof = np.zeros_like(dual)
             proof[used] = tried
-            if contradicts(differences, signs, proof):
+            if contradicts(differences, signs, proof, rest):
                 return proof
         a = steps[-1]
     return None
@@ -169,28 +178,33 @@ def _used(dual: FloatArray) -> NDArray[np.intp]:
     return np.flatnonzero(dual > NEGLIGIBLE * dual.max(initial=0.0)) if 0.0 < total < np.inf else np.zeros(0, np.intp)
 
 
-def _spectrum(V: FloatArray, weights: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Smallest eigenvalue of ``sum w_t y_t v_t v_t^T`` where the differences have a unit second moment, and its error.
+def _form(V: FloatArray, R: FloatArray, weights: FloatArray) -> tuple[Form, bool]:
+    """``sum w_t v_t v_t^T`` where the differences have a unit second moment, and whether they span no more dimensions.
 
-    A smallest eigenvalue above the error proves that the matrix of coordinates is regular and the sum positive
-    definite, however the coordinates were computed.
+    A positive least eigenvalue proves that the coordinates are as many as their number says, however computed. The
+    differences are those of points, each entry rounded once, to the origin.
     """
     _, sigma, basis = np.linalg.svd(V, full_matrices=False)
     kept = sigma > NULL * sigma.max(initial=0.0)
-    T = basis[kept].T / sigma[kept]
-    if not kept.any():
-        return np.inf, 0.0  # all differences are 0
-    eps = float(np.finfo(float).eps)
-    U = V @ T
-    long, off = np.linalg.norm(U, axis=1), (V.shape[1] + 2) * eps * np.linalg.norm(np.abs(V) @ np.abs(T), axis=1)
-    size = float(weights @ (long + off) ** 2)
-    rounding = float(weights @ (2.0 * long * off + off**2)) + 4.0 * (len(V) + U.shape[1] + 8) * eps * size
-    return psd.smallest_eigenvalue(_matrix(U, weights * y)), 2.0 * rounding
+    points, rank = np.concatenate([V, np.zeros((1, V.shape[1]))]), int(kept.sum())
+    images = Images.of(points, points, basis[kept].T / sigma[kept])
+    ends = (np.arange(len(V), dtype=np.int32), np.full(len(V), len(V), dtype=np.int32))
+    form = images.form(*ends, weights, accuracy=0.0)
+    if rank == min(V.shape):
+        return form, True
+    if V.shape[1] > LARGEST[1] or V.size > LARGEST[0]:
+        return form, False
+    whole = exact.integers(np.concatenate([V, R]))
+    try:
+        return form, exact.null_space(whole[: len(V)] + whole[len(V) :]).shape[1] == V.shape[1] - rank
+    except ArithmeticError:
+        return form, False
 
 
-def _exactly(V: FloatArray, weights: FloatArray) -> bool:
+def _exactly(V: FloatArray, R: FloatArray, weights: FloatArray) -> bool:
     """Whether ``sum w_t v_t v_t^T`` is PSD, by elimination in rational numbers."""
-    rows = [[Fraction(value) for value in row] for row in V.tolist()]
+    sums = zip(V.tolist(), R.tolist(), strict=True)
+    rows = [[Fraction(value) + Fraction(less) for value, less in zip(*row, strict=True)] for row in sums]
     scale = [Fraction(value) for value in weights.tolist()]
     d = V.shape[1]
     M = [

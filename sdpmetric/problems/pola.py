@@ -17,7 +17,8 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
-from sdpmetric.linalg import psd
+from sdpmetric.linalg import exact, psd
+from sdpmetric.linalg.rigorous import above
 from sdpmetric.problems import contradiction, proofs, rays
 from sdpmetric.problems import pola_certificate as judge
 from sdpmetric.problems.pair_margins import PairMargins
@@ -149,9 +150,15 @@ class POLAProblem(Problem):
         return X[self.pairs[:, 0]] - X[self.pairs[:, 1]]
 
     @cached_property
+    def difference_rests(self) -> FloatArray:
+        """What rounding took from each difference, (p, d)."""
+        return exact.differences(self.X, *self.pairs.T)[1]
+
+    @cached_property
     def radius(self) -> float:
-        """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1."""
-        return float(np.sum(self.differences**2, axis=1).max(initial=0.0)) ** 2 + 1.0
+        """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1, rounded upwards."""
+        longest = above(float(np.sum(self.differences**2, axis=1).max(initial=0.0)), 3 * self.X.shape[1] + 2)
+        return above(longest**2 + 1.0, 2)
 
     def distances(self, components: FloatArray) -> FloatArray:
         """Squared distances of the pairs under a factor (r, d), (p,)."""
@@ -171,7 +178,7 @@ class POLAProblem(Problem):
         loss : float, default 1
             1 bounds the mistakes; beta bounds the updates of the batch conversion.
         """
-        return 2.0 * self.radius * objective / loss**2
+        return above(2.0 * self.radius * objective / loss**2, 4)
 
     def objective(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, threshold: float | None = None
@@ -335,7 +342,8 @@ class POLAProblem(Problem):
         ----------
         dual : (p,) array
         """
-        return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual)
+        rest = self.difference_rests
+        return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual, rest)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """All pairs; see `Constrained.constraints`. A point that misses hard margins is taken after `repair`.

@@ -86,7 +86,7 @@ def certificate(
             pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
             return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=pairs)
     scaled = [np.minimum(problem.best_multiple(a) * a, problem.margins.ceiling) for a in clipped]
-    bounds = [_lowest(problem, a) for a in scaled]
+    bounds = [lowest(problem, a) for a in scaled]
     best = int(np.argmax(bounds))
     a, point = scaled[best], problem.dual_point(scaled[best])
     slacks = np.maximum(0.0, 1.0 - problem.margins.of(q, b))
@@ -161,8 +161,14 @@ def _highest(problem: POLAProblem, components: FloatArray, threshold: float) -> 
     return above(0.5 * (multiple * size) ** 2 + 0.5 * excess**2 + slack, 8)
 
 
-def _lowest(problem: POLAProblem, dual: FloatArray) -> float:
-    """A float not above the dual value of multipliers in their box."""
+def lowest(problem: POLAProblem, dual: FloatArray) -> float:
+    """A float not above the dual value of multipliers in their box.
+
+    Parameters
+    ----------
+    problem : POLAProblem
+    dual : (p,) array
+    """
     used = np.flatnonzero(dual)
     a, y, first, second = dual[used], problem.signs[used], *problem.pairs[used].T
     images = Images.of(problem.X, problem.centered, np.eye(problem.X.shape[1]))

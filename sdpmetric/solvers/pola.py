@@ -132,7 +132,7 @@ def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray:
     """Of several multipliers those that prove a contradiction, or nearly do and can be sharpened; else the first."""
     if problem.slack_weight is None:
         for a in duals:
-            proof = contradiction.sharpen(problem.differences, problem.signs, a)
+            proof = contradiction.sharpen(problem.differences, problem.signs, a, problem.difference_rests)
             if proof is not None:
                 return proof
     return duals[0]

@@ -438,6 +438,14 @@ def test_pairs_that_nearly_contradict_each_other_do_not(similar, dissimilar, tru
     assert sm.solve(problem, solver, max_time=1).status is not sm.Status.INFEASIBLE
 
 
+def test_differences_that_are_equal_as_rounded_only_contradict_nothing() -> None:
+    """1e16 - 1 is rounded to 1e16: a metric of 1e-16 has a gap of 2 between the two squares."""
+    problem = sm.POLAProblem([[1e16], [1.0], [0.0]], [[0, 1], [0, 2]], [True, False])
+    assert problem.differences[0] == problem.differences[1]
+    assert not problem.contradicts(np.ones(2))
+    assert problem.certify(np.eye(1), dual=np.ones(2)).lower_bound < np.inf
+
+
 def nearly_contradictory(seed: int) -> sm.POLAProblem:
     """One direction tells the pairs apart, by 1e-11 to 1 of their length, in skew axes and other units."""
     rng = np.random.default_rng(seed)

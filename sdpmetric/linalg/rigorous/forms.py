@@ -193,7 +193,7 @@ class Images:
         first, second = np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32)
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         n, r = self.points.shape
-        if not len(first) or r == 0:
+        if r == 0 or not weights.any():
             return Form.zero(r)
         block = max(ROWS_AT_ONCE, -(-n // 32))
         degrees = np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
