@@ -10,7 +10,7 @@ from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distance
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.base import EntryLoss, PairLoss
+from sdpmetric.terms.base import EntryLoss, Loss, PairLoss
 from sdpmetric.terms.log_det import LogDet
 
 
@@ -79,7 +79,25 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         proven = [problem.certify(metric=metric, dual=each).lower_bound for each in tries]
         return Point(metric, tries[int(np.argmax(proven))])
 
-    return ExactProgram(program, read)
+    hard = [k for k, loss in enumerate(problem.total.losses) if loss.hard]
+    if not hard:
+        return ExactProgram(program, read)
+    # Where the constraints contradict each other: the least violation t that some metric attains, all in their units.
+    t = cp.Variable(name="violation")
+    losses = [term for term in problem.terms if isinstance(term, Loss)]
+    u = {v.name(): v for v in program.variables()}
+    named = [name for name, term in zip(problem.weights, problem.terms, strict=True) if isinstance(term, Loss)]
+    within = [u[named[k]] <= t * getattr(losses[k], "unit", 1.0) for k in hard]
+    feasibility = cp.Problem(cp.Minimize(t), [cone, *(ties[k] for k in hard), *within, t >= 0])
+
+    def read_contradiction() -> Point:
+        parts = [np.zeros(loss.size) for loss in losses]
+        for k, constraint in zip(hard, within, strict=True):
+            parts[k] = np.maximum(np.ravel(constraint.dual_value), 0.0)
+        d = problem.X.shape[1]
+        return Point(np.zeros((d, d)), np.concatenate(parts))
+
+    return ExactProgram(program, read, ExactProgram(feasibility, read_contradiction))
 
 
 def squared_distances_of_rays(Y: np.ndarray, pairs: np.ndarray, sizes: np.ndarray) -> np.ndarray:

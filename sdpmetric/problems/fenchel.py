@@ -38,6 +38,8 @@ NULL = 1e-9
 FURTHEST, TRIES = 1e6, 8
 # Multiples of the metric of unit variance that are added for anchors.
 LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
+# Numbers that are divided by are at least this.
+SMALLEST = 1e-100
 # Terms of sums of dual values may be off by so many units in the last place.
 ULPS = 64.0
 
@@ -285,22 +287,26 @@ class FenchelDual:
         return Proven(bound, a, max(0.0, 1.0 - t), null.shape[1], weakness)
 
     def _log_det(self, final: LogDet, a: Lists, t: float, segment: Segment) -> float:
-        """``weight log det(I + R S R / weight)``, rounded downwards; of a diagonal metric over its entries."""
+        """``weight log det(I + M0 S / weight)``, rounded downwards; of a diagonal metric over its entries."""
         weight = final.weight
         if self.slack.domain.diagonal:
             S = self._slack_form(self.slack.images(np.eye(len(final.target))), a, t, segment)
             m = np.diag(final.inverse_root @ final.inverse_root)
             values = (np.diag(S.matrix) - S.error) / weight / m
             shift = float(np.log(m).sum() + np.linalg.slogdet(final.target)[1])
-        else:
-            S = self._slack_form(self.slack.images(final.root), a, t, segment)
-            found: FloatArray = np.asarray(np.linalg.eigvalsh(S.matrix))
-            rounding = 4.0 * (len(found) + 4) * rigorous.U * float(np.abs(found).max(initial=0.0))
-            values, shift = (found - S.error - rounding) / weight, 0.0
-        if not (values > -1.0).all():
-            return -math.inf
-        logs = np.log1p(values)
-        return weight * (float(logs.sum()) + shift - ULPS * rigorous.U * (float(np.abs(logs).sum()) + abs(shift)))
+            if not (values > -1.0).all():
+                return -math.inf
+            logs = np.log1p(values)
+            return weight * (float(logs.sum()) + shift - ULPS * rigorous.U * (float(np.abs(logs).sum()) + abs(shift)))
+        R = final.root @ self.total.slack_matrix(a) @ final.root
+        R += final.root @ sum((t * U for U in segment.matrices), np.zeros((self.d, self.d))) @ final.root
+        values, vectors = np.linalg.eigh(R / weight)
+        P = np.ascontiguousarray(final.root @ (vectors / np.sqrt(np.maximum(1.0 + values, SMALLEST))))
+        S = self._slack_form(self.slack.images(P), a, t, segment)
+        size = rigorous.above(S.size / weight)
+        share = Form(S.matrix / weight, rigorous.above(S.error / weight + rigorous.U * size, 3), size)
+        found = final.prior.log_det(P, share)
+        return found * weight - rigorous.U * abs(found * weight) if math.isfinite(found) else -math.inf
 
     def _without_null(self, segment: Segment, null: FloatArray) -> Segment:
         """Multipliers that stay at the anchor where their pairs have a part in directions of no cost."""
@@ -317,9 +323,6 @@ class FenchelDual:
             else:
                 step.append(np.zeros_like(way))
         return Segment(segment.start, step, [np.zeros_like(U) for U in segment.matrices])
-
-    def check_bounded(self) -> None:
-        """Refuse a sum that has no minimum."""
 
 
 def _best(value: Callable[[float], float], end: float) -> float:

@@ -12,16 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
 from sdpmetric.linalg.distances import distances
+from sdpmetric.problems import feasibility
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain
 from sdpmetric.problems.fenchel import FenchelDual, Proven
+from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.problems.slack import Slack
 from sdpmetric.terms.base import Sum, Term
+from sdpmetric.terms.log_det import LogDet
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
@@ -33,6 +36,8 @@ WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 EXPLAINED = ("hinge", "squared hinge")
 # Mean distances are not scaled down below the square of this.
 SMALL = 0.3
+# Multipliers below this share of the largest are not named in a contradiction.
+NEGLIGIBLE = 1e-6
 # Share of the objective of the zero metric that gaps are relative to at least.
 RESOLUTION = 1e-12
 
@@ -108,7 +113,27 @@ class MetricProblem(Problem):
         if not bound:
             raise ValueError("all terms have weight 0, so that there is nothing to minimise; give one a weight.")
         self._set(data, bound, Domain.of(data.shape[1], diagonal, subspace, bases))
-        self.dual.check_bounded()
+        self._check()
+
+    @cached_property
+    def recognised(self) -> Recognised | None:
+        """The shipped statement that the sum is; None for most sums."""
+        return recognise(self.X, self.terms, self.domain)
+
+    def _check(self) -> None:
+        """Refuse sums without a minimum, and domains in which a term is infinite everywhere."""
+        if unbounded := feasibility.unbounded(self.dual):
+            raise ValueError(
+                f"the sum has no minimum: {', '.join(t.name for t in self.terms if not t.nonnegative)} gains without "
+                f"end in {unbounded} directions in which no other term costs anything; add terms.Trace(), or a Budget "
+                "over pairs that differ there, or reduce the dimension first, for example by PCA."
+            )
+        rank = np.linalg.matrix_rank(self.domain.basis)
+        if rank < self.X.shape[1] and any(isinstance(term, LogDet) for term in self.terms):
+            raise ValueError(
+                f"log_det is infinite for every metric of the domain, whose rank is at most {rank}: leave it out, or "
+                "state the problem without subspace= or bases=."
+            )
 
     def _set(self, X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> None:
         names: list[str] = []
@@ -160,7 +185,8 @@ class MetricProblem(Problem):
             The metric itself; exactly one of the two.
         """
         L, _ = self.check_point(components, metric)
-        return self.total.value(L)[0]
+        known = self.recognised
+        return self.total.value(L)[0] if known is None else known.factor * known.problem.objective(L)
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """See `Problem.check_point`; a metric that is not in the domain is refused."""
@@ -198,7 +224,7 @@ class MetricProblem(Problem):
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> DualityCertificate:
+    ) -> Certificate:
         """Certify any point by Fenchel duality; see ``docs/terms.md``.
 
         Parameters
@@ -217,8 +243,15 @@ class MetricProblem(Problem):
             If the point has the wrong shape, is not finite, is not PSD or not in the domain, or the multipliers have
             another length or are not finite.
         """
+        known = self.recognised
+        if known is not None and (dual is None or isinstance(dual, Dual)):
+            return known.certificate(known.problem.certify(components, metric=metric, dual=dual))
         L, residual = self.check_point(components, metric)
         objective, u = self.total.value(L)
+        if not math.isfinite(objective):
+            proof = self.contradiction(L, dual)
+            if proof is not None:
+                return proof
         zero = abs(self.total.value(np.zeros((0, L.shape[1])))[0])
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
@@ -238,6 +271,25 @@ class MetricProblem(Problem):
             weakness=proven.weakness,
         )
 
+    def contradiction(self, components: FloatArray, dual: Multipliers | None) -> InfeasibilityCertificate | None:
+        """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point."""
+        if not any(loss.hard for loss in self.total.losses):
+            return None
+        u = self.total.excess(components)
+        tries = [
+            [np.maximum(part, 0.0) if loss.hard else part for loss, part in zip(self.total.losses, u, strict=True)]
+        ]
+        if dual is not None:
+            tries.insert(0, self.total.split(check_multipliers(dual, self.total.n_multipliers, "multipliers")))
+        for a in tries:
+            found = feasibility.contradiction(self.dual, a)
+            if found is not None:
+                rows = tuple(int(i) for i in np.flatnonzero(found > NEGLIGIBLE * found.max()))
+                return InfeasibilityCertificate(
+                    program="sum of terms", constraints="hard constraints", contradiction=rows
+                )
+        return None
+
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.
 
@@ -249,6 +301,8 @@ class MetricProblem(Problem):
         loss = self.total.losses[0] if len(self.total.losses) == 1 else None
         if not isinstance(loss, MarginLoss) or loss.scalar.name not in EXPLAINED:
             raise refuse(self, "explain", "its sum has not exactly one loss that is a hinge or a squared hinge.")
+        if self.recognised is not None and isinstance(dual, Dual):
+            dual = self.recognised.listed(dual, loss.roles())
         a = self.prove(components, dual).multipliers[0]
         D = distances(self.centered @ components.T, self.total.pairs[:, 0], self.total.pairs[:, 1])
         excess, own, K = self.total.excess(components, D)[0], len(self.total.costs[0]), loss.combination

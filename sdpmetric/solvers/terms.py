@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from sdpmetric.core.registry import solver
+from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
+from sdpmetric.core.registry import find_solver, solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.metric_problem import MetricProblem
@@ -87,6 +88,34 @@ class Factor:
         self.F = np.concatenate([sigma[kept, None] * rows[kept], new])
 
 
+@solver(MetricProblem, "lmnn", tol=1e-3, default=True, when=lambda problem: problem.recognised is not None)
+def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """The default solver of LMNN, for sums that are LMNN of labels; see `sdpmetric.problems.recognition`.
+
+    Parameters
+    ----------
+    problem : MetricProblem
+    budget : Budget
+    tol : float
+        Relative gap to prove.
+
+    Yields
+    ------
+    Step
+    """
+    known = problem.recognised
+    if known is None:
+        raise ValueError("the sum is not LMNN of labels; use solver='factored'.")
+    for step in find_solver(known.problem, "auto").steps(known.problem, budget, tol):
+        judged = step.certificate
+        yield replace(
+            step,
+            objective=known.factor * step.objective,
+            lower_bound=known.factor * step.lower_bound,
+            certificate=known.certificate(judged) if isinstance(judged, DualityCertificate) else None,
+        )
+
+
 @solver(MetricProblem, "factored", tol=1e-4, default=True)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
     """Minimise a sum of terms in a factor of the metric.
@@ -125,6 +154,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
             raise
         step = _judged(problem, factor.components(), a, width)
         yield step
+        if isinstance(step.certificate, InfeasibilityCertificate):
+            return
         gap = step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf
         idle = 0 if gap < 0.9 * best or not math.isfinite(gap) else idle + 1
         best, center, spent = min(best, gap), a, budget.spent - spent

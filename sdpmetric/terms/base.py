@@ -44,10 +44,13 @@ class Term(ABC):
         What the function is multiplied by.
     name : str
         Class attribute: the term in error messages, in CVXPY programs, and in `path`.
+    nonnegative : bool
+        Class attribute: whether the function is at least 0 everywhere.
     """
 
     weight: float = 1.0
     name: ClassVar[str]
+    nonnegative: ClassVar[bool] = True
     # Numbers of NumPy leave their products with terms to the term.
     __array_ufunc__: ClassVar[None] = None
 
@@ -159,6 +162,11 @@ class Loss(Term):
     """
 
     inside: ClassVar[bool] = False
+
+    @property
+    def hard(self) -> bool:
+        """Whether it is a hard constraint, with multipliers of at least 0."""
+        return False
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.terms.base import Expression, Regularizer
 
 FloatArray = NDArray[np.float64]
@@ -58,8 +59,15 @@ class LogDet(Regularizer):
     @cached_property
     def root(self) -> FloatArray:
         """A symmetric square root of M0, (d, d)."""
+        if np.array_equal(self.target, np.eye(len(self.target))):
+            return self.target
         values, vectors = np.linalg.eigh(self.target)
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+
+    @cached_property
+    def prior(self) -> LogDetPrior:
+        """M0 for bounds in floating point."""
+        return LogDetPrior(self.target, self.root)
 
     @cached_property
     def inverse_root(self) -> FloatArray:

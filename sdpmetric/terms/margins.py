@@ -46,6 +46,11 @@ class MarginLoss(PairLoss):
         """Row numbers of X by their role in each loss, (m,)."""
 
     @property
+    def hard(self) -> bool:
+        """Whether the scalar loss is."""
+        return self.scalar.hard
+
+    @property
     def unit(self) -> float:
         """A size of u that counts as large."""
         return 1.0

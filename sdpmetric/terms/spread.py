@@ -39,6 +39,7 @@ class Spread(PairLoss):
     weights: ArrayLike | None = None
 
     name: ClassVar[str] = "spread"
+    nonnegative: ClassVar[bool] = False
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Check the pairs against data; pairs of equal examples, whose distance is always 0, are left out."""

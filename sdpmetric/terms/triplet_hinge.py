@@ -44,12 +44,21 @@ class TripletHinge(Comparison):
     sample_weight : (n,) array, optional
         Weights of examples; each triplet is multiplied by that of its anchor.
     weight : float, default 1
+
+    Attributes
+    ----------
+    index : (n,) int32 array or None
+        Of a bound term of labels without weights, the class of each example.
+    chosen : (n, k) int32 array or None
+        And the target neighbors; its triplets are listed when they are asked for.
     """
 
     triplets: ArrayLike | Triplets | None = None
     labels: ArrayLike | None = None
     n_neighbors: int = 3
     target_neighbors: ArrayLike | None = None
+    index: IndexArray | None = None
+    chosen: IndexArray | None = None
 
     name: ClassVar[str] = "triplet_hinge"
 
@@ -61,6 +70,9 @@ class TripletHinge(Comparison):
             raise ValueError("TripletHinge takes either triplets= or labels=; pass exactly one of the two.")
         if self.labels is not None:
             index, targets = target_pairs(self.name, X, self.labels, self.n_neighbors, self.target_neighbors)
+            if self.weights is None and self.sample_weight is None:
+                bound = replace(self, margin=margin, index=index, chosen=targets)
+                return replace(bound, labels=None, target_neighbors=None)
             listed = labelled_triplets(self.name, index, targets)
         else:
             given = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
@@ -79,9 +91,24 @@ class TripletHinge(Comparison):
         margin = "" if self.margin == 1.0 else f" with margin {self.margin:g}"
         return f"{self.scalar.name} over {self.size:,} triplets{margin}"
 
+    @property
+    def size(self) -> int:
+        """The number of triplets."""
+        if self.chosen is None or self.index is None:
+            return len(self.item_weights)
+        others = len(self.index) - np.bincount(self.index)[self.index]
+        return int(np.sum((self.chosen >= 0).sum(axis=1) * others))
+
+    @cached_property
+    def item_weights(self) -> FloatArray:
+        """``weight * w_t``."""
+        return self.weight * (np.ones(self.size) if self.weights is None else np.asarray(self.weights))
+
     @cached_property
     def _rows(self) -> IndexArray:
-        return np.asarray(self.triplets, dtype=np.int32)
+        if self.chosen is None or self.index is None:
+            return np.asarray(self.triplets, dtype=np.int32)
+        return labelled_triplets(self.name, self.index, self.chosen).to_array()
 
     def distance_pairs(self) -> IndexArray:
         """Anchors with targets, then anchors with impostors."""

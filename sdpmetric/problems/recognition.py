@@ -1,0 +1,94 @@
+"""Sums of terms that are a shipped statement, whose solvers and certificate are faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.multipliers import Dual
+from sdpmetric.problems.domains import Domain
+from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.terms.base import Term
+from sdpmetric.terms.pull import Pull
+from sdpmetric.terms.trace import Trace
+from sdpmetric.terms.triplet_hinge import TripletHinge
+from sdpmetric.triplets.triplets import Triplets
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Recognised:
+    """A statement that is a sum of terms, but for a factor.
+
+    Attributes
+    ----------
+    problem : LMNNProblem
+    factor : float
+        The sum is so many times the objective of the problem.
+    """
+
+    problem: LMNNProblem
+    factor: float
+
+    def certificate(self, certificate: DualityCertificate) -> DualityCertificate:
+        """The certificate of the sum from that of the problem."""
+        objective, bound = self.factor * certificate.objective, self.factor * certificate.lower_bound
+        program = f"sum of terms, which is {certificate.program}"
+        return replace(certificate, objective=objective, lower_bound=bound, program=program)
+
+    def listed(self, dual: Dual, roles: Mapping[str, IndexArray]) -> FloatArray:
+        """Multipliers of all triplets of the term, in their order, from those of some of them.
+
+        Parameters
+        ----------
+        dual : Dual
+        roles : mapping of str to (m,) array
+            Anchors, targets and impostors of the term.
+        """
+        n = len(self.problem.X)
+        keys = Triplets(*roles.values()).keys(n)
+        order = np.argsort(keys)
+        a = np.zeros(len(keys))
+        a[order[np.searchsorted(keys[order], dual.triplets.keys(n))]] = self.factor * dual.values
+        return a
+
+
+def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> Recognised | None:
+    """LMNN of labels: one pull over target pairs, one push over all their triplets, and perhaps the trace.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    terms : tuple of Term
+        Bound to the data.
+    domain : Domain
+    """
+    pulls = [term for term in terms if isinstance(term, Pull)]
+    pushes = [term for term in terms if isinstance(term, TripletHinge)]
+    ridge = sum(term.weight for term in terms if isinstance(term, Trace))
+    rest = len(terms) - len(pulls) - len(pushes) - sum(isinstance(term, Trace) for term in terms)
+    if rest or len(pulls) != 1 or len(pushes) != 1 or not domain.plain or domain.diagonal:
+        return None
+    (pull,), (push,) = pulls, pushes
+    if push.chosen is None or push.index is None or push.margin != 1.0 or push.loss not in ("hinge", "squared_hinge"):
+        return None
+    anchors, slots = np.nonzero(push.chosen >= 0)
+    rows, costs = pull.costs()
+    if not np.array_equal(rows, np.stack([anchors, push.chosen[anchors, slots]], axis=1)) or np.ptp(costs) > 0.0:
+        return None
+    factor = float(costs[0]) + push.weight
+    problem = LMNNProblem.from_labels(
+        X,
+        push.index,
+        push_weight=push.weight / factor,
+        target_neighbors=push.chosen,
+        ridge=ridge / factor,
+        loss="hinge" if push.loss == "hinge" else "squared_hinge",
+    )
+    return Recognised(problem, factor)

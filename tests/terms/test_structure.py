@@ -1,0 +1,119 @@
+"""Domains, sums that are shipped statements, sums without a minimum, and constraints that contradict each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import D, data, different, random_sum
+from conftest import assert_same
+
+import sdpmetric as sm
+from sdpmetric import terms
+
+DOMAINS = ("diagonal", "subspace", "bases")
+
+
+def restricted(domain, rng, d):
+    return {"diagonal": True, "subspace": rng.normal(size=(d, 2)), "bases": rng.normal(size=(4 * d, d))}[domain]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_exact_and_fast_solver_prove_each_other_in_domains(domain, seed):
+    X, total = random_sum(seed + 500, 40, 4)
+    if domain == "subspace":
+        total = terms.Sum(tuple(term for term in total.terms if term.name != "log_det")) + terms.Pull([[0, 1], [2, 5]])
+    push = terms.TripletHinge(different(np.random.default_rng(seed), 60, 3, 40))
+    problem = sm.MetricProblem(X, total + push, **{domain: restricted(domain, np.random.default_rng(seed), 4)})
+    fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic")
+    lower = max(fast.lower_bound, exact.lower_bound)
+    for one in (fast, exact):
+        assert problem.domain.residual(one.components) <= 1e-9
+        assert lower <= one.objective + 1e-8 * abs(one.objective)
+        assert one.objective - lower <= 1e-4 * abs(one.objective), (fast, exact)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_metrics_outside_of_the_domain_are_refused(domain):
+    rng = np.random.default_rng(0)
+    problem = sm.MetricProblem(
+        data(rng),
+        terms.Trace(),
+        **{domain: restricted(domain, rng, D)[:4] if domain == "bases" else restricted(domain, rng, D)},
+    )
+    A = rng.normal(size=(D, D))
+    with pytest.raises(ValueError, match="domain"):
+        problem.certify(A + 3 * np.ones((D, D)))
+
+
+def test_domains_exclude_each_other_and_have_shapes():
+    X = np.eye(3)
+    with pytest.raises(ValueError, match="exclude"):
+        sm.MetricProblem(X, terms.Trace(), diagonal=True, bases=np.eye(3))
+    with pytest.raises(ValueError, match="subspace"):
+        sm.MetricProblem(X, terms.Trace(), subspace=np.eye(2))
+    with pytest.raises(ValueError, match="log_det"):
+        sm.MetricProblem(X, terms.LogDet(), subspace=np.eye(3)[:, :2])
+
+
+@pytest.mark.parametrize(("loss", "ridge"), [("hinge", 0.0), ("squared_hinge", 0.5)])
+def test_pull_and_push_of_labels_go_to_the_solvers_of_lmnn(loss, ridge):
+    rng = np.random.default_rng(1)
+    X, y = data(rng, 60, 4), np.arange(60) % 3
+    total = 0.6 * terms.Pull(labels=y) + 1.4 * terms.TripletHinge(labels=y, loss=loss) + ridge * terms.Trace()
+    problem = sm.MetricProblem(X, total)
+    lmnn = sm.LMNNProblem.from_labels(X, y, push_weight=0.7, ridge=ridge / 2, loss=loss)
+    assert problem.recognised.problem.fingerprint() == lmnn.fingerprint()
+    assert sm.solvers_of(problem)[0].name == "lmnn"
+    fast, plain, generic = sm.solve(problem), sm.solve(lmnn), sm.solve(problem, "factored")
+    assert_same(fast.objective, 2 * plain.objective)
+    assert_same(fast.lower_bound, 2 * plain.lower_bound)
+    assert generic.lower_bound <= fast.objective
+    assert fast.lower_bound <= generic.objective
+    assert sm.explain(fast).certificate.lower_bound == pytest.approx(fast.lower_bound, rel=1e-6)
+
+
+def test_sums_that_differ_from_lmnn_are_not_recognised():
+    rng = np.random.default_rng(1)
+    X, y = data(rng, 60, 4), np.arange(60) % 3
+    pull, push = terms.Pull(labels=y), terms.TripletHinge(labels=y)
+    for total in (
+        pull + push + terms.LogDet(),
+        pull + terms.TripletHinge(labels=y, margin=2.0),
+        terms.Pull(labels=y, n_neighbors=2) + push,
+        pull + terms.TripletHinge(labels=y, loss="logistic"),
+        terms.Pull(labels=y, sample_weight=rng.exponential(size=60)) + push,
+        pull + push + push,
+    ):
+        assert sm.MetricProblem(X, total).recognised is None
+    assert sm.MetricProblem(X, pull + push, diagonal=True).recognised is None
+
+
+def test_sums_without_a_minimum_are_refused():
+    rng = np.random.default_rng(2)
+    X, pairs = data(rng), different(rng, 10, 2)
+    with pytest.raises(ValueError, match="no minimum"):
+        sm.MetricProblem(X, terms.Spread(pairs))
+    with pytest.raises(ValueError, match="2 directions"):
+        sm.MetricProblem(X, terms.Spread(pairs) + terms.Pull(pairs[:1]))
+    sm.MetricProblem(X, terms.Spread(pairs) + terms.Pull(pairs[:1]) + terms.Frobenius())
+
+
+@pytest.mark.parametrize("solver", ["factored", "conic"])
+def test_hard_bounds_that_contradict_each_other_are_named(solver):
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [3.0, 3.0]])
+    bounds = terms.DistanceBounds([[0, 1], [0, 2], [0, 3]], at_most=[1.0, np.inf, 5.0], at_least=[0.0, 8.0, 0.5])
+    solution = sm.solve(sm.MetricProblem(X, terms.Trace() + bounds), solver)
+    assert solution.status is sm.Status.INFEASIBLE
+    assert solution.certificate.contradiction == (0, 2)  # D(0, 1) <= 1 and D(0, 2) >= 8
+    feasible = terms.DistanceBounds([[0, 1], [0, 2], [0, 3]], at_most=[1.0, np.inf, 5.0], at_least=[0.0, 3.9, 0.5])
+    assert sm.solve(sm.MetricProblem(X, terms.Trace() + feasible), solver).status is sm.Status.OPTIMAL
+
+
+def test_random_hard_bounds_are_feasible_or_proven_not_to_be():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, pairs = data(rng, 12), different(rng, 6, 2, 12)
+        problem = sm.MetricProblem(X, terms.LogDet() + terms.DistanceBounds(pairs, 1.2, rng.uniform(0.2, 1.1, 6)))
+        found = {sm.solve(problem, solver).status for solver in ("factored", "conic")}
+        assert len(found) == 1, seed
