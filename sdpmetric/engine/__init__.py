@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sdpmetric.engine.cluster import Dask
+from sdpmetric.engine.device import Torch
 from sdpmetric.engine.interface import Engine, Threads
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Dask", "Engine", "Threads", "resolve"]
+__all__ = ["Dask", "Engine", "Threads", "Torch", "resolve"]
 
 
 def resolve(engine: Engine | Client | str | None) -> Engine:
@@ -27,6 +28,8 @@ def resolve(engine: Engine | Client | str | None) -> Engine:
     """
     if engine is None or engine == "threads":
         return Threads()
+    if isinstance(engine, str) and engine.split(":")[0] == "cuda":
+        return Torch(engine)
     if isinstance(engine, str):
         raise ValueError(
             f"engine must be 'threads', 'cuda', a Dask client or one of sdpmetric.engines, got {engine!r}."

@@ -56,15 +56,22 @@ class Loops(Protocol):
     a metric of its own; candidates are the arrays of `sdpmetric.triplets.triplets.Candidates`.
     """
 
-    def search(
+    def scan(
         self,
-        Z: NDArray[np.floating],
-        labels: IndexArray,
-        anchors: IndexArray,
-        limits: FloatArray,
-        columns: IndexArray,
+        left: NDArray[np.floating],
+        right: NDArray[np.floating],
+        ceilings: NDArray[np.floating],
+        row_labels: IndexArray,
+        column_labels: IndexArray,
     ) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield the pairs (place among the anchors, impostor) within limits; see `triplets.impostors.search_tiles`."""
+        """Yield, in bounded parts, rows and columns of the entries of ``left @ right.T`` up to the row's ceiling.
+
+        Only entries of different labels count. Each of an entry's terms and sums is rounded once, in the precision of
+        the factors, in whatever order.
+        """
+
+    def times(self, X: NDArray[np.floating], bounds: NDArray[np.int64], W: NDArray[np.floating]) -> FloatArray:
+        """``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
 
     def push(
         self,
@@ -82,7 +89,7 @@ class Loops(Protocol):
 
     def slopes(
         self,
-        Z: FloatArray,
+        Z: NDArray[np.floating],
         candidates: tuple[IndexArray, FloatArray, NDArray[np.int64], IndexArray, FloatArray | None],
         gamma: float,
         squared: bool,

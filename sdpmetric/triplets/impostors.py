@@ -10,6 +10,7 @@ from sklearn.neighbors import BallTree
 
 from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles
 from sdpmetric.engine import threads
+from sdpmetric.engine.interface import current
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -65,22 +66,26 @@ def search_tiles(
     single = allowance * float(norms.max()) < 0.25 * float(np.median(limits)) and float(norms.max()) < 1e30
     if not single:
         allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
-    dtype = np.float32 if single else np.float64
+    dtype: type[np.floating] = np.float32 if single else np.float64
     low = (1 - allowance) * norms
     order = columns[np.argsort(labels[columns], kind="stable")]
     both = len(anchors) == len(columns) == len(Z)
     # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
     right = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
-    width = -(-len(order) // -(-len(order) // TILE_COLUMNS))  # equal tiles
-    tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
-    for t, tile in enumerate(tiles):
-        part = right[t * width : (t + 1) * width]
-        tile[:, : len(part)] = part.T
     asked = np.argsort(labels[anchors], kind="stable").astype(np.int32)
     rows = anchors[asked]
     left = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
     ceiling = (limits[asked] * (1 + 1e-12)).astype(dtype)
     np.nextafter(ceiling, dtype(np.inf), out=ceiling)
+    if (loops := current().loops) is not None:
+        for row, column in loops.scan(left, right, ceiling, labels[rows], labels[order]):
+            yield _grouped(anchors, asked[row], order[column], groups)
+        return
+    width = -(-len(order) // -(-len(order) // TILE_COLUMNS))  # equal tiles
+    tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
+    for t, tile in enumerate(tiles):
+        part = right[t * width : (t + 1) * width]
+        tile[:, : len(part)] = part.T
     ceilings = ceiling if both else np.full(len(order), -np.inf, dtype=dtype)
     own = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
 

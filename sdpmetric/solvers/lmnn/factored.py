@@ -17,6 +17,7 @@ from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.engine.interface import current
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
@@ -46,6 +47,8 @@ SMALL_STEP = 1e-3
 PATIENCE = 16
 # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
 LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
+# Down to this relative gap, values in single precision are good enough; certificates are in double precision.
+SINGLE = 1e-4
 # Rows of the factor shorter than this share of the longest are dropped.
 NEGLIGIBLE = 1e-3
 # A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
@@ -100,7 +103,9 @@ def steps(
     L, warm = scaled_start(problem, start, rng)
     state = State(L[None])
     single = OneRegion(problem)
-    whole = WorkingSet(single, np.arange(n, dtype=np.int32))
+    # Loops that are not compiled code run on devices that are fast in single precision.
+    dtype = np.float32 if current().loops is not None and tol >= SINGLE else np.float64
+    whole = WorkingSet(single, np.arange(n, dtype=np.int32), dtype)
     try:
         if not warm:
             yield from approach(single, state, budget, rng)

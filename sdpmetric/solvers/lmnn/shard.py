@@ -119,7 +119,7 @@ class Shard:
             What the search took.
         """
         began, self.values = time.perf_counter(), {}
-        embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
+        embedded = [self._embedded(points, factor) for points, factor in zip(self._points, L, strict=True)]
         try:
             with deadline(began + left):
                 found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors, most=self.capacity)
@@ -131,6 +131,12 @@ class Shard:
             self.memory.draw(self.anchors, self.fewest)
         self._hold(self.memory.extend(found))
         return len(self.candidates.impostors), seconds
+
+    def _embedded(self, points: NDArray[np.floating], factor: FloatArray) -> NDArray[np.floating]:
+        """All points under one metric."""
+        if current().loops is None:
+            return points @ factor.T.astype(self.dtype)
+        return Blocks.one(len(points)).times(points, factor.T[None])
 
     def _hold(self, found: Sequence[Candidates]) -> None:
         n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
