@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -30,7 +31,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["generated/*.inc", "course/*.py"]
+exclude_patterns = ["course"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 nitpicky = False
@@ -67,10 +68,10 @@ html_theme_options = {
 }
 
 sphinx_gallery_conf = {
-    "examples_dirs": [str(ROOT / "examples")],
-    "gallery_dirs": ["gallery"],
-    "filename_pattern": r"/\d\d_",
-    "ignore_pattern": r"(benchmarks|reproductions)/",
+    "examples_dirs": [str(ROOT / "examples"), "course"],
+    "gallery_dirs": ["generated/gallery", "generated/course"],
+    "filename_pattern": r"/(examples/\d\d|course/\d)_",  # what is executed
+    "ignore_pattern": r"(benchmarks/|lmnn_figs/|table1/|printed\.py|__init__\.py)",
     "within_subsection_order": FileNameSortKey,
     "download_all_examples": False,
     "show_memory": False,
@@ -132,7 +133,14 @@ BULLET = re.compile(r"^- (?:\[[^\]]*\]\((?!https?:|\.\./)[^)#\s]+\.(?:md|rst)\)(
 PAGE = re.compile(r"\]\(([^)#\s]+)\.(?:md|rst)\)")
 KEY = re.compile(r"\*\*\[(\w+\d{4})\]\*\*")
 # Pages whose lists of links are the site's navigation.
-TRACKS = ("index", "start", "theory", "reference", "evidence", "course/index")
+TRACKS = ("index", "start", "theory", "reference", "evidence")
+# What pages link to on GitHub, and what Sphinx makes of it.
+FOLDERS = {
+    "../examples": "generated/gallery/index.rst",
+    "../examples/reproductions": "generated/gallery/reproductions/index.rst",
+    "course": "generated/course/index.rst",
+    "../sdpmetric/__init__.py": "generated/api.rst",
+}
 
 
 def navigation(docname: str, text: str) -> str:
@@ -146,15 +154,17 @@ def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
     if Path(app.env.doc2path(docname)).suffix != ".md":
         return
     text = source[0]
+    for folder, made in FOLDERS.items():
+        text = text.replace(f"]({folder})", f"]({made})")
     up = "../" * docname.count("/")
     if docname == "bibliography":
         text = KEY.sub(lambda key: f"[**{key[1]}**]{{#{key[1].lower()}}}", text)
     else:
         keys = KEY.findall((HERE / "bibliography.md").read_text(encoding="utf-8"))
         text += "\n" + "".join(f"\n[{key}]: {up}bibliography.md#{key.lower()}" for key in keys) + "\n"
-    text = re.sub(r"\]\((?:\.\./)+examples/(\d\d_\w+)\.py\)", rf"]({up}gallery/\1.rst)", text)
+    text = re.sub(r"\]\((?:\.\./)+examples/(\d\d_\w+)\.py\)", rf"]({up}generated/gallery/\1.rst)", text)
     text = re.sub(r"\]\((?:\.\./)+README\.md(#[\w-]+)?\)", rf"]({up}index.md)", text)
-    source[0] = text + navigation(docname, source[0])
+    source[0] = text + navigation(docname, text)
 
 
 def inline_math(translator: HTML5Translator, node: nodes.math) -> None:
@@ -187,6 +197,20 @@ def escape_trailing_underscores(
             lines[number] = re.sub(r"(?<![`\w.])([A-Za-z]\w*)_(?=[,)\s]|$)", r"\1\\_", line)
 
 
+def hide_solutions(app: Sphinx, env: object) -> list[str]:
+    """In the course's notebooks, fold the cells between ``<details>`` and ``</details>``."""
+    for path in (HERE / "generated" / "course").glob("*.ipynb"):
+        notebook, hidden = json.loads(path.read_text(encoding="utf-8")), False
+        for cell in notebook["cells"]:
+            text = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                hidden = text.rfind("<details") > text.rfind("</details")
+            elif hidden:
+                cell["metadata"] = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+        path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+    return []
+
+
 def skip_foreign(app: Sphinx, kind: str, name: str, what: object, skip: bool, options: object) -> bool | None:
     """Leave out methods that scikit-learn or Python define."""
     function = what.fget if isinstance(what, property) else inspect.unwrap(what) if callable(what) else what
@@ -199,5 +223,6 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None))
     app.connect("config-inited", write_api)
     app.connect("source-read", read_source)
+    app.connect("env-updated", hide_solutions)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=900)  # after numpydoc

@@ -1,4 +1,7 @@
-"""After Table 1 of Lim and Lanckriet (2014): rankings of data sets of ours with classes as relevance.
+"""FRML, Table 1
+=============
+
+After Table 1 of Lim and Lanckriet (2014): rankings of data sets of ours with classes as relevance.
 
 Run it with ``python examples/reproductions/frml_table1.py --data DIR``; DIR (or SDPMETRIC_DATA) holds usps.npz and the
 others. It runs ``examples/benchmarks/frml_digits.py`` (options that it does not know itself, such as ``--only digits

@@ -1,4 +1,7 @@
-"""Table 2 of Lim and Lanckriet (2014): rankings of covertype, measured again.
+"""FRML, Table 2
+=============
+
+Table 2 of Lim and Lanckriet (2014): rankings of covertype, measured again.
 
 Run it with ``python examples/reproductions/frml_table2.py --data DIR``; DIR (or SDPMETRIC_DATA) holds covtype_20k.npz.
 It runs ``examples/benchmarks/frml_covertype.py`` (10 to 15 minutes; options that it does not know itself, such as

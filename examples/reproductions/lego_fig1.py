@@ -1,4 +1,7 @@
-"""Fig. 1 of Jain et al. (2008): errors of nearest neighbors under LEGO and its rivals, measured again.
+"""LEGO, Fig. 1
+============
+
+Fig. 1 of Jain et al. (2008): errors of nearest neighbors under LEGO and its rivals, measured again.
 
 Run it with ``python examples/reproductions/lego_fig1.py --data DIR``; DIR (or SDPMETRIC_DATA) holds balance.npz,
 ionosphere.npz and mnist.npz. It runs ``examples/benchmarks/pair_accuracy.py`` (small data sets; options that it does

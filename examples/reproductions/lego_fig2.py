@@ -1,4 +1,7 @@
-"""Fig. 2 of Jain et al. (2008): recall while the metric is learned, by an index and by a linear scan, drawn again.
+"""LEGO, Fig. 2
+============
+
+Fig. 2 of Jain et al. (2008): recall while the metric is learned, by an index and by a linear scan, drawn again.
 
 Run it with ``python examples/reproductions/lego_fig2.py``, or with ``--files usps.npz`` for other data than
 scikit-learn's digits. It runs ``examples/07_online_hashing.py`` and writes lego_fig2.md and lego_fig2.png (for further

@@ -1,11 +1,19 @@
-"""Fig. 1, right, of Jain et al. (2008): matching patches in kernel space, precision and recall, on made patches.
+"""LEGO, Fig. 1, patches
+=====================
+
+Fig. 1, right, of Jain et al. (2008): matching patches in kernel space, precision and recall, on made patches.
 
 Run it with ``python examples/reproductions/lego_patches.py``; it writes lego_patches.md and lego_patches.png into
 ``--output``. As printed: pairs of patches of which half match, jittered in scale, rotation and shift, a linear kernel,
 everything in kernel space, and test pairs of other scene points. In place of Photo Tourism the patches are smooth
 random fields of 24 x 24 pixels under gradients of light; 1,000 constraints in place of 50,000. The learning rate is
 that of least loss in a pre-training phase on as many other constraints, as the paper has it for its UCI sets.
+
+.. image:: /pictures/lego_patches.png
+   :alt: LEGO, Fig. 1, patches, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/lego_patches.png'
 
 import time
 from pathlib import Path

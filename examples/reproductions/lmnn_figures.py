@@ -1,10 +1,18 @@
-"""Figures of Weinberger and Saul (2009), drawn again: 2, 4 to 10, 12 and 13.
+"""LMNN, Figs. 2 to 13
+===================
+
+Figures of Weinberger and Saul (2009), drawn again: 2, 4 to 10, 12 and 13.
 
 Run it with ``python examples/reproductions/lmnn_figures.py --figures 2,4,7 --data DIR``; DIR holds mnist.npz,
 olivetti.npz, letters.npz and isolet_1_5.npz, and the environment variable SDPMETRIC_DATA may name it instead. Each
 figure is a Markdown table and a picture in ``--output``, where those metrics of MNIST are kept, too, that several
 figures use. Figs. 1 and 11 are drawings, and the bars of Fig. 3 are the picture of lmnn_table1.py.
+
+.. image:: /pictures/lmnn_figure2.png
+   :alt: LMNN, Figs. 2 to 13, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/lmnn_figure2.png'
 
 import argparse
 import os

@@ -1,4 +1,7 @@
-"""Table 1 of Weinberger and Saul (2009), measured again.
+"""LMNN, Table 1
+=============
+
+Table 1 of Weinberger and Saul (2009), measured again.
 
 Run it with ``python examples/reproductions/lmnn_table1.py --data DIR``; DIR holds letters.npz, mnist.npz and the
 others, and the environment variable SDPMETRIC_DATA may name it instead. It writes lmnn_table1.md and lmnn_table1.png

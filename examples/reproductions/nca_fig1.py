@@ -1,4 +1,7 @@
-"""Fig. 1 of Goldberger et al. (2005): errors of nearest neighbors under NCA and simpler metrics, measured again.
+"""NCA, Fig. 1
+===========
+
+Fig. 1 of Goldberger et al. (2005): errors of nearest neighbors under NCA and simpler metrics, measured again.
 
 Run it with ``python examples/reproductions/nca_fig1.py --data DIR``; DIR (or SDPMETRIC_DATA) holds balance.npz,
 ionosphere.npz, housing.npz and usps.npz. Many random splits, 70 % for training; on the left every metric has all

@@ -1,10 +1,18 @@
-"""Fig. 2 of Goldberger et al. (2005): data in two dimensions by PCA, LDA and NCA, drawn again.
+"""NCA, Fig. 2
+===========
+
+Fig. 2 of Goldberger et al. (2005): data in two dimensions by PCA, LDA and NCA, drawn again.
 
 Run it with ``python examples/reproductions/nca_fig2.py --data DIR``; DIR (or SDPMETRIC_DATA) holds olivetti.npz and
 usps.npz. The first row are the concentric rings of ``examples/08_nca_rings.py``, whose three methods are used for all;
 the others are data of ours: wine (standardised), faces and digits. 70 % of each for training, the others drawn. It
 writes nca_fig2.md and nca_fig2.png into ``--output``. ``--rows rings,wine`` takes a part.
+
+.. image:: /pictures/nca_fig2.png
+   :alt: NCA, Fig. 2, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/nca_fig2.png'
 
 import runpy
 from pathlib import Path

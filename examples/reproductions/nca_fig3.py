@@ -1,4 +1,7 @@
-"""Fig. 3 of Goldberger et al. (2005): a network that finds orientation and size from pairs of images, drawn again.
+"""NCA, Fig. 3
+===========
+
+Fig. 3 of Goldberger et al. (2005): a network that finds orientation and size from pairs of images, drawn again.
 
 Run it with ``python examples/reproductions/nca_fig3.py``; it writes nca_fig3.md and nca_fig3.png into ``--output``. As
 printed: pairs of faces of two persons with the same rotation, uniform within 45 degrees, and the same height, uniform

@@ -1,10 +1,18 @@
-"""Fig. 2 of Shalev-Shwartz, Singer and Ng (2004): two digits with noise on columns or rows, drawn again.
+"""POLA, Fig. 2
+============
+
+Fig. 2 of Shalev-Shwartz, Singer and Ng (2004): two digits with noise on columns or rows, drawn again.
 
 Run it with ``python examples/reproductions/pola_fig2.py``; it writes pola_fig2.md and pola_fig2.png into ``--output``.
 The two images are ours; printed are 12 x 12 pixels, 64 noisy images, zero-mean Gaussian noise on all odd columns or on
 all odd rows, a signal-to-noise ratio of 1, and POLA on all pairs. The paper calls the noise biased; whether pixels,
 columns or the whole pattern share one draw is not printed, and all three are measured.
+
+.. image:: /pictures/pola_fig2.png
+   :alt: POLA, Fig. 2, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/pola_fig2.png'
 
 from pathlib import Path
 

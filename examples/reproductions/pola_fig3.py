@@ -1,4 +1,7 @@
-"""Fig. 3 of Shalev-Shwartz, Singer and Ng (2004), top left: POLA on pairs of MNIST digits, measured again.
+"""POLA, Fig. 3
+============
+
+Fig. 3 of Shalev-Shwartz, Singer and Ng (2004), top left: POLA on pairs of MNIST digits, measured again.
 
 Run it with ``python examples/reproductions/pola_fig3.py --data DIR``; DIR (or SDPMETRIC_DATA) holds mnist.npz. It runs
 ``examples/benchmarks/mnist_pairs.py`` (three minutes; options that it does not know itself, such as ``--scaling

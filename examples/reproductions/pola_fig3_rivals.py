@@ -1,4 +1,7 @@
-"""Fig. 3 of Shalev-Shwartz, Singer and Ng (2004), the other panels: POLA against FDA and RCA, and a plane of 0 and 8.
+"""POLA, Fig. 3, other panels
+==========================
+
+Fig. 3 of Shalev-Shwartz, Singer and Ng (2004), the other panels: POLA against FDA and RCA, and a plane of 0 and 8.
 
 Run it with ``python examples/reproductions/pola_fig3_rivals.py --data DIR``; DIR (or SDPMETRIC_DATA) holds mnist.npz.
 It takes data, pairs and POLA from ``examples/benchmarks/mnist_pairs.py``, and writes pola_fig3_rivals.md and .png

@@ -1,4 +1,7 @@
-"""Fig. 4 of Shalev-Shwartz, Singer and Ng (2004): a filter for documents beside its rivals, measured again.
+"""POLA, Fig. 4
+============
+
+Fig. 4 of Shalev-Shwartz, Singer and Ng (2004): a filter for documents beside its rivals, measured again.
 
 Run it with ``python examples/reproductions/pola_fig4.py``; it writes pola_fig4.md and pola_fig4.png into ``--output``.
 Documents arrive one by one. As printed: one is called relevant if the closest of all relevant documents so far is

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+COURSE = sorted((ROOT / "docs" / "course").glob("[0-9]*.py"))
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 SHORTER = {"06_pola_stream": {"n_documents": 80}}  # what is passed to examples that take long
 NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
@@ -41,6 +42,15 @@ def test_example_has_a_title_for_the_gallery(example):
     assert line == "=" * len(title.removeprefix('"""'))
 
 
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda path: path.stem)
+def test_lesson_of_the_course_runs(lesson, capsys):
+    """Its assertions are what it teaches; solutions of exercises are run, too."""
+    runpy.run_path(str(lesson))
+    assert capsys.readouterr().out
+    text = lesson.read_text(encoding="utf-8")
+    assert text.count("<details><summary>Solution</summary>") == text.count("</details>") >= 1
+
+
 def snippets():
     """Each python block that is followed by a text block, its output."""
     pattern = re.compile(r"```python\n(.*?)```\n+```text\n(.*?)```", re.DOTALL)
@@ -64,13 +74,13 @@ def test_snippets_print_what_the_pages_say(code, output, tmp_path, monkeypatch):
 def test_there_are_snippets_and_examples_to_run():
     assert len(snippets()) >= 2
     assert len(EXAMPLES) >= 3
+    assert len(COURSE) == 6
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        made = target.startswith(("gallery/", "generated/"))  # by Sphinx, which checks these links
-        if not made and not target.startswith(("http://", "https://")):
+        if not target.startswith(("http://", "https://")):
             assert os.path.exists(page.parent / target), f"{page.name} links to {target}, which does not exist"
 
 

@@ -1,0 +1,148 @@
+r"""1. A metric by hand, and weak duality
+=======================================
+
+We state large margin nearest neighbor classification (LMNN) for six points on a line, solve it by hand, and prove
+that the answer is optimal. You need: what a derivative is. Nothing else is taken for granted.
+"""
+
+# %%
+# Six points, two classes
+# -----------------------
+#
+# On a line a metric is a single number :math:`m \ge 0`, and the squared distance of two points is :math:`m (a -
+# b)^2`.
+
+import numpy as np
+
+import sdpmetric as sm
+
+X = np.array([0.0, 1.0, 2.0, 3.5, 4.5, 5.5])[:, None]
+y = np.array([0, 0, 0, 1, 1, 1])
+
+# %%
+# Each point gets one *target neighbor*, the nearest point of its class. A *triplet* (i, j, l) is a point i, its
+# target neighbor j and a point l of the other class: an *impostor*, if it is too near.
+
+problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=1, push_weight=0.5)
+print(problem.describe())
+
+# %%
+# The objective
+# -------------
+#
+# Half of the sum of the squared distances to target neighbors (the *pull*), plus half of the sum of the hinges
+# :math:`[1 + D(i, j) - D(i, l)]_+` over all triplets (the *push*). In one dimension both are easy to write down.
+
+anchors, targets = problem.target_pairs
+near = (X[anchors, 0] - X[targets, 0]) ** 2
+others = [np.flatnonzero(y != y[i]) for i in anchors]
+far = np.array([(X[i, 0] - X[o, 0]) ** 2 for i, o in zip(anchors, others, strict=True)])
+
+
+def objective(m):
+    """Pull and push of the metric m."""
+    return 0.5 * m * near.sum() + 0.5 * np.maximum(0, 1 + m * near[:, None] - m * far).sum()
+
+
+for m in (0.0, 0.5, 1.0):
+    assert np.isclose(objective(m), problem.objective(metric=[[m]]))
+    print(f"m = {m}: objective {objective(m):.3f}")
+
+# %%
+# The objective is piecewise linear in m. Its kinks are where a hinge becomes zero, and the minimum is at a kink.
+
+kinks = (1 / (far - near[:, None]))[far > near[:, None]]
+best = min([0.0, *kinks], key=objective)
+print(f"the best m is {best:.4f}, with the objective {objective(best):.4f}")
+
+# %%
+# A bound from below
+# ------------------
+#
+# How could we convince somebody who did not look at all kinks? For every hinge and every number :math:`0 \le a \le
+# 1/2`
+#
+# .. math:: \tfrac12 [u]_+ \ge a u ,
+#
+# since a hinge is at least zero and at least its argument. Choose such a *multiplier* :math:`a_t` for each triplet
+# and add up. What is left is linear in m:
+#
+# .. math::
+#
+#    f(m) \ge \sum_t a_t + m \, S(a), \qquad
+#    S(a) = \tfrac12 \sum (\text{near}) - \sum_t a_t (\text{far}_t - \text{near}_t) .
+#
+# If :math:`S(a) \ge 0`, the last term is not negative for any metric, and so *every* metric has an objective of at
+# least :math:`\sum_t a_t`. This is weak duality. Let us try multipliers: 1/2 where the hinge is active at the best m.
+
+
+def bound(a):
+    """The sum of the multipliers, if S(a) is not negative."""
+    S = 0.5 * near.sum() - (a * (far - near[:, None])).sum()
+    return a.sum() if S >= -1e-12 else -np.inf
+
+
+hinges = 1 + best * near[:, None] - best * far
+a = np.where(hinges > 1e-9, 0.5, 0.0)
+print("multipliers of active triplets only:", bound(a))
+
+# %%
+# That is a bound, but not a tight one: S is positive, and there is room. The triplet whose hinge is exactly zero may
+# have any multiplier between 0 and 1/2. We raise it until S is zero.
+
+tight = np.argmin(np.abs(hinges))
+room = 0.5 * near.sum() - (a * (far - near[:, None])).sum()
+a.flat[tight] = room / (far - near[:, None]).flat[tight]
+assert 0 <= a.flat[tight] <= 0.5
+print(f"lower bound {bound(a):.4f}, objective {objective(best):.4f}")
+
+# %%
+# They are equal: the proof is complete. No metric is better, and nobody has to trust our search.
+assert np.isclose(bound(a), objective(best))
+
+# %%
+# The package does the same, for matrices: S(a) becomes a matrix that has to be positive semidefinite.
+
+solution = sm.solve(problem, tol=1e-8)
+print(solution.certificate)
+assert solution.lower_bound <= objective(best) + 1e-9 <= solution.objective + 2e-9
+
+# %%
+# Exercise 1
+# ----------
+#
+# Take the multipliers of the previous cell and multiply them by 1.1. Why is there no bound? What must be done to get
+# one again, and how good is it?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+print(bound(1.1 * a))  # S is negative, and multipliers of 1/2 left their box
+scale = min(0.5 / (1.1 * a).max(), 0.5 * near.sum() / (1.1 * a * (far - near[:, None])).sum())
+print(bound(scale * 1.1 * a))  # scaled back into box and cone: here the old bound again
+assert np.isclose(bound(scale * 1.1 * a), bound(a))
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2
+# ----------
+#
+# Certify the metric m = 1 by the package. How far is it from the optimum, at most, and in truth?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+certificate = sm.verify(problem, metric=[[1.0]])
+print(certificate)
+print("in truth:", objective(1.0) / objective(best) - 1)
+assert certificate.lower_bound <= objective(best) * (1 + 1e-12)
+
+# %%
+# .. raw:: html
+#
+#    </details>

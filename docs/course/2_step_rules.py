@@ -1,0 +1,140 @@
+r"""2. Why Algorithm 1 stalls and Polyak's step does not
+======================================================
+
+The paper of LMNN descends by subgradients and adapts its step: times 1.01 after a success, times 0.5 after a failure.
+We write this rule, see it stop above the optimum, see why, and replace it.
+"""
+
+# %%
+# A function with a kink
+# ----------------------
+#
+# The objective of LMNN is a sum of hinges, so it has kinks. Two dimensions are enough to see what they do: a narrow
+# valley with a sharp bottom.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+def f(x):
+    """A valley: steep across, flat along."""
+    return 10 * abs(x[0]) + abs(x[1] - 3)
+
+
+def subgradient(x):
+    """A slope of f; on a kink one of several."""
+    return np.array([10 * np.sign(x[0]), np.sign(x[1] - 3)])
+
+
+def descend(rule, steps=400):
+    """Objectives and step lengths along the way, from (1, 0)."""
+    x, step, best = np.array([1.0, 0.0]), 0.1, np.inf
+    values, lengths = [], []
+    for _ in range(steps):
+        value = f(x)
+        step = rule(step, value, best)
+        best = min(best, value)
+        values.append(best)
+        lengths.append(step)
+        g = subgradient(x)
+        x = x - step * g / max(np.linalg.norm(g), 1e-12)
+    return np.array(values), np.array(lengths)
+
+
+# %%
+# The rule of the paper
+# ---------------------
+
+
+def paper(step, value, best):
+    """Algorithm 1: a little longer after a success, half after a failure."""
+    return 1.01 * step if value < best else 0.5 * step
+
+
+values, lengths = descend(paper)
+print(f"best value {values[-1]:.4f}, last step {lengths[-1]:.1e}; the minimum is 0")
+assert values[-1] > 1
+assert lengths[-1] < 1e-6
+
+# %%
+# The steps across the valley overshoot the kink. Each failure halves the step, and it takes 70 successes to make up
+# for one failure, since :math:`1.01^{70} \approx 2`. Near the kink failures are at least that frequent, and the step
+# lengths fall like a geometric series. Their sum is finite: the method can travel only so far. It stops, and its
+# objective looks as if it had converged.
+#
+# Polyak's rule
+# -------------
+#
+# If the optimum :math:`f^*` was known, the step
+#
+# .. math:: \frac{f(x) - f^*}{\lVert g \rVert^2}
+#
+# along the subgradient brings x nearer to the solution, always: by convexity :math:`f^* \ge f(x) + \langle g, x^* - x
+# \rangle`, so that the squared distance to :math:`x^*` falls by at least :math:`(f(x) - f^*)^2 / \lVert g \rVert^2`.
+# And a *lower bound* in the place of :math:`f^*` will do, if it rises to it.
+
+
+def polyak(step, value, best):
+    """Polyak's step, for normalized directions: here the minimum is 0."""
+    return value / np.sqrt(101)
+
+
+better, longer = descend(polyak)
+print(f"best value {better[-1]:.2e}")
+assert better[-1] < 1e-2 * values[-1]
+
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+for name, (v, s) in {"Algorithm 1": (values, lengths), "Polyak": (better, longer)}.items():
+    axes[0].semilogy(v, label=name)
+    axes[1].semilogy(s, label=name)
+axes[0].set(xlabel="iteration", ylabel="best value")
+axes[1].set(xlabel="iteration", ylabel="step length")
+axes[0].legend()
+
+# %%
+# On LMNN
+# -------
+#
+# The certificate has a lower bound, and so Polyak's rule can be used without knowing the optimum. ``step="paper"`` is
+# Algorithm 1 as it is printed.
+
+import sdpmetric as sm
+from sdpmetric import datasets
+
+X, y = datasets.load("wine")
+problem = sm.LMNNProblem.from_labels(datasets.standardize(X), y)
+stalls = sm.solve(problem, solver="subgradient", step="paper", max_iter=1500)
+proves = sm.solve(problem, solver="subgradient", tol=1e-2)
+for name, solution in (("Algorithm 1", stalls), ("Polyak", proves)):
+    print(f"{name}: {solution.status}, proven relative gap {solution.relative_gap:.1e}")
+assert proves.relative_gap <= 1e-2 < stalls.relative_gap
+
+# %%
+# The certificate tells what the objective hides: Algorithm 1 has stopped, and nothing is proven.
+#
+# Exercise
+# --------
+#
+# Change the rule of the paper to times 1.5 after a success and times 0.7 after a failure, so that one success makes
+# up for one failure. Does it still stall in the valley? Why?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+
+def faster(step, value, best):
+    """The same rule with other factors."""
+    return 1.5 * step if value < best else 0.7 * step
+
+
+other, _ = descend(faster)
+print(f"best value {other[-1]:.2e}, against {values[-1]:.2e}")
+# It still stalls: on the kink fewer than every second step succeeds. Any two factors fail in some valley, since the
+# share of successes depends on the angle of the kink, which the rule does not know. A lower bound is what knows.
+assert other[-1] > 1
+
+# %%
+# .. raw:: html
+#
+#    </details>
