@@ -78,6 +78,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "remove_config_comments": True,
     "min_reported_time": 10,
+    "default_thumb_file": str(HERE / "pictures" / "idea.svg"),
     "abort_on_example_error": True,
 }
 
@@ -175,7 +176,7 @@ def inline_math(translator: HTML5Translator, node: nodes.math) -> None:
 
 def block_math(translator: HTML5Translator, node: nodes.math_block) -> None:
     """The same, on lines of its own."""
-    translator.body.append(f'<div class="math">{mathml(node, as_block=True)}</div>')
+    translator.body.append(f'<div class="formula">{mathml(node, as_block=True)}</div>')
     raise nodes.SkipNode
 
 

@@ -6,6 +6,8 @@ From labelled data to a metric whose distance from the optimum is proven.
 Run it with ``python examples/01_quickstart.py [solution.npz]``.
 """
 
+# sphinx_gallery_thumbnail_path = 'pictures/embedding.svg'
+
 import sys
 import tempfile
 from pathlib import Path

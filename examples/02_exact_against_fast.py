@@ -10,6 +10,8 @@ below the objective of the other, and both intervals are short, then a mistake w
 Run it with ``python examples/02_exact_against_fast.py``.
 """
 
+# sphinx_gallery_thumbnail_path = 'pictures/interval.svg'
+
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
