@@ -33,6 +33,7 @@ from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.mlkr import MLKRProblem
+from sdpmetric.problems.mlr import MLRProblem
 from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
@@ -82,6 +83,7 @@ __all__ = [
     "LiftedDistances",
     "MCMLProblem",
     "MLKRProblem",
+    "MLRProblem",
     "MMCProblem",
     "MetricProblem",
     "MetricStep",

@@ -55,6 +55,8 @@ FACTORIES = {
     "nca": lambda X, y: sm.NCAProblem(X, y),
     "lfda": lambda X, y: sm.LFDAProblem(X, y, 2, 3),
     "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
+    "mlr": lambda X, y: sm.MLRProblem.from_labels(X, y, "map", 4.0),
+    "mlr, auc": lambda X, y: sm.MLRProblem.from_labels(X, y, "auc", 4.0),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
     "terms, triplets": lambda X, y: sm.MetricProblem(
         X, 0.7 * terms.Pull(labels=y, n_neighbors=2) + 0.3 * terms.TripletHinge(labels=y, n_neighbors=2) + terms.Trace()
@@ -82,7 +84,7 @@ WORKS = {
         "lego-batch",
         "terms, triplets",
     },
-    "to_cvxpy": {*FACTORIES} - {"nca", "mlkr"},
+    "to_cvxpy": {*FACTORIES} - {"nca", "mlkr", "mlr", "mlr, auc"},
 }
 EXAMPLES = [(name, entry.name) for name, make in FACTORIES.items() for entry in sm.solvers_of(make(*data()))]
 # Values along a path, where others are out of range.

@@ -8,6 +8,7 @@ from sdpmetric.estimators.lfda import LFDA
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.mcml import MCML
 from sdpmetric.estimators.mlkr import MLKR
+from sdpmetric.estimators.mlr import MLR
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
 from sdpmetric.estimators.nca import NCA
 from sdpmetric.estimators.pair_classifier import PairClassifier
@@ -24,6 +25,7 @@ __all__ = [
     "LMNN",
     "MCML",
     "MLKR",
+    "MLR",
     "MMC",
     "NCA",
     "POLA",

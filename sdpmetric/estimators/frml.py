@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike
-from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
-from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
+from sdpmetric.estimators.base import Data, FloatArray, Watcher
+from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.truncation import RankLoss
@@ -27,7 +21,7 @@ RANK = 30
 OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start")
 
 
-class FRML(LabelledEstimator):
+class FRML(RankingEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
     Stochastic steps on matrices of fixed rank, stopped where the mean average precision of validation queries stops
@@ -109,42 +103,6 @@ class FRML(LabelledEstimator):
         self.max_time = max_time
         self.verbose = verbose
         self.random_state = random_state
-
-    def _problem(self, X: Data, y: Labels) -> FRMLProblem:
-        _, index = validation.check_labels(y, len(X))
-        return self._stated(X, Relevance.from_labels(index, unanswerable="exclude"))
-
-    @with_callbacks
-    def fit_relevance(
-        self,
-        X: ArrayLike,
-        relevance: Relevance | Sequence[ArrayLike] | sp.sparray | sp.spmatrix,
-        queries: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from items that are relevant to queries.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            The items.
-        relevance : Relevance, lists of row numbers of X, or sparse (m, n) matrix
-            One list or row for each query.
-        queries : (m, d) array, optional
-            Default: the items, each left out of its own ranking.
-
-        Returns
-        -------
-        self
-        """
-        data = self._checked(X)
-        asked = None if queries is None else validate_data(self, queries, dtype=[np.float64, np.float32], reset=False)
-        if isinstance(relevance, Relevance):
-            related = relevance
-        elif sp.issparse(relevance):
-            related = Relevance.from_matrix(relevance, leave_one_out=asked is None)
-        else:
-            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=asked is None)
-        return self._learn(self._stated(data, related, asked), data)
 
     def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> FRMLProblem:
         rank = min(RANK, X.shape[1]) if self.n_components is None else self.n_components

@@ -19,6 +19,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frml_relaxation import relaxed
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import sorted_scores
 from sdpmetric.ranking.truncation import RankLoss, expected_weights, rank_weights
@@ -100,7 +101,7 @@ class FRMLProblem(Problem):
         regularization: float = 0.01,
         queries: ArrayLike | None = None,
     ) -> None:
-        data = validation.check_data(X)
+        data, related, asked = check_rankings(X, relevance, queries)
         d = data.shape[1]
         if (
             isinstance(n_components, bool)
@@ -113,16 +114,6 @@ class FRMLProblem(Problem):
             )
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
-        related = Relevance.of(relevance, len(data))
-        asked = None if queries is None else validation.check_data(queries)
-        n_queries = len(data) if asked is None else len(asked)
-        if (asked is None) != related.leave_one_out or n_queries != related.n_queries:
-            raise ValueError(
-                f"relevance is about {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there "
-                f"are {n_queries} queries, {'the rows of X' if asked is None else 'given apart from X'}."
-            )
-        if asked is not None and asked.shape[1] != d:
-            raise ValueError(f"queries have {asked.shape[1]} features, but X has {d}; both need the same ones.")
         values = {
             "X": data,
             "relevance": related,

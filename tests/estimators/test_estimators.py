@@ -146,7 +146,7 @@ def test_the_package_itself_does_not_import_the_estimators():
 
 
 @pytest.mark.parametrize(
-    "module", ["lmnn", "kernel_lmnn", "multi_metric", "pairs", "pola", "mcml", "mlkr", "rca", "lfda"]
+    "module", ["lmnn", "kernel_lmnn", "multi_metric", "pairs", "pola", "mcml", "mlkr", "mlr", "rca", "lfda"]
 )
 def test_docstrings_show_what_happens(module):
     found = doctest.testmod(importlib.import_module(f"sdpmetric.estimators.{module}"))

@@ -1,0 +1,66 @@
+"""Metric learning to rank (MLR) as an estimator."""
+
+from __future__ import annotations
+
+from sdpmetric.estimators.base import Data
+from sdpmetric.estimators.rankings import RankingEstimator
+from sdpmetric.problems.mlr import MLRLoss, MLRProblem
+from sdpmetric.ranking.relevance import Relevance
+
+
+class MLR(RankingEstimator):
+    """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
+
+    Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Each evaluation ranks all
+    items for all queries: time is quadratic in the number of examples.
+
+    Parameters
+    ----------
+    loss : {"auc", "map"}, default "auc"
+        What rankings lose: 1 less the area under the curve, or 1 less the average precision.
+    slack_weight : float, default 1
+        Weight of the mean loss beside the trace of the metric, ``C``.
+    solver : str, default "auto"
+    tol : float or None, default 1e-2
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : optional
+        Limits on separations and on seconds.
+    verbose : bool, default False
+        Print progress.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `sdpmetric.estimators.base.MetricEstimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from sdpmetric.estimators import MLR
+    >>> X, y = load_wine(return_X_y=True)
+    >>> bool(MLR(loss="map", slack_weight=10.0).fit(scale(X), y).dual_gap_ <= 1e-2)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: MLRLoss = "auc",
+        slack_weight: float = 1.0,
+        solver: str = "auto",
+        tol: float | None = 1e-2,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.slack_weight = slack_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+
+    def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> MLRProblem:
+        return MLRProblem(X, related, self.loss, self.slack_weight, queries)

@@ -1,0 +1,61 @@
+"""The base of estimators that learn rankings: from labels, or from lists of relevant items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import validate_data
+
+from sdpmetric.core import validation
+from sdpmetric.core.problem import Problem
+from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.ranking.relevance import Relevance
+
+
+class RankingEstimator(LabelledEstimator):
+    """An estimator that learns which items are relevant to which queries."""
+
+    def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> Problem:
+        """State the problem of checked data."""
+        raise NotImplementedError
+
+    def _problem(self, X: Data, y: Labels) -> Problem:
+        _, index = validation.check_labels(y, len(X))
+        return self._stated(X, Relevance.from_labels(index, unanswerable="exclude"))
+
+    @with_callbacks
+    def fit_relevance(
+        self,
+        X: ArrayLike,
+        relevance: Relevance | Sequence[ArrayLike] | sp.sparray | sp.spmatrix,
+        queries: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from items that are relevant to queries.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            The items.
+        relevance : Relevance, lists of row numbers of X, or sparse (m, n) matrix
+            One list or row for each query.
+        queries : (m, d) array, optional
+            Default: the items, each left out of its own ranking.
+
+        Returns
+        -------
+        self
+        """
+        data = self._checked(X)
+        asked = None if queries is None else validate_data(self, queries, dtype=[np.float64, np.float32], reset=False)
+        if isinstance(relevance, Relevance):
+            related = relevance
+        elif sp.issparse(relevance):
+            related = Relevance.from_matrix(relevance, leave_one_out=asked is None)
+        else:
+            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=asked is None)
+        return self._learn(self._stated(data, related, asked), data)

@@ -1,0 +1,37 @@
+"""What statements about rankings check: items, who is relevant to whom, and queries apart from the items."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.core import validation
+from sdpmetric.ranking.relevance import Relevance
+
+Data = NDArray[np.floating]
+
+
+def check_rankings(
+    X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
+) -> tuple[Data, Relevance, Data | None]:
+    """Items, relevance and queries that fit each other.
+
+    Raises
+    ------
+    ValueError
+        If numbers are not finite, counts or features do not fit, or a query has no relevant or no irrelevant item
+        (unless the relevance says to exclude such queries).
+    """
+    data = validation.check_data(X)
+    related = Relevance.of(relevance, len(data))
+    asked = None if queries is None else validation.check_data(queries)
+    n_queries = len(data) if asked is None else len(asked)
+    if (asked is None) != related.leave_one_out or n_queries != related.n_queries:
+        raise ValueError(
+            f"relevance is about {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there "
+            f"are {n_queries} queries, {'the rows of X' if asked is None else 'given apart from X'}."
+        )
+    if asked is not None and asked.shape[1] != data.shape[1]:
+        raise ValueError(f"queries have {asked.shape[1]} features, but X has {data.shape[1]}; both need the same ones.")
+    return data, related, asked

@@ -1,0 +1,205 @@
+"""MLR by cutting planes: a proximal bundle method whose master problem is solved in its dual, with a proven gap."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpmetric.core.registry import solver
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import mean_squared_distance
+from sdpmetric.problems.mlr import Cut, MLRProblem
+
+FloatArray = NDArray[np.float64]
+
+# Multiples of the identity that are tried, in units of the root mean squared distance.
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# Shares of the predicted decrease that make a step serious, and one that lets the next step be longer.
+SERIOUS, GOOD = 0.1, 0.5
+# Shares of the gap, and of the objective, that are a small predicted decrease.
+NEAR, EXHAUSTED = 1e-3, 1e-13
+# Shares of the proximal weight at which multipliers for the certificate are sought.
+PROVING = (1.0, 0.1, 0.01)
+# What the proximal weight is multiplied by: after good steps, and after many steps without progress.
+LONGER, SHORTER, STALLED = 0.5, 2.0, 12
+# Cuts that are kept, and multipliers below which one may be dropped.
+MOST_CUTS, UNUSED = 120, 1e-10
+# Newton steps for the master problem, lengths that are tried, and the rise of its dual that ends it.
+NEWTON, LENGTHS, ACCURACY = 20, (1.0, 0.5, 0.25, 0.1, 0.03, 0.01), 1e-13
+# Steps between two certificates.
+JUDGED = 5
+
+
+@solver(MLRProblem, "cutting_planes", tol=1e-2, default=True)
+def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
+    """Minimise by cutting planes, each the most violated rankings of all queries together.
+
+    The master problem has the cuts in place of the loss, and a proximal term that keeps the next metric near the best
+    one. Its dual is over the multipliers of the cuts, which also prove the lower bound.
+
+    Parameters
+    ----------
+    problem : MLRProblem
+    budget : Budget
+        One iteration for each separation.
+    tol : float
+        Relative gap to prove; the caller stops at it.
+    start : (r, d) array, optional
+        Components to start from; default: the best multiple of the identity.
+
+    Yields
+    ------
+    Step
+        Each with the problem's certificate.
+    """
+    d = problem.X.shape[1]
+    if start is None:
+        L = np.eye(d) / math.sqrt(mean_squared_distance(problem.X) or 1.0)
+        yield Step.certified(problem, np.zeros((0, d)))
+        L = min((scale * L for scale in SCALES), key=problem.objective)
+    else:
+        L = start
+    bundle = Bundle()
+    center, best = L.T @ L, _separated(problem, bundle, L, budget)
+    weight = bundle.first_weight(center)
+    idle, last = 0, 0.0
+    for count in itertools.count():
+        shares, W = bundle.master(center, weight)
+        predicted = best - float(np.trace(W)) - bundle.model(W)
+        done = predicted <= EXHAUSTED * best
+        if count % JUDGED == 0 or done:
+            proving = max((bundle.master(center, share * weight)[0] for share in PROVING), key=bundle.bound)
+            last = max(last, bundle.bound(proving))
+            yield Step.certified(problem, psd.factor(center), bundle.multipliers(problem, proving))
+        if done and weight <= EXHAUSTED:
+            return
+        L = psd.factor(W)
+        value = _separated(problem, bundle, L, budget)
+        if best - value >= SERIOUS * predicted:
+            weight *= LONGER if best - value >= GOOD * predicted else 1.0
+            center, best, idle = W, value, 0
+        else:
+            idle += 1
+            weight *= SHORTER if idle % STALLED == 0 else 1.0
+        weight *= LONGER if predicted <= NEAR * (best - last) else 1.0
+        bundle.trim(shares)
+
+
+def _separated(problem: MLRProblem, bundle: Bundle, L: FloatArray, budget: Budget) -> float:
+    """Add the cut at a factor; the objective there."""
+    budget.spend()
+    cut = problem.separate(L)
+    bundle.add(cut, L)
+    return float(np.sum(L * L)) + cut.offset + float(np.sum((L @ cut.slope) * L))
+
+
+@dataclass
+class Bundle:
+    """Cuts, the factors at which they were separated, and the last multipliers.
+
+    Attributes
+    ----------
+    cuts : list of Cut
+    factors : list of (r, d) arrays
+    shares : (k,) array
+    """
+
+    cuts: list[Cut] = field(default_factory=list)
+    factors: list[FloatArray] = field(default_factory=list)
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, cut: Cut, factor: FloatArray) -> None:
+        """One more cut, with multiplier 0."""
+        self.cuts.append(cut)
+        self.factors.append(factor)
+        self.shares = np.append(self.shares, 0.0)
+
+    def trim(self, shares: FloatArray) -> None:
+        """Keep multipliers, and drop the oldest cuts without one where there are too many."""
+        self.shares[: len(shares)] = shares
+        while len(self.cuts) > MOST_CUTS:
+            unused = np.flatnonzero(self.shares[:-1] <= UNUSED)
+            at = int(unused[0]) if len(unused) else 0
+            del self.cuts[at], self.factors[at]
+            self.shares = np.delete(self.shares, at)
+
+    def first_weight(self, center: FloatArray) -> float:
+        """A proximal weight at which the first step is about as long as the center."""
+        slope = np.eye(len(center)) + self.cuts[0].slope
+        return float(np.linalg.norm(slope)) / max(float(np.linalg.norm(center)), 1e-300)
+
+    def model(self, W: FloatArray) -> float:
+        """The largest cut at a metric, or 0."""
+        return max([0.0, *(cut.offset + float(np.sum(cut.slope * W)) for cut in self.cuts)])
+
+    def bound(self, shares: FloatArray) -> float:
+        """About what `MLRProblem.certify` proves from multipliers."""
+        slope = np.tensordot(shares, [cut.slope for cut in self.cuts], 1)
+        return float(shares @ [cut.offset for cut in self.cuts]) / max(1.0, -psd.smallest_eigenvalue(slope))
+
+    def multipliers(self, problem: MLRProblem, shares: FloatArray) -> FloatArray:
+        """Multipliers as the problem takes them, those of 0 left out."""
+        used = np.flatnonzero(shares > UNUSED)
+        if not len(used):
+            used = np.array([0])
+        return problem.multipliers(shares[used], [self.factors[k] for k in used])
+
+    def master(self, center: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
+        """Multipliers and metric that minimise ``trace(W) + model(W) + weight / 2 |W - center|^2``.
+
+        The dual of it is concave and smooth in the multipliers, over ``a >= 0, sum a <= 1``, and W is the positive part
+        of ``center - (I + sum a_k slope_k) / weight``. It is solved by semismooth Newton steps, each a quadratic
+        program.
+        """
+        d = len(center)
+        A = np.array([cut.slope for cut in self.cuts])
+        offsets = np.array([cut.offset for cut in self.cuts])
+        base = center - np.eye(d) / weight
+        unit = max(float(np.abs(offsets).max()), 1e-300)
+
+        def dual(a: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+            values, vectors = np.linalg.eigh(base - np.tensordot(a, A, 1) / weight)
+            return float(a @ offsets) - 0.5 * weight * float(np.sum(np.maximum(values, 0.0) ** 2)), values, vectors
+
+        a = self.shares
+        value, values, vectors = dual(a)
+        for _ in range(NEWTON):
+            W = (vectors * np.maximum(values, 0.0)) @ vectors.T
+            gradient = offsets + np.tensordot(A, W, 2)
+            row, column, slopes = psd.projection_slopes(values)
+            F = (vectors.T @ A @ vectors)[:, row, column] * np.sqrt(slopes / weight)
+            step = _quadratic(F @ F.T / unit, gradient / unit, a)
+            promised = float(gradient @ step)
+            if promised <= ACCURACY * unit:
+                break
+            for t in LENGTHS:
+                there = dual(a + t * step)
+                if there[0] >= value + 1e-4 * t * promised:
+                    break
+            else:
+                break
+            a, (value, values, vectors) = a + t * step, there
+        return a, (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+def _quadratic(H: FloatArray, g: FloatArray, a: FloatArray) -> FloatArray:
+    """The step that maximises ``<g, step> - step^T H step / 2`` with ``a + step >= 0`` and a sum of at most 1."""
+    k = len(a)
+    damped = H + (1e-10 * float(np.trace(H)) / k + 1e-14) * np.eye(k)
+    constraints = sp.csc_array(np.concatenate([-np.eye(k), np.ones((1, k))]))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    cones = [clarabel.NonnegativeConeT(k + 1)]
+    bounds = np.append(a, 1.0 - a.sum())
+    found = clarabel.DefaultSolver(sp.csc_array(np.triu(damped)), -g, constraints, bounds, cones, settings).solve()
+    new = np.maximum(a + np.asarray(found.x), 0.0)
+    new /= max(1.0, float(new.sum()))
+    return np.asarray(new - a)
