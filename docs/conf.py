@@ -85,7 +85,7 @@ sphinx_gallery_conf = {
 # Pages of the API: a heading, and the modules whose public names belong under it; what fits nowhere is at the end.
 API = {
     "Statements": ("sdpmetric.problems",),
-    "Verbs": ("sdpmetric.solve", "sdpmetric.explain", "sdpmetric.regret", "sdpmetric.core.comparison"),
+    "Verbs": ("sdpmetric.verbs", "sdpmetric.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
     "Solutions and certificates": ("sdpmetric.core",),
     "Streams": ("sdpmetric.streams",),
     "Programs in CVXPY": ("sdpmetric.formulations",),

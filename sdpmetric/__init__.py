@@ -1,127 +1,29 @@
-"""Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer."""
+"""Metric learning as convex optimization: exact programs, fast solvers, and a proof with every answer.
 
-from sdpmetric import engine as engines
-from sdpmetric import solvers, terms
-from sdpmetric.core.certificate import (
-    Certificate,
-    DualityCertificate,
-    InfeasibilityCertificate,
-    RegretCertificate,
-    RelaxationCertificate,
-    StationarityCertificate,
-)
-from sdpmetric.core.comparison import Comparison, compare
-from sdpmetric.core.multipliers import Dual
-from sdpmetric.core.problem import Problem, SmoothProblem
-from sdpmetric.core.registry import formulation, solver, solvers_of
-from sdpmetric.core.solution import Solution
-from sdpmetric.core.status import Status
-from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.explain import Explanation, explain
-from sdpmetric.formulations import to_cvxpy
-from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
-from sdpmetric.hashing import HashIndex
-from sdpmetric.models import Model
-from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
-from sdpmetric.problems.itml import ITMLProblem
-from sdpmetric.problems.kernel import FeatureSpace, KernelLMNNProblem
-from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.problems.lego_batch import LEGOBatchProblem
-from sdpmetric.problems.lfda import LFDAProblem
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.mcml import MCMLProblem
-from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.problems.mlkr import MLKRProblem
-from sdpmetric.problems.mlr import MLRProblem
-from sdpmetric.problems.mmc import MMCProblem
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.problems.nca import NCAProblem
-from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.problems.rca import RCAProblem
-from sdpmetric.problems.screening import Screening
-from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.ranking.scores import RankingScores
-from sdpmetric.regret import regret
-from sdpmetric.solve import certify, path, solve, verify
-from sdpmetric.streams.frml import FRMLStream
-from sdpmetric.streams.itml import ITMLStream
-from sdpmetric.streams.kernel_lego import KernelLEGOStream
-from sdpmetric.streams.kernel_pola import KernelPOLAStream
-from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.streams.loreta import LORETAStream
-from sdpmetric.streams.oasis import OASISStream
-from sdpmetric.streams.pola import POLAStream
-from sdpmetric.streams.step import MetricStep
-from sdpmetric.triplets.triplets import Triplets
+Public names are listed in ``sdpmetric/api.py`` and loaded when the first one is used, so that ``import sdpmetric``, the
+help of the command line and the checker of proofs load nothing else.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sdpmetric.api import *
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Certificate",
-    "Comparison",
-    "Dual",
-    "DualityCertificate",
-    "Explanation",
-    "FRMLProblem",
-    "FRMLStream",
-    "FeatureSpace",
-    "FrobeniusLMNNProblem",
-    "HashIndex",
-    "ITMLProblem",
-    "ITMLStream",
-    "InfeasibilityCertificate",
-    "KernelLEGOStream",
-    "KernelLMNNProblem",
-    "KernelPOLAStream",
-    "LEGOBatchProblem",
-    "LEGOProblem",
-    "LEGOStream",
-    "LFDAProblem",
-    "LMNNProblem",
-    "LORETAStream",
-    "LiftedDistances",
-    "MCMLProblem",
-    "MLKRProblem",
-    "MLRProblem",
-    "MMCProblem",
-    "MetricProblem",
-    "MetricStep",
-    "Model",
-    "MultiMetricLMNNProblem",
-    "NCAProblem",
-    "OASISStream",
-    "POLAProblem",
-    "POLAStream",
-    "Problem",
-    "RCAProblem",
-    "RankingScores",
-    "RegretCertificate",
-    "RelaxationCertificate",
-    "Relevance",
-    "Screening",
-    "SmoothProblem",
-    "Solution",
-    "StationarityCertificate",
-    "Status",
-    "Trace",
-    "TraceRow",
-    "Triplets",
-    "certify",
-    "compare",
-    "engines",
-    "explain",
-    "formulation",
-    "metric_variable",
-    "path",
-    "regret",
-    "solve",
-    "solver",
-    "solvers",
-    "solvers_of",
-    "squared_distances",
-    "terms",
-    "to_cvxpy",
-    "triplet_margins",
-    "verify",
-]
+
+def __getattr__(name: str) -> object:
+    if not name.startswith("__"):
+        if find_spec(f"sdpmetric.{name}") is not None:  # a submodule, which needs no other
+            return import_module(f"sdpmetric.{name}")
+        api = import_module("sdpmetric.api")
+        globals().update({public: getattr(api, public) for public in api.__all__})
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module 'sdpmetric' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module("sdpmetric.api").__all__})

@@ -22,7 +22,7 @@ from sdpmetric.core.registry import Solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.solve import certify, solve
+from sdpmetric.verbs import certify, solve
 
 FloatArray = NDArray[np.float64]
 Make = Callable[[], Problem]

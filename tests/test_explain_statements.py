@@ -20,7 +20,7 @@ import sdpmetric as sm
 from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras
-from sdpmetric.explain import Support
+from sdpmetric.explanation import Support
 from sdpmetric.linalg.distances import adjoint, distances
 
 N = 14

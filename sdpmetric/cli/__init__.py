@@ -231,7 +231,7 @@ def verify(
     its own.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.solve import verify as verify_point
+    from sdpmetric.verbs import verify as verify_point
 
     with inputs.input_errors():
         inputs.check_limits(LimitOptions(tol=tol, max_time=max_time))
@@ -306,7 +306,7 @@ def demo(
     from sdpmetric.cli import inputs, results
     from sdpmetric.core.printer import compilation_bar
     from sdpmetric.core.registry import solvers_of
-    from sdpmetric.solve import solve as solve_problem
+    from sdpmetric.verbs import solve as solve_problem
 
     chosen = only or ["iris", "wine", "digits"]
     with inputs.input_errors():

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.pipeline import Pipeline
 
+from sdpmetric import api as api  # which registers all statements
 from sdpmetric import datasets
 from sdpmetric.cli.options import DEFAULT, FeatureOptions, LimitOptions, StatementOptions, TableOptions, names
 from sdpmetric.core.problem import Labelled, Problem, statements

@@ -12,18 +12,18 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sdpmetric.cli.inputs import input_errors
+from sdpmetric.cli.inputs import input_errors, note
 from sdpmetric.cli.options import LimitOptions
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
-from sdpmetric.core.printer import Printer
+from sdpmetric.core.printer import Printer, known
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Callback
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.solve import solve as solve_problem
+from sdpmetric.verbs import solve as solve_problem
 
 NOT_PROVEN = 1
 
@@ -112,7 +112,7 @@ def progress(title: str) -> Iterator[Callback]:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         console.print(f"{title} ...", soft_wrap=True, markup=False)
-        printer = Printer(console, interval=1.0)
+        printer = Printer(note, interval=1.0)
 
         def line(row: TraceRow) -> None:
             if row.seconds >= 1.0:
@@ -125,7 +125,7 @@ def progress(title: str) -> Iterator[Callback]:
         def live(row: TraceRow) -> None:
             status.update(
                 f"{escape(title)}: {row.seconds:.0f} s, iteration {row.iteration}, "
-                f"objective {row.objective:.6g}, lower bound {row.lower_bound:.6g}"
+                f"objective {known(row.objective, '0.6g')}, lower bound {known(row.lower_bound, '0.6g')}"
             )
 
         yield live

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import ClassVar, Self, cast
 
+from sdpmetric.core import html
 from sdpmetric.core.status import Status
 
 # A lower bound may exceed an objective by this much, relatively, through rounding; a larger excess is a contradiction.
@@ -117,6 +118,16 @@ class Certificate(ABC):
 
     def __str__(self) -> str:
         return f"{self.program}: {self.finding()}"
+
+    def facts(self) -> dict[str, object]:
+        """What is known, by name, for tables."""
+        names = {"n_active": f"active {self.constraints}", "kind": "kind of proof"}
+        said = {"relative_gap": self.relative_gap} | self.to_dict()
+        known = {name: value for name, value in said.items() if name != "constraints" and value not in (None, False)}
+        return {names.get(name, name.replace("_", " ")): value for name, value in known.items()}
+
+    def _repr_html_(self) -> str:
+        return html.facts(str(self), self.facts())
 
     def to_dict(self) -> dict[str, object]:
         """Kind and fields by name, for JSON; `from_dict` reads it again."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sdpmetric.core import html
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
 
@@ -77,12 +77,7 @@ class Comparison:
         return capture.get().rstrip()
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(column)}</th>" for column in self.COLUMNS)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows()
-        )
-        caption = f"<caption>{html.escape(self.verdict)}</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html.columns(self.verdict, self.COLUMNS, self.rows())
 
 
 def compare(*solutions: Solution) -> Comparison:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import math
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,46 +13,102 @@ from numba.core import event
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from sdpmetric.core.certificate import relative_gap
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from sdpmetric.core.solution import Solution
     from sdpmetric.core.trace import TraceRow
+
+LOGGER = logging.getLogger("sdpmetric")
 
 # Loops that the first solve of an LMNN problem compiles; the rest of them come with other solvers.
 LOOPS = 9
 
 
-class Printer:
-    """Print the progress of a solve, one line for each row of its trace that is due.
+class _StandardError(logging.Handler):
+    """Standard error as it is when a line is written, which may have been replaced since."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, unless the program has configured logging since."""
+        if not logging.getLogger().handlers:
+            sys.stderr.write(self.format(record) + "\n")
+
+
+def say(text: str) -> None:
+    """Log one line as information, to standard error unless the program has configured logging.
 
     Parameters
     ----------
-    console : rich.console.Console, optional
-        Where to print; default standard output.
+    text : str
+    """
+    if not LOGGER.hasHandlers():
+        LOGGER.addHandler(_StandardError())
+    if LOGGER.level == logging.NOTSET:
+        LOGGER.setLevel(logging.INFO)
+    LOGGER.info(text)
+
+
+class Printer:
+    """Write the progress of a solve, one line for each row of its trace that is due; what is unknown is left blank.
+
+    Parameters
+    ----------
+    write : callable, optional
+        Takes each line; default `say`, the logger "sdpmetric".
     interval : float, default 0.5
         Seconds between lines at least.
+    stream : bool, default False
+        Whether the objective is a cumulative loss, so that the gap is of the row and not of the best so far.
     """
 
-    def __init__(self, console: Console | None = None, interval: float = 0.5) -> None:
-        self.console = console or Console(highlight=False)
+    HEAD = f"{'iter':>7} {'seconds':>9} {'objective':>15} {'lower bound':>15} {'gap':>9} {'level':>9} {'active':>9}"
+
+    def __init__(self, write: Callable[[str], None] = say, *, interval: float = 0.5, stream: bool = False) -> None:
+        self.write = write
         self.interval = interval
-        self._last = -float("inf")
+        self.stream = stream
+        self._last = -math.inf
+        self._best, self._bound = math.inf, -math.inf
 
     def __call__(self, row: TraceRow) -> None:
-        """Print one row, unless the last one is too fresh."""
+        """Write one row, unless the last one is too fresh."""
+        self._best = row.objective if self.stream else min(self._best, row.objective)
+        self._bound = row.lower_bound if self.stream else max(self._bound, row.lower_bound)
         if row.seconds - self._last < self.interval:
             return
+        scored = not math.isnan(row.score)
         if self._last < 0:
-            self.line(f"{'iter':>7} {'seconds':>9} {'objective':>15} {'lower bound':>15} {'step':>9} {'active':>9}")
+            self.write(self.HEAD + (f" {'score':>9}" if scored else ""))
         self._last = row.seconds
-        self.line(
-            f"{row.iteration:7d} {row.seconds:9.2f} {row.objective:15.8g} {row.lower_bound:15.8g} "
-            f"{row.step:9.2e} {row.n_active:9d}"
+        cells = (
+            f"{row.iteration:7d}",
+            f"{row.seconds:9.2f}",
+            known(row.objective, "15.8g"),
+            known(row.lower_bound, "15.8g"),
+            known(relative_gap(self._best, self._bound), "9.2e"),
+            known(row.step, "9.2e"),
+            f"{row.n_active:9d}" if row.n_active or math.isfinite(row.objective) else "",
+            *([known(row.score, "9.4f")] if scored else []),
         )
+        self.write(" ".join(cells).rstrip())
 
-    def line(self, text: str) -> None:
-        """Print one line as it is."""
-        self.console.print(text, markup=False, soft_wrap=True)
+    def end(self, solution: Solution) -> None:
+        """Write how the solve ended and what is proven."""
+        self.write(str(solution))
+
+
+def known(value: float, form: str) -> str:
+    """A number as text, or as many blanks where it is infinite or NaN.
+
+    Parameters
+    ----------
+    value : float
+    form : str
+        As in format strings, beginning with the width.
+    """
+    return format(value, form) if math.isfinite(value) else " " * int(form.split(".")[0])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from sdpmetric.core import validation
+from sdpmetric.core import html, validation
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
@@ -194,6 +194,11 @@ class Problem(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
+
+    def _repr_html_(self) -> str:
+        n, d = self.X.shape
+        said = {"statement": type(self).__name__, "examples": n, "features": d, "dtype": str(self.X.dtype)}
+        return html.facts(self.describe(), said | {name: getattr(self, name) for name in self.weights})
 
 
 class SmoothProblem(Problem):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate, relative_gap
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.recorder import Recorder
 from sdpmetric.core.solution import Solution
@@ -173,6 +174,7 @@ def run(
     score: Score | None = None,
     patience: int | None = None,
     relaxed: bool = False,
+    printer: Printer | None = None,
 ) -> Solution:
     """Run a solver until its own gap is small enough, the budget is spent, or it ends; then certify the best point.
 
@@ -198,6 +200,8 @@ def run(
         many steps without a better one.
     relaxed : bool, default False
         Whether the steps obey a bound on the rank, of which the problem is the relaxation.
+    printer : Printer, optional
+        Writes each row that is due, and how the solve ended.
     """
     check_tolerance(tol)
     check_patience(patience, score)
@@ -224,6 +228,8 @@ def run(
                 row = TraceRow(budget.spent, budget.elapsed, *seen, *rest)
                 passed.see(len(trace), step.components)
                 trace.rows.append(row)
+                if printer is not None:
+                    printer(row)
                 status = step.status or status
                 if not stream and relative_gap(best.objective, bound.lower_bound) <= tol:
                     break
@@ -255,7 +261,7 @@ def run(
         certificate = RelaxationCertificate.of(certificate)
     if status is None or certificate.settles(tol):
         status = certificate.status(tol)
-    return Solution(
+    solution = Solution(
         components=components,
         certificate=certificate,
         status=status,
@@ -268,6 +274,9 @@ def run(
         extras=best.extras,
         frames=tuple(passed.frames),
     )
+    if printer is not None:
+        printer.end(solution)
+    return solution
 
 
 def check_tolerance(tol: float) -> None:

@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
@@ -137,6 +138,16 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"<Solution {self}>"
+
+    def _repr_html_(self) -> str:
+        own = {
+            "solver": self.solver,
+            "status": f"{self.status}: {self.status.advice}",
+            "seconds": self.seconds,
+            "iterations": self.n_iter,
+            "components": " x ".join(map(str, self.components.shape)),
+        }
+        return html.facts(str(self), own | dict(self.extras) | self.certificate.facts())
 
     def save(self, path: str | Path) -> None:
         """Save as one NPZ file: arrays, and everything else as JSON text; no pickle.

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core import html
+
 FloatArray = NDArray[np.float64]
+# Rows that a notebook shows at most.
+SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,14 @@ class Trace:
 
     def __iter__(self) -> Iterator[TraceRow]:
         return iter(self.rows)
+
+    def _repr_html_(self) -> str:
+        names = [f.name for f in fields(TraceRow)]
+        known = [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
+        shown = self.rows if len(self) <= SHOWN else [*self.rows[: SHOWN // 2], *self.rows[-(SHOWN // 2) :]]
+        omitted = f", {len(self) - len(shown):,} in the middle left out" if len(shown) < len(self) else ""
+        rows = [[getattr(row, name) for name in known] for row in shown]
+        return html.columns(f"{len(self):,} steps{omitted}", [name.replace("_", " ") for name in known], rows)
 
     @overload
     def __getitem__(self, key: int) -> TraceRow: ...

@@ -38,7 +38,7 @@ from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.linalg.distances import distances
-from sdpmetric.solve import solve
+from sdpmetric.verbs import solve
 
 FloatArray = NDArray[np.float64]
 Data = NDArray[np.floating]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from time import perf_counter
@@ -13,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils._param_validation import StrOptions
 
-from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -129,13 +129,16 @@ class NCA(SoftNeighborEstimator):
         options |= {"start": self._start(problem, watcher.X), "tol": max(self.tol, np.finfo(float).tiny)}
         if self.solver == "stochastic":
             return super()._solve(watcher, n_components=None, verbose=self.verbose > 0, **options)
-        self._iteration, began, printer = 0, perf_counter(), Printer()
+        self._iteration, began = 0, perf_counter()
 
         def on_iteration(flat: FloatArray, objective: float) -> None:
             self._iteration += 1
             if self.verbose:
                 seconds = perf_counter() - began
-                printer.line(f"[{type(self).__name__}] {self._iteration:>10} {-objective:>20.6e} {seconds:>10.2f}")
+                # To standard output, where scikit-learn prints it.
+                sys.stdout.write(
+                    f"[{type(self).__name__}] {self._iteration:>10} {-objective:>20.6e} {seconds:>10.2f}\n"
+                )
             if self.callback is not None:
                 self.callback(flat, self._iteration)
 

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Constrained, Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.explain import explain
+from sdpmetric.explanation import explain
 from sdpmetric.report.words import checks, sentences
 from sdpmetric.triplets import neighbors
 

@@ -395,3 +395,19 @@ def test_names_are_completed(run):
 def test_the_version_and_both_modules(arguments):
     result = subprocess.run([sys.executable, *arguments, "--version"], capture_output=True, text=True, check=True)
     assert result.stdout == f"sdpmetric {sm.__version__}\n"
+
+
+@pytest.mark.parametrize("module", ["sdpmetric", "sdpmetric.cli", "sdpmetric.check.__main__"])
+def test_help_and_the_checker_load_no_solver(module):
+    code = f"import sys, {module}; print({{'numba', 'sklearn', 'cvxpy', 'sdpmetric.core'}}.intersection(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_public_names_are_loaded_on_first_use():
+    code = (
+        "from sdpmetric.estimators import LMNN\nimport sdpmetric as sm\nprint(callable(sm.solve), 'regret' in dir(sm))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "True True\n"
+    with pytest.raises(AttributeError, match="module 'sdpmetric' has no attribute 'nothing'"):
+        _ = sm.nothing

@@ -69,11 +69,13 @@ def test_time_limit_and_callback_stop_with_a_certificate(problem: sm.LMNNProblem
     assert len(told.trace) == 1
 
 
-def test_printer_prints_only_when_asked(problem: sm.LMNNProblem, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_logged_only_when_asked(problem: sm.LMNNProblem, caplog: pytest.LogCaptureFixture) -> None:
     sm.solve(problem)
-    assert capsys.readouterr().out == ""
-    sm.solve(problem, verbose=True)
-    assert "lower bound" in capsys.readouterr().out
+    assert not caplog.messages
+    solution = sm.solve(problem, verbose=True)
+    assert "lower bound" in caplog.messages[0]
+    assert caplog.messages[-1] == str(solution)
+    assert " inf" not in caplog.text
 
 
 def test_single_precision_is_certified_as_it_is_returned(problem: sm.LMNNProblem) -> None:

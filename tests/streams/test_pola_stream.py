@@ -13,10 +13,10 @@ from pola_oracle import Threshold, project_cone, project_margin, separable, upda
 
 import sdpmetric as sm
 from sdpmetric._loops import eigenpair
+from sdpmetric.comparator import comparator, least_loss
 from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.problems.kernel import FeatureSpace
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.regret import comparator, least_loss
 
 
 def distance(one: Threshold, other: Threshold) -> float:

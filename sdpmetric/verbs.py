@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdpmetric import solvers as solvers  # which registers all of them
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
@@ -63,7 +64,8 @@ def solve(
     callback : callable, optional
         Called with each `TraceRow`; returning True stops the solve.
     verbose : bool, default False
-        Print progress.
+        Log progress, and how the solve ended, as information of the logger "sdpmetric": on standard error, unless the
+        program has configured logging.
     random_state : int, optional
         Seed of the solvers that draw at random; default 0. The others use no randomness.
     n_components : int, optional
@@ -115,12 +117,13 @@ def solve(
     bounded = None if n_components is None else _rank_bound(problem, entry, n_components)
     if full is not None:
         _check_full(problem, full, n_components, options)
-    watch = _with_printer(callback) if verbose else callback
+    printer = Printer(stream=entry.stream) if verbose else None
     if engine is not None and not entry.engines:
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
         )
-    drive = partial(run, problem, budget=budget, solver=entry.name, tol=tol, callback=watch, score=score)
+    drive = partial(run, problem, budget=budget, solver=entry.name, tol=tol, callback=callback)
+    drive = partial(drive, score=score, printer=printer)
     with using(resolve(engine)):
         if full is None:
             steps = entry.steps(problem, budget, tol, **options)
@@ -172,16 +175,6 @@ def _check_full(problem: Problem, full: Solution, n_components: int | None, opti
     same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
     if not same or full.certificate.kind != "duality":
         raise ValueError("full= must solve this very problem, the same data and parameters, with no bound on the rank.")
-
-
-def _with_printer(callback: Callback | None) -> Callback:
-    printer = Printer()
-
-    def both(row: TraceRow) -> bool | None:
-        printer(row)
-        return callback(row) if callback is not None else None
-
-    return both
 
 
 def path(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
@@ -264,6 +265,10 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"<Explanation {self}>"
+
+    def _repr_html_(self) -> str:
+        parts = ("support", "influence", "slacks", "sensitivity")
+        return html.facts(str(self.certificate), {name: str(getattr(self, name)) for name in parts})
 
 
 def explain(solution: Solution, problem: Problem | None = None) -> Explanation:

@@ -23,8 +23,8 @@ from sdpmetric.problems import contradiction, pola_certificate, rays
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solve import solve
 from sdpmetric.streams.lego import LEGOStream
+from sdpmetric.verbs import solve
 
 FloatArray = NDArray[np.float64]
 
