@@ -33,20 +33,30 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     T = problem.moderate[0] if scaled else np.eye(len(domain.basis))
     if domain.diagonal:
         w = cp.Variable(len(domain.basis), name="w")
-        cone = (w >= 0).set_label(CONE)
+        cones = [(w >= 0).set_label(CONE)]
         sizes = np.diag(T) ** 2
         N = cp.diag(cp.multiply(sizes, w))
         M = N if domain.plain else domain.basis.T @ N @ domain.basis
         D = squared_distances_of_rays(X @ domain.basis.T, problem.total.pairs, sizes) @ w
+    elif domain.blocks:
+        reached = [np.flatnonzero(T[part].any(axis=0)) for part in domain.blocks]
+        found = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
+        places = [np.eye(T.shape[1])[:, columns] for columns in reached]
+        N = sum(place @ block @ place.T for (block, _), place in zip(found, places, strict=True))
+        outer = T
+        M = T @ N @ T.T
+        D = squared_distances(N, X @ T, problem.total.pairs)
+        cones = [cone for _, cone in found]
     else:
         N, cone = metric_variable(T.shape[1], "M" if domain.plain else "N")
         outer = domain.basis.T @ T
         M = N if np.array_equal(outer, np.eye(len(outer))) else outer @ N @ outer.T
         D = squared_distances(N, X @ outer, problem.total.pairs)
+        cones = [cone]
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
     logdet = any(isinstance(term, LogDet) for term in problem.terms)  # it keeps the metric in the cone
-    constraints: list[cp.Constraint] = [] if logdet and not domain.diagonal else [cone]
+    constraints: list[cp.Constraint] = [] if logdet and not domain.diagonal else [*cones]
     if problem.total.ridge:
         objective += problem.total.ridge * cp.trace(M)
     ties, first = [], n_costs
@@ -88,7 +98,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     u = {v.name(): v for v in program.variables()}
     named = [name for name, term in zip(problem.weights, problem.terms, strict=True) if isinstance(term, Loss)]
     within = [u[named[k]] <= t * getattr(losses[k], "unit", 1.0) for k in hard]
-    feasibility = cp.Problem(cp.Minimize(t), [cone, *(ties[k] for k in hard), *within, t >= 0])
+    feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *within, t >= 0])
 
     def read_contradiction() -> Point:
         parts = [np.zeros(loss.size) for loss in losses]

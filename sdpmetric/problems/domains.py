@@ -1,7 +1,11 @@
-"""The cones that metrics of a sum are taken from, in coordinates: ``M = B^T N B`` with N PSD, or diagonal and >= 0."""
+"""The cones that metrics of a sum are taken from, in coordinates.
+
+``M = B^T N B`` with N PSD, or PSD and block diagonal, or diagonal with entries >= 0.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +34,17 @@ class Domain:
         Whether N is diagonal with entries >= 0; else it is PSD.
     kind : str
         In words.
+    blocks : tuple of (k_b,) int arrays
+        Coordinates of each diagonal block of N, () for one block.
+    sharing : float
+        Of metrics with a shared part, how much cheaper a trace of 1 is in it than in the parts of single tasks.
     """
 
     basis: FloatArray
     diagonal: bool
     kind: str
+    blocks: tuple[NDArray[np.intp], ...] = ()
+    sharing: float = 1.0
 
     @classmethod
     def of(
@@ -59,6 +69,31 @@ class Domain:
             return cls(B, True, f"nonnegative combinations of {len(B):,} rank-one metrics")
         return cls(np.eye(d), bool(diagonal), "weights of features" if diagonal else "all metrics")
 
+    @classmethod
+    def of_tasks(cls, d: int, n_tasks: int, sharing: float) -> Domain:
+        """Metrics ``M_c = sharing M_0 + N_c`` of tasks, as diagonal blocks ``M_0, N_1, N_2, ..``; see `lift_tasks`."""
+        blocks = tuple(np.arange(b * d, (b + 1) * d) for b in range(n_tasks + 1))
+        return cls(np.eye(d * (n_tasks + 1)), False, f"metrics of {n_tasks} tasks with a shared part", blocks, sharing)
+
+    @property
+    def parts(self) -> tuple[NDArray[np.intp], ...]:
+        """The coordinates of each block; all of them where there is one."""
+        return self.blocks or (np.arange(len(self.basis)),)
+
+    def pinched(self, A: FloatArray) -> FloatArray:
+        """The diagonal blocks of a (k, k) matrix, 0 elsewhere."""
+        if not self.blocks:
+            return A
+        out = np.zeros_like(A)
+        for part in self.blocks:
+            out[np.ix_(part, part)] = A[np.ix_(part, part)]
+        return out
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all metrics."""
+        return self.plain and not self.diagonal and not self.blocks
+
     @property
     def plain(self) -> bool:
         """Whether B is the identity."""
@@ -73,9 +108,11 @@ class Domain:
         """How far a metric is from the cone, relative to its size."""
         M = components.T @ components
         size = float(np.abs(M).max(initial=0.0))
-        if size == 0.0 or (self.plain and not self.diagonal):
+        if size == 0.0 or self.whole:
             return 0.0
-        if self.plain:
+        if self.blocks:
+            nearest = self.pinched(M)
+        elif self.plain:
             nearest = np.diag(np.diag(M))
         elif not self.diagonal:
             nearest = self.basis.T @ (self.basis @ M @ self.basis.T) @ self.basis
@@ -101,6 +138,42 @@ class Domain:
                 "or state the problem without that restriction."
             )
         return off
+
+
+def lift_tasks(
+    X: NDArray[np.floating], tasks: ArrayLike, sharing: float
+) -> tuple[NDArray[np.floating], NDArray[np.intp], Domain]:
+    """Data in which several metrics with a shared part are one block diagonal metric.
+
+    Each example is ``(sqrt(sharing) x, 0, .., x, .., 0)`` with x in the block of its task, so that two examples of one
+    task are at the squared distance ``D`` under ``sharing M_0 + N_c``.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    tasks : (n,) array
+        Task of each example, labels of any kind.
+    sharing : float
+        Positive.
+
+    Returns
+    -------
+    lifted : (n, (t + 1) d) array
+    index : (n,) int array
+        Task of each example, in sorted order.
+    domain : Domain
+    """
+    if validation.check_number("sharing", sharing, 0.0) == 0.0:
+        raise ValueError("sharing must be positive; the larger it is, the more the metrics have in common.")
+    try:
+        names, index = validation.check_labels(tasks, len(X), n_classes=1)
+    except ValueError as error:
+        raise ValueError(f"tasks: {error}") from error
+    n, d = X.shape
+    lifted = np.zeros((n, len(names) + 1, d), dtype=X.dtype)
+    lifted[:, 0] = math.sqrt(sharing) * X
+    lifted[np.arange(n), index + 1] = X
+    return lifted.reshape(n, -1), index.astype(np.intp), Domain.of_tasks(d, len(names), float(sharing))
 
 
 def _matrix(name: str, given: ArrayLike, d: int, wanted: str, axis: int) -> FloatArray:

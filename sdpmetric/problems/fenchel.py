@@ -156,10 +156,10 @@ class FenchelDual:
             return None
         S = self.total.slack_matrix(a)
         if isinstance(final, Frobenius):
-            N = domain.basis @ (final.target - S / final.weight) @ domain.basis.T
+            N = domain.pinched(domain.basis @ (final.target - S / final.weight) @ domain.basis.T)
             return psd.factor(N) @ domain.basis
         if isinstance(final, LogDet):
-            values, vectors = np.linalg.eigh(S / final.weight + final.inverse_root @ final.inverse_root)
+            values, vectors = np.linalg.eigh(domain.pinched(S / final.weight + final.inverse_root @ final.inverse_root))
             if values[0] > 0.0:
                 return np.asarray((vectors / np.sqrt(values)).T)
         return None
@@ -210,7 +210,8 @@ class FenchelDual:
         start, moving = (
             self._slack_form(images, part, s, segment) for part, s in ((segment.start, 0.0), (segment.at(1.0), 1.0))
         )
-        fixed, way = weight * (B @ M0 @ B.T) - start.matrix, start.matrix - moving.matrix
+        inner = weight * self.slack.domain.pinched(B @ M0 @ B.T)
+        fixed, way = inner - start.matrix, start.matrix - moving.matrix
 
         def positive(Q: FloatArray) -> float:
             values = np.diag(Q) if self.slack.domain.diagonal else np.linalg.eigvalsh(Q)
@@ -224,7 +225,7 @@ class FenchelDual:
         a = self._at(t, segment)
         S = self._slack_form(images, a, t, segment)
         size = rigorous.above(weight * float(np.abs(M0).sum()), M0.size)
-        Q = Form(weight * (B @ M0 @ B.T), rigorous.gamma(2 * len(M0) + 8) * size, size) - S
+        Q = Form(inner, rigorous.gamma(2 * len(M0) + 8) * size, size) - S
         if self.slack.domain.diagonal:
             part = float(np.sqrt(np.sum((np.maximum(np.diag(Q.matrix), 0.0) + Q.error) ** 2)))
         else:
@@ -300,7 +301,7 @@ class FenchelDual:
             return weight * (float(logs.sum()) + shift - ULPS * rigorous.U * (float(np.abs(logs).sum()) + abs(shift)))
         R = final.root @ self.total.slack_matrix(a) @ final.root
         R += final.root @ sum((t * U for U in segment.matrices), np.zeros((self.d, self.d))) @ final.root
-        values, vectors = np.linalg.eigh(R / weight)
+        values, vectors = np.linalg.eigh(self.slack.domain.pinched(R / weight))
         P = np.ascontiguousarray(final.root @ (vectors / np.sqrt(np.maximum(1.0 + values, SMALLEST))))
         S = self._slack_form(self.slack.images(P), a, t, segment)
         size = rigorous.above(S.size / weight)

@@ -13,14 +13,15 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate
-from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import feasibility
 from sdpmetric.problems.bound_terms import BoundTerms
-from sdpmetric.problems.domains import Domain
+from sdpmetric.problems.domains import Domain, lift_tasks
 from sdpmetric.problems.fenchel import FenchelDual, Proven
+from sdpmetric.problems.hinge_constraints import hinge_constraints
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.problems.slack import Slack
 from sdpmetric.terms.base import Sum, Term
@@ -59,6 +60,12 @@ class MetricProblem(Problem):
         Only metrics ``P N P^T`` with these columns P.
     bases : (k, d) array, optional
         Only nonnegative combinations of ``b_j b_j^T`` with these rows.
+    tasks : (n,) array, optional
+        Task of each example: a metric ``M_c = sharing M_0 + N_c`` for each task, with a shared part M_0.
+        The data become those of `sdpmetric.problems.domains.lift_tasks`, and `task_metrics` reads the metrics; matrices
+        of terms are those of the block diagonal metric with blocks ``M_0, N_1, ..``.
+    sharing : float, default 1
+        Of tasks: how much cheaper the shared part is, under the trace.
 
     Attributes
     ----------
@@ -101,8 +108,15 @@ class MetricProblem(Problem):
         diagonal: bool = False,
         subspace: ArrayLike | None = None,
         bases: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
+        sharing: float = 1.0,
     ) -> None:
-        data = validation.check_examples(X)
+        data, index = validation.check_examples(X), None
+        domain = Domain.of(data.shape[1], diagonal, subspace, bases)
+        if tasks is not None:
+            if diagonal or subspace is not None or bases is not None:
+                raise ValueError("tasks= excludes diagonal=, subspace= and bases=; pass one of them at most.")
+            data, index, domain = lift_tasks(data, tasks, sharing)
         if not isinstance(terms, Term | Sum):
             raise TypeError(
                 f"terms must be a term or a sum of terms such as terms.Trace() + terms.TripletHinge(triplets), got "
@@ -112,7 +126,14 @@ class MetricProblem(Problem):
         bound = tuple(term.bind(data) for term in given if term.weight > 0.0)
         if not bound:
             raise ValueError("all terms have weight 0, so that there is nothing to minimise; give one a weight.")
-        self._set(data, bound, Domain.of(data.shape[1], diagonal, subspace, bases))
+        self._set(data, bound, domain)
+        if index is not None:
+            apart = np.flatnonzero(index[self.total.pairs[:, 0]] != index[self.total.pairs[:, 1]])
+            if len(apart):
+                raise ValueError(
+                    f"pair {self.total.pairs[apart[0]].tolist()} is of two tasks, whose metrics differ "
+                    f"({len(apart)} such pairs); pass pairs and triplets within tasks."
+                )
         self._check()
 
     @cached_property
@@ -166,7 +187,7 @@ class MetricProblem(Problem):
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
         parts = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
-        domain = "" if self.domain.plain and not self.domain.diagonal else f"; over {self.domain.kind}"
+        domain = "" if self.domain.whole else f"; over {self.domain.kind}"
         return f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
 
     @cached_property
@@ -192,6 +213,17 @@ class MetricProblem(Problem):
         """See `Problem.check_point`; a metric that is not in the domain is refused."""
         L, residual = super().check_point(components, metric)
         return L, max(residual, self.domain.check(L))
+
+    def task_metrics(self, components: ArrayLike) -> FloatArray:
+        """The metrics ``M_c = sharing M_0 + N_c`` of all tasks, (t, d, d), from components of the lifted problem.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        L, _ = self.check_point(components, None)
+        own = [L[:, part].T @ L[:, part] for part in self.domain.parts]
+        return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
 
     # -- for solvers --------------------------------------------------------------------------------------------
 
@@ -304,30 +336,8 @@ class MetricProblem(Problem):
         if self.recognised is not None and isinstance(dual, Dual):
             dual = self.recognised.listed(dual, loss.roles())
         a = self.prove(components, dual).multipliers[0]
-        D = distances(self.centered @ components.T, self.total.pairs[:, 0], self.total.pairs[:, 1])
-        excess, own, K = self.total.excess(components, D)[0], len(self.total.costs[0]), loss.combination
-        rows, columns = self.total.pairs[own:], K.indices.reshape(loss.size, -1)
-        kept = np.flatnonzero((a > 0.0) | (excess > 0.0))
-        kind = Hinge if loss.scalar.highest == 1.0 else SquaredHinge
-        stretch = [
-            (*rows[column[kept]].T, -sign[kept] * D[own:][column[kept]])
-            for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
-        ]
-        sums = {n: self._term_value(t, components) / t.weight for n, t in zip(self.weights, self.terms, strict=True)}
-        return Constraints(
-            dual=a,
-            roles={role: index[kept] for role, index in loss.roles().items()},
-            multipliers=a[kept],
-            excess=excess[kept],
-            loss=kind(loss.item_weights[kept]),
-            stretch=stretch,
-            sums=sums,
-            slopes=sums,
-        )
-
-    def _term_value(self, term: Term, components: FloatArray) -> float:
-        """One term at a factor of the metric, its weight included."""
-        return BoundTerms(self.centered, (term,)).value(components)[0]
+        alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
+        return hinge_constraints(self.total, loss, components, a, dict(zip(self.weights, alone, strict=True)))
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""

@@ -73,7 +73,7 @@ def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) 
     pushes = [term for term in terms if isinstance(term, TripletHinge)]
     ridge = sum(term.weight for term in terms if isinstance(term, Trace))
     rest = len(terms) - len(pulls) - len(pushes) - sum(isinstance(term, Trace) for term in terms)
-    if rest or len(pulls) != 1 or len(pushes) != 1 or not domain.plain or domain.diagonal:
+    if rest or len(pulls) != 1 or len(pushes) != 1 or not domain.whole:
         return None
     (pull,), (push,) = pulls, pushes
     if push.chosen is None or push.index is None or push.margin != 1.0 or push.loss not in ("hinge", "squared_hinge"):

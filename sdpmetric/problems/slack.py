@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpmetric.linalg import psd, rigorous
@@ -48,14 +49,27 @@ class Slack:
             size = np.sqrt(np.mean(Y * Y, axis=0))
             size[size == 0.0] = 1.0
             return np.diag(1.0 / size), np.diag(size)
-        return psd.data_basis(Y)
+        if not self.domain.blocks:
+            return psd.data_basis(Y)
+        found = [psd.data_basis(Y[:, part]) for part in self.domain.blocks]
+        return scipy.linalg.block_diag(*(T for T, _ in found)), scipy.linalg.block_diag(*(T for _, T in found))
 
     def images(self, T: FloatArray) -> Images:
         """The data in coordinates T, (k, p), of the domain."""
         return Images.of(self.X, self.total.centered, self.domain.basis.T @ T)
 
     def form(self, images: Images, weights: FloatArray, ridge: float, matrix: FloatArray) -> Form:
-        """``T^T B (sum_q w_q v_q v_q^T + ridge I + matrix) B^T T`` with its error."""
+        """``T^T B (sum_q w_q v_q v_q^T + ridge I + matrix) B^T T`` and its error; blocks of it."""
+        if not self.domain.blocks:
+            return self._form(images, weights, ridge, matrix)
+        total = Form.zero(images.map.shape[1])
+        for part in self.domain.blocks:
+            own = np.zeros_like(images.map)
+            own[part] = images.map[part]
+            total += self._form(Images.of(images.X, images.centered, own), weights, ridge, matrix)
+        return total
+
+    def _form(self, images: Images, weights: FloatArray, ridge: float, matrix: FloatArray) -> Form:
         used = np.flatnonzero(weights)
         V, pairs = images.map, self.total.pairs[used]
         form = images.form(pairs[:, 0], pairs[:, 1], weights[used], roundings=2, accuracy=math.inf)
@@ -91,8 +105,13 @@ class Slack:
             scaled = np.diag(basis) / np.where(size > 0.0, size, 1.0)
             nothing = size <= psd.RANK_TOLERANCE * size.max(initial=0.0)
             return np.diag(scaled)[:, ~nothing], np.diag(np.diag(basis))[:, nothing]
-        found = psd.whiten(basis, inverse, psd.triangle(roots))
-        return found.range, found.null
+        ranges, nulls, first = list[FloatArray](), list[FloatArray](), 0
+        for part in self.domain.parts:
+            size = int(np.linalg.matrix_rank(basis[part])) if self.domain.blocks else basis.shape[1]
+            own = slice(first, first + size)
+            found = psd.whiten(basis[:, own], inverse[own], psd.triangle([root[:, own] for root in roots]))
+            ranges, nulls, first = [*ranges, found.range], [*nulls, found.null], first + size
+        return np.concatenate(ranges, axis=1), np.concatenate(nulls, axis=1)
 
     @cached_property
     def descent_coordinates(self) -> FloatArray:

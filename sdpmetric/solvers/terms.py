@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +67,13 @@ class Factor:
         if self.problem.domain.diagonal:
             return np.asarray(2.0 * F * np.diag(self.T) ** 2 * np.einsum("ij,jk,ik->i", B, S, B))
         C = self.T.T @ B
-        return 2.0 * F @ (C @ S @ C.T)
+        return 2.0 * F @ self._pinched(C @ S @ C.T)
 
     def escape(self, S: FloatArray) -> None:
         """Drop what is negligible, and add directions in which the objective falls."""
-        B, size = self.problem.domain.basis, float(np.abs(self.F).max(initial=0.0)) or 1.0
+        B = self.problem.domain.basis
         if self.problem.domain.diagonal:
+            size = float(np.abs(self.F).max(initial=0.0)) or 1.0
             slopes = np.einsum("ij,jk,ik->i", B, S, B) * np.diag(self.T) ** 2
             small = np.abs(self.F) < NEW * size
             falling = slopes < -ESCAPE * np.abs(slopes).max(initial=0.0)
@@ -80,12 +82,32 @@ class Factor:
         if any(term.name == "log_det" for term in self.problem.total.regularizers):
             return  # every direction is there already
         C = self.T.T @ B
-        values, vectors = np.linalg.eigh(C @ S @ C.T)
-        falling = values < -ESCAPE * np.abs(values).max(initial=0.0)
-        _, sigma, rows = np.linalg.svd(self.F, full_matrices=False)
-        kept = sigma > NEGLIGIBLE * sigma.max(initial=0.0)
-        new = NEW * (sigma.max(initial=0.0) or 1.0) * vectors[:, falling].T
-        self.F = np.concatenate([sigma[kept, None] * rows[kept], new])
+        slopes, rows = C @ S @ C.T, [np.zeros((0, self.F.shape[1]))]
+        size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(slopes).max(initial=0.0))
+        for part in self.parts:
+            values, vectors = np.linalg.eigh(slopes[np.ix_(part, part)])
+            _, sigma, own = np.linalg.svd(self.F[:, part], full_matrices=False)
+            kept = sigma > NEGLIGIBLE * size
+            found = np.concatenate(
+                [sigma[kept, None] * own[kept], NEW * size * vectors[:, values < -ESCAPE * steepest].T]
+            )
+            rows.append(np.zeros((len(found), self.F.shape[1])))
+            rows[-1][:, part] = found
+        self.F = np.concatenate(rows)
+
+    @cached_property
+    def parts(self) -> list[NDArray[np.intp]]:
+        """The columns of T that belong to each block of the domain."""
+        reached = [np.flatnonzero(self.T[part].any(axis=0)) for part in self.problem.domain.parts]
+        return reached if self.problem.domain.blocks else [np.arange(self.T.shape[1])]
+
+    def _pinched(self, A: FloatArray) -> FloatArray:
+        if not self.problem.domain.blocks:
+            return A
+        out = np.zeros_like(A)
+        for part in self.parts:
+            out[np.ix_(part, part)] = A[np.ix_(part, part)]
+        return out
 
 
 @solver(MetricProblem, "lmnn", tol=1e-3, default=True, when=lambda problem: problem.recognised is not None)

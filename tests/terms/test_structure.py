@@ -33,6 +33,48 @@ def test_exact_and_fast_solver_prove_each_other_in_domains(domain, seed):
         assert one.objective - lower <= 1e-4 * abs(one.objective), (fast, exact)
 
 
+def within(tasks, rng, m, k):
+    rows = different(rng, 40 * m, k, len(tasks))
+    return rows[(tasks[rows] == tasks[rows[:, :1]]).all(axis=1)][:m]
+
+
+@pytest.mark.parametrize("kind", ["trace", "frobenius", "pull", "log_det"])
+def test_tasks_with_a_shared_part(kind):
+    rng = np.random.default_rng(3)
+    X, tasks = data(rng, 45, 3), np.arange(45) % 3
+    triplets, pairs = within(tasks, rng, 60, 3), within(tasks, rng, 40, 2)
+    cost = {
+        "trace": terms.Trace(),
+        "frobenius": terms.Frobenius(),
+        "pull": terms.Pull(pairs),
+        "log_det": terms.LogDet(),
+    }[kind]
+    total, sharing = cost + 0.3 * terms.TripletHinge(triplets), 2.0
+    problem = sm.MetricProblem(X, total, tasks=np.array(["c", "a", "b"])[tasks], sharing=sharing)
+    fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic")
+    for one in (fast, exact):
+        for other in (fast, exact):
+            assert one.lower_bound <= other.objective + 1e-8 * abs(other.objective)
+            assert other.objective - one.lower_bound <= 1e-4 * abs(other.objective)
+    # The objective from the metrics of the tasks, by loops; "a" is task 1.
+    metrics = problem.task_metrics(fast.components)[[2, 0, 1]]
+    D = [(X[i] - X[j]) @ metrics[tasks[i]] @ (X[i] - X[j]) for i, j in [*triplets[:, :2], *triplets[:, ::2]]]
+    hinges = np.maximum(1.0 + np.array(D[:60]) - np.array(D[60:]), 0.0).sum()
+    if kind == "pull":
+        pull = sum((X[i] - X[j]) @ metrics[tasks[i]] @ (X[i] - X[j]) for i, j in pairs)
+        assert_same(fast.objective, pull + 0.3 * hinges)
+    else:
+        assert fast.objective >= 0.3 * hinges - 1e-9
+
+
+def test_pairs_of_two_tasks_are_refused():
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    with pytest.raises(ValueError, match="two tasks"):
+        sm.MetricProblem(X, terms.Pull([[0, 1]]), tasks=[0, 1, 0, 1])
+    with pytest.raises(ValueError, match="exclude"):
+        sm.MetricProblem(X, terms.Pull([[0, 2]]), tasks=[0, 1, 0, 1], diagonal=True)
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_metrics_outside_of_the_domain_are_refused(domain):
     rng = np.random.default_rng(0)

@@ -1,0 +1,53 @@
+"""The one hinge of a sum of terms as constraints whose multipliers have a meaning, for `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
+from sdpmetric.linalg.distances import distances
+from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.terms.margins import MarginLoss
+
+FloatArray = NDArray[np.float64]
+
+
+def hinge_constraints(
+    total: BoundTerms, loss: MarginLoss, components: FloatArray, a: FloatArray, sums: Mapping[str, float]
+) -> Constraints:
+    """The violated constraints of a hinge and those with a positive multiplier.
+
+    Parameters
+    ----------
+    total : BoundTerms
+        The sum, whose only loss it is.
+    loss : MarginLoss
+        A hinge or a squared hinge.
+    components : (r, d) array
+    a : (m,) array
+        Feasible multipliers.
+    sums : mapping of str to float
+        Every term without its weight.
+    """
+    D = distances(total.centered @ components.T, total.pairs[:, 0], total.pairs[:, 1])
+    excess, own, K = total.excess(components, D)[0], len(total.costs[0]), loss.combination
+    rows, columns = total.pairs[own:], K.indices.reshape(loss.size, -1)
+    kept = np.flatnonzero((a > 0.0) | (excess > 0.0))
+    kind = SquaredHinge if loss.scalar.highest == np.inf else Hinge
+    stretch = [
+        (*rows[column[kept]].T, -sign[kept] * D[own:][column[kept]])
+        for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
+    ]
+    return Constraints(
+        dual=a,
+        roles={role: index[kept] for role, index in loss.roles().items()},
+        multipliers=a[kept],
+        excess=excess[kept],
+        loss=kind(loss.item_weights[kept]),
+        stretch=stretch,
+        sums=sums,
+        slopes=sums,
+    )
