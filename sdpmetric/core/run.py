@@ -89,6 +89,11 @@ class Budget:
             raise BudgetSpent
         self.spent += iterations
 
+    def check_reserve(self) -> None:
+        """Raise `BudgetSpent` where not even a quarter of the reserve, which is generous, is left for a certificate."""
+        if time.perf_counter() + 0.25 * self.reserve > self.last:
+            raise BudgetSpent
+
 
 @dataclass(frozen=True)
 class Step:
@@ -253,6 +258,8 @@ def run(
     else:
         try:
             with threads.one_pool(), deadline(budget.last):
+                if best.certificate is None:
+                    budget.check_reserve()
                 components, certificate, dual = _judge(problem, best, bound, tol)
         except BudgetSpent:  # the zero metric needs no search
             best = bound = Step(problem.zero)

@@ -11,6 +11,7 @@ from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
+from sdpmetric.core.status import Status
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
@@ -109,3 +110,22 @@ def test_the_solvers_last_certificate_is_the_answers(several: bool, dtype: type[
     assert solution.certificate.objective == again.objective
     assert solution.certificate.lower_bound <= again.lower_bound * (1 + 1e-12)
     assert again.proves_optimal(1e-3)
+
+
+def test_a_certificate_that_cannot_be_made_in_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, budget = separated(300), Budget(max_time=0.2)
+    begun: list[int] = []
+    certify = sm.LMNNProblem.certify
+    monkeypatch.setattr(
+        sm.LMNNProblem, "certify", lambda self, L, **rest: begun.append(len(L)) or certify(self, L, **rest)
+    )
+
+    def steps() -> Iterator[Step]:
+        yield Step(np.eye(20))
+        budget.reserve = 100.0
+        budget.spend()
+
+    solution = run(problem, steps(), budget, solver="none", tol=1e-3)
+    assert begun == [0]
+    assert solution.status is Status.USER_LIMIT
+    assert np.isfinite(solution.objective)
