@@ -273,6 +273,7 @@ class FrobeniusLMNNProblem(Problem):
         metric: ArrayLike | None = None,
         lower_bound: float | None = None,
         dual: Dual | None = None,
+        most: float = math.inf,
     ) -> Screening:
         """Which triplets have a multiplier that is proven to be at its bound [YTK2018].
 
@@ -291,6 +292,8 @@ class FrobeniusLMNNProblem(Problem):
         dual : Dual, optional
             Multipliers, clipped to their boxes first. At least one of `lower_bound` and `dual`; of two balls the
             smaller one is taken.
+        most : float, default infinity
+            Triplets that may be listed as violated or undecided.
 
         Returns
         -------
@@ -300,6 +303,8 @@ class FrobeniusLMNNProblem(Problem):
         ------
         ValueError
             If neither is given, or the lower bound is above the objective by more than rounding.
+        TooManyCandidates
+            If more than `most` triplets would be listed.
         """
         if lower_bound is None and dual is None:
             raise ValueError("pass lower_bound= (of a certificate) or dual= (multipliers): the ball needs a gap.")
@@ -311,7 +316,7 @@ class FrobeniusLMNNProblem(Problem):
         if dual is not None:
             point = self.dual_point(dual)
             balls.append(screening.ball(L, objective, point.value, self.frobenius, other=point.components))
-        return screening.screen(self.base, *min(balls, key=lambda found: found[1]))
+        return screening.screen(self.base, *min(balls, key=lambda found: found[1]), most)
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only.

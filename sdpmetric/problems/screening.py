@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -109,7 +110,7 @@ def ball(
     return psd.factor(0.5 * both.T @ both), radius
 
 
-def screen(problem: LMNNProblem, center: FloatArray, radius: float) -> Screening:
+def screen(problem: LMNNProblem, center: FloatArray, radius: float, most: float = math.inf) -> Screening:
     """Sort all triplets of a problem by their margins over a ball of metrics.
 
     The extremes of ``<B_t, M>`` over the ball are ``<B_t, center> -+ radius ||B_t||_F`` (the sphere rule of Yoshida et
@@ -122,11 +123,19 @@ def screen(problem: LMNNProblem, center: FloatArray, radius: float) -> Screening
     center : (r, d) array
         Factor of the center.
     radius : float
+    most : float, default infinity
+        Triplets that may be listed.
+
+    Raises
+    ------
+    TooManyCandidates
+        If more than `most` would be listed.
     """
     X, Z = problem.centered, problem.embed(center)
     n = len(X)
     violated: list[NDArray[np.int32]] = [np.zeros((0, 3), np.int32)]
     undecided: list[NDArray[np.int32]] = [np.zeros((0, 3), np.int32)]
+    count = 0
     # Where all points coincide every triplet violates its margin: the exhaustive search lists them all.
     for block in problem.source.near(np.zeros((n, 1)), np.zeros(n, dtype=np.int32), method="brute"):
         rows = block.rows
@@ -145,6 +154,9 @@ def screen(problem: LMNNProblem, center: FloatArray, radius: float) -> Screening
             for parts, which in ((violated, listed & above), (undecided, listed & ~above)):
                 at = np.flatnonzero(which)
                 parts.append(np.stack([i[at], j[at], l[at]], axis=1))
+                count += len(at)
+            if count > most:
+                raise TooManyCandidates([])
     lists = [Triplets.from_array(np.concatenate(parts)) for parts in (violated, undecided)]
     return Screening(lists[0], lists[1], problem.source.size, radius)
 

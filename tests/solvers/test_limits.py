@@ -12,6 +12,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
+from sdpmetric.solvers.lmnn import frobenius, frobenius_dual
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
@@ -129,3 +130,43 @@ def test_a_certificate_that_cannot_be_made_in_time_is_not_begun(monkeypatch: pyt
     assert begun == [0]
     assert solution.status is Status.USER_LIMIT
     assert np.isfinite(solution.objective)
+
+
+@pytest.mark.parametrize("solver", ["dual", "conic"])
+def test_a_frobenius_term_is_solved_within_a_cap_on_candidates(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = make_blobs(150, 3, centers=3, cluster_std=2.0, random_state=0)[:2]
+    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
+    free = sm.solve(problem, solver="dual", tol=1e-5)
+    cap = 3 * free.certificate.n_active
+    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", cap)
+    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
+    solution = sm.solve(problem, solver=solver, tol=1e-4)
+    assert solution.relative_gap <= 1e-4
+    assert solution.objective >= free.lower_bound * (1 - 1e-9)
+
+
+def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = make_blobs(150, 3, centers=3, cluster_std=4.0, random_state=0)[:2]
+    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
+    reference = sm.solve(problem, tol=1e-4)
+    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 50)
+    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
+    listed: list[int] = []
+    monkeypatch.setattr(
+        frobenius, "ActiveDual", lambda *rest: listed.append(len(rest[1])) or frobenius_dual.ActiveDual(*rest)
+    )
+    solution = sm.solve(problem, solver="dual", tol=1e-4)
+    assert max(listed) <= 50 + 25
+    assert solution.lower_bound <= reference.objective * (1 + 1e-9)
+    assert solution.objective >= reference.lower_bound * (1 - 1e-9)
+    with pytest.raises(limits.TooManyCandidates):
+        problem.screen(solution.components, lower_bound=0.0, most=10)
+
+
+def test_a_kernel_is_solved_within_a_cap_on_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = make_blobs(120, 3, centers=3, cluster_std=3.0, random_state=0)[:2]
+    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 2000)
+    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
+    problem = sm.KernelLMNNProblem.from_labels(X, y, kernel="rbf")
+    for solver in ("factored", "conic"):
+        assert sm.solve(problem, solver=solver, tol=1e-2).relative_gap <= 1e-2

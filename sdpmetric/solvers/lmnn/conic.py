@@ -90,7 +90,7 @@ def steps(
         problem.push,
         [problem.points],
         None,
-        lambda embedded, widen: [problem.candidates(embedded[0], widen=widen)],
+        lambda embedded, widen, most: [problem.candidates(embedded[0], widen=widen, most=most)],
         lambda L: problem.lift(L[0]),
     )
     trivial = at_zero(reduction, tol, problem.coordinates.null.shape[1])
@@ -131,7 +131,7 @@ def several_steps(
         problem.push,
         problem.regional_points,
         problem.regions,
-        lambda embedded, widen: problem.regional_candidates(embedded, widen=widen),
+        lambda embedded, widen, most: problem.regional_candidates(embedded, widen=widen, most=most),
         problem.lift_regional,
     )
     trivial = at_zero(reduction, tol, sum(cost.coordinates.null.shape[1] for cost in problem.pull_costs))

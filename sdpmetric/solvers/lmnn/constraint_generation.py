@@ -17,7 +17,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.push import Push
 from sdpmetric.solvers.backend import Backend
-from sdpmetric.triplets.limits import deadline
+from sdpmetric.triplets.limits import TooManyCandidates, deadline
 from sdpmetric.triplets.margins import margins
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -54,8 +54,8 @@ class Reduction:
     regions : (n,) int32 array or None
         Region of each example; None: all have one metric.
     candidates : callable
-        From the embedded data of each metric, each (n, r), and the share by which limits are widened, to all candidates
-        that can violate their margin, for each metric.
+        From the embedded data of each metric, each (n, r), the share by which limits are widened, and how many
+        candidate pairs may be held, to all candidates that can violate their margin, for each metric.
     lift : callable
         From a point to components in the data's own coordinates.
     """
@@ -64,7 +64,7 @@ class Reduction:
     push: Push
     points: Sequence[FloatArray]
     regions: IndexArray | None
-    candidates: Callable[[Sequence[FloatArray], float], Sequence[Candidates]]
+    candidates: Callable[[Sequence[FloatArray], float, float], Sequence[Candidates]]
     lift: Callable[[FloatArray], FloatArray]
 
     def program(
@@ -95,9 +95,14 @@ class Reduction:
         return u
 
     def near(self, L: FloatArray, widen: float = 0.0) -> Triplets:
-        """Search exhaustively for the triplets whose hinge may be active at a point, or nearly so."""
+        """Search for the triplets whose hinge may be active at a point, or nearly so; as many as may be held."""
         embedded = [P @ factor.T for P, factor in zip(self.points, L, strict=True)]
-        listed = Triplets.join(*(list_triplets(part) for part in self.candidates(embedded, widen)))
+        everybody = np.arange(len(self.problem.X), dtype=np.int32)
+        try:
+            found: Sequence[Candidates] = self.candidates(embedded, widen, self.push.source.capacity(everybody))
+        except TooManyCandidates as many:  # the others are for later rounds
+            found = [part for _, part in many.found]
+        listed = Triplets.join(*(list_triplets(part) for part in found))
         return listed[self.push.source.weights_of(listed) > 0]
 
     def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:

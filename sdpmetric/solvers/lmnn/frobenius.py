@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.solvers.lmnn.frobenius_dual import ActiveDual, Nearness, solve
+from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import margins
 from sdpmetric.triplets.triplets import Triplets
 
@@ -68,7 +70,8 @@ def steps(
     L = _scaled_identity(problem) if start is None else start
     begun = Step.certified(problem, L)
     yield begun
-    triplets = _near(problem, L)
+    most = base.source.capacity(np.arange(len(problem.X), dtype=np.int32))
+    triplets = _near(problem, L, most)
     missed = 1.0 - margins(base.embed(L), triplets)
     share = SHARE
     nearness = Nearness.of(problem, L, share * begun.objective)
@@ -86,7 +89,7 @@ def steps(
         step = Step.certified(problem, L, dual)
         gap = step.objective - step.lower_bound
         if gap <= RESCREEN * screened_at:
-            found, screened_at = problem.screen(L, dual=dual), gap
+            found, screened_at = _screened(problem, L, dual, most), gap
         yield replace(step, extras={"screened": 0.0 if found is None else found.share})
         patience = PATIENCE if gap < 0.9 * best_gap else patience - 1
         if patience == 0:
@@ -94,7 +97,14 @@ def steps(
         share *= 1.0 if gap < SLOW * best_gap else FADE
         best_gap = min(best_gap, gap)
         nearness = Nearness.of(problem, L, share * step.objective)
-        state = _renewed(state, nearness, found)
+        state = _renewed(state, nearness, found, most)
+
+
+def _screened(problem: FrobeniusLMNNProblem, L: FloatArray, dual: Dual, most: int) -> Screening | None:
+    try:
+        return problem.screen(L, dual=dual, most=most)
+    except TooManyCandidates:
+        return None
 
 
 def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
@@ -113,21 +123,39 @@ def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
     return scaled
 
 
-def _near(problem: FrobeniusLMNNProblem, L: FloatArray) -> Triplets:
-    """The triplets whose margin is below 1 at a metric, or a little above."""
-    base = problem.base
+def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int) -> Triplets:
+    """The triplets whose margin is below 1 at a metric, or a little above; where there are more than `most`, a half.
+
+    Those with the smallest margins stay. The margin up to which triplets are listed is tightened as the search goes on.
+    """
+    base, limit = problem.base, 1.0 + BAND
     Z = base.embed(L)
-    every = base.push.candidates(Z, widen=BAND)
-    weights = np.ones(len(every.impostors)) if every.weights is None else every.weights
-    listed, _ = every.triplets((every.targets >= 0)[every.rows] * weights[:, None])
-    return listed[margins(Z, listed) <= 1.0 + BAND]
+    found, sizes, count = [Triplets.from_array(np.zeros((0, 3), dtype=np.int32))], [np.zeros(0)], 0
+    for part in base.push.near(Z, widen=BAND):
+        weights = np.ones(len(part.impostors)) if part.weights is None else part.weights
+        listed, _ = part.triplets((part.targets >= 0)[part.rows] * weights[:, None])
+        own = margins(Z, listed)
+        found.append(listed[own <= limit])
+        sizes.append(own[own <= limit])
+        count += len(found[-1])
+        if count > most:
+            joined, margin, count = Triplets.join(*found), np.concatenate(sizes), most // 2
+            smallest = np.sort(np.argpartition(margin, count)[:count])
+            found, sizes, limit = [joined[smallest]], [margin[smallest]], float(margin[smallest].max(initial=-math.inf))
+    return Triplets.join(*found)
 
 
-def _renewed(state: ActiveDual, nearness: Nearness, found: Screening | None) -> ActiveDual:
-    """The next active set: what is used or nearly so, what an exhaustive search finds, less what is screened."""
+def _renewed(state: ActiveDual, nearness: Nearness, found: Screening | None, most: int) -> ActiveDual:
+    """The next active set: what is used or nearly so, what an exhaustive search finds, less what is screened.
+
+    Where the first are more than `most`, only those that are used stay; what a search finds is as few as they leave.
+    """
     problem, n, point = state.problem, len(state.problem.X), state.here
     kept = (state.a > 0.0) | (point.gradient > 1.0 - DROP)
-    own, near = state.triplets[kept], _near(problem, point.components)
+    if np.count_nonzero(kept) > most:
+        kept = state.a > 0.0
+    own = state.triplets[kept]
+    near = _near(problem, point.components, max(most - len(own), 0))
     if found is not None and len(found.undecided) > USEFUL * max(len(own), 1):
         found = None
     fixed = state.violated if found is None else found.violated

@@ -70,7 +70,8 @@ def steps(
         push,
         [problem.base.centered],
         None,
-        lambda embedded, widen: [push.candidates(embedded[0], widen=widen)],  # null directions cost something here
+        # Null directions cost something here: all examples are one group.
+        lambda embedded, widen, most: [push.candidates(embedded[0], widen=widen, most=most)],
         lambda L: L[0],
     )
     trivial = at_zero(reduction, tol)
