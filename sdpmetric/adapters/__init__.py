@@ -1,1 +1,1 @@
-"""Ways into other packages, each an optional extra: ONNX."""
+"""Ways into other packages, each an optional extra: ONNX graphs, river's online learning."""

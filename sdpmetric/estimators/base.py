@@ -25,7 +25,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import CallbackContext, CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -37,6 +36,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import TraceRow
+from sdpmetric.estimators.callbacks import CallbackContext, CallbackSupportMixin, with_callbacks
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
 

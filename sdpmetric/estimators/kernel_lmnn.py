@@ -7,11 +7,11 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.callback import with_callbacks
 from sklearn.utils import Tags
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss

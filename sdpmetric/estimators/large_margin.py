@@ -10,7 +10,6 @@ from typing import Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.callback import CallbackContext
 from sklearn.model_selection import train_test_split
 
 from sdpmetric.classification.nearest import knn_predict
@@ -18,6 +17,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
+from sdpmetric.estimators.callbacks import CallbackContext
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.triplets import neighbors

@@ -7,12 +7,12 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labelled_pairs, check_targets
 from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem

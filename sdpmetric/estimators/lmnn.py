@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.callback import with_callbacks
 
 from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.triplets.sources import SearchMethod

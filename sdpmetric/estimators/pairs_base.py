@@ -6,7 +6,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
@@ -14,6 +13,7 @@ from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, LabelledEstimator
+from sdpmetric.estimators.callbacks import with_callbacks
 
 # Default number of pairs of each kind that are drawn from labels.
 N_PAIRS = 10_000

@@ -8,12 +8,12 @@ from typing import Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.ranking.relevance import Relevance
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Self
 
 from numpy.typing import ArrayLike
-from sklearn.callback import with_callbacks
 
 from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.pairs_base import PairsEstimator
 from sdpmetric.problems.rca import RCAProblem
 

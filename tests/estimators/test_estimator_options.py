@@ -34,6 +34,7 @@ def test_of_several_passes_the_one_that_predicts_best_is_kept():
 
 
 def test_callbacks_see_components_in_the_precision_of_the_data():
+    pytest.importorskip("sklearn.callback")
     seen = []
 
     class Watch:

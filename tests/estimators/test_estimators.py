@@ -14,18 +14,17 @@ import pytest
 from conftest import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sdpmetric as sm
 from sdpmetric import classification, estimators
-from sdpmetric.estimators import ITML, LMNN, MMC, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import LMNN, MMC, MultiMetricLMNN
 
 TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier")  # take a learner
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
@@ -251,69 +250,6 @@ def test_early_stopping_keeps_the_best_metric_for_what_was_held_back(estimator, 
     assert scores.min() < scores.max()
     assert solution.status is sm.Status.STOPPED_EARLY
     assert early.dual_gap_ > 1e-6  # not the optimum, and it says so; without a warning, since it was asked for
-
-
-# -- callbacks of scikit-learn -----------------------------------------------------------------------------------------
-
-
-class Recorder:
-    def __init__(self, stop: bool = False) -> None:
-        self.stop, self.began, self.ended, self.events = stop, [], [], []
-
-    def setup(self, estimator, context):
-        self.events.append("setup")
-
-    def teardown(self, estimator, context):
-        self.events.append("teardown")
-
-    def on_fit_task_begin(self, estimator, context):
-        self.began.append(context.task_name)
-
-    def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
-        self.ended.append(context.task_name)
-        assert fitted_estimator.transform(X).shape[0] == len(y)
-        return self.stop
-
-
-@pytest.mark.parametrize("estimator", [LMNN(n_passes=2), MultiMetricLMNN(), KernelLMNN(), ITML()], ids=name_of)
-def test_each_step_is_told_to_callbacks(estimator, data):
-    recorder = Recorder()
-    fitted = clone(estimator).set_callbacks(recorder).fit(*data)
-    assert recorder.events == ["setup", "teardown"]
-    assert sorted(recorder.began) == sorted(recorder.ended)
-    assert recorder.began[0] == recorder.ended[-1] == "fit"
-    assert recorder.began.count("pass") == (0 if isinstance(estimator, ITML) else len(fitted.solutions_))
-    steps = sum(len(s.trace) - 1 for s in getattr(fitted, "solutions_", [fitted.solution_]))
-    assert recorder.ended.count("step") == steps > 0
-
-
-def test_a_callback_can_stop_the_fit(data):
-    recorder = Recorder(stop=True)
-    with pytest.warns(ConvergenceWarning, match="user_limit"):
-        lmnn = LMNN(tol=1e-9).set_callbacks(recorder).fit(*data)
-    assert len(lmnn.solution_.trace) == recorder.ended.count("step") == 1
-
-
-def test_progress_bar_and_scores_along_the_way(data, capsys):
-    y = data[1]
-
-    def spread(estimator, X, y=None):
-        return float(np.trace(estimator.metric_))
-
-    monitor = ScoringMonitor(scoring={"spread": spread})
-    lmnn = LMNN().set_callbacks(ProgressBar(), monitor).fit(data[0], y)
-    assert "LMNN - fit" in capsys.readouterr().out
-    logged = [row["spread"] for row in monitor.get_logs().data if row["task_name"] == "step"]
-    assert len(logged) == len(lmnn.solution_.trace) - 1
-    assert len(set(logged)) > 1
-    last = [row["spread"] for row in monitor.get_logs().data if row["task_name"] == "fit"]
-    assert last == [pytest.approx(float(np.trace(lmnn.metric_)))]
-
-
-def test_callbacks_reach_through_a_search(data, capsys):
-    search = GridSearchCV(make_pipeline(LMNN(), KNeighborsClassifier()), {"lmnn__push_weight": [0.3, 0.7]}, cv=2)
-    search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(*data)
-    assert "LMNN - fit" in capsys.readouterr().out
 
 
 # -- company ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,54 @@
+"""scikit-learn's callbacks, experimental in 1.9, behind one adapter: the only file that imports them.
+
+With scikit-learn 1.6 to 1.8 estimators work without callbacks: they have no ``set_callbacks``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, Self, TypeVar
+
+Method = TypeVar("Method", bound=Callable[..., object])
+
+
+class CallbackContext(Protocol):
+    """A task of a fit, of which callbacks are told."""
+
+    def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
+        """A part of the task."""
+
+    def call_on_fit_task_begin(self, **seen: object) -> Self:
+        """Tell that the task begins."""
+
+    def call_on_fit_task_end(self, **seen: object) -> bool:
+        """Tell that the task has ended; True if a callback asks to stop."""
+
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class _Silent:
+        """A task of which nobody is told."""
+
+        def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
+            return self
+
+        def call_on_fit_task_begin(self, **seen: object) -> Self:
+            return self
+
+        def call_on_fit_task_end(self, **seen: object) -> bool:
+            return False
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands for scikit-learn's class where there is none."""
+
+        def _init_callback_context(self, max_subtasks: int | None = 0) -> CallbackContext:
+            return _Silent()
+
+    def with_callbacks(method: Method) -> Method:
+        """The method as it is."""
+        return method
+
+
+__all__ = ["CallbackContext", "CallbackSupportMixin", "with_callbacks"]

@@ -1,0 +1,76 @@
+"""Streams as river's transformers: river's own checks, and what they learn."""
+
+import doctest
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.metrics import roc_auc_score
+
+river = pytest.importorskip("river")
+
+from river import checks, compose, preprocessing, stream  # noqa: E402  after the skip
+
+import sdpmetric as sm  # noqa: E402
+from sdpmetric.adapters import river as adapter  # noqa: E402
+
+TRANSFORMERS = [adapter.POLATransformer(seed=1), adapter.LEGOTransformer(seed=1)]
+CASES = [
+    pytest.param(transformer, check, id=f"{type(transformer).__name__}-{getattr(check, '__name__', check)}")
+    for transformer in TRANSFORMERS
+    for check in checks.yield_checks(transformer)
+]
+
+
+def name_of(transformer) -> str:
+    return type(transformer).__name__
+
+
+@pytest.mark.parametrize(("transformer", "check"), CASES)
+def test_passes_the_checks_of_river(transformer, check):
+    check(transformer.clone())
+
+
+def learned(transformer):
+    """A pipeline that has seen three quarters of the wines, and the embedding of the others."""
+    X, y = load_wine(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    scaler, last = preprocessing.StandardScaler(), transformer.clone()
+    model = compose.Pipeline(scaler, last)
+    rows = list(stream.iter_array(X[order], y[order]))
+    for x, label in rows[:130]:
+        model.learn_one(x, label)
+    scaled = [scaler.transform_one(x) for x, _ in rows[130:]]
+    Z = [last.transform_one(x) for x in scaled]
+    return model, *(np.array([list(z.values()) for z in found]) for found in (Z, scaled)), y[order][130:]
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=name_of)
+def test_pairs_are_told_apart_better_than_by_standardized_features(transformer):
+    model, Z, scaled, y = learned(transformer)
+    i, j = np.triu_indices(len(y), 1)
+    areas = [roc_auc_score(y[i] != y[j], ((P[i] - P[j]) ** 2).sum(axis=1)) for P in (scaled, Z)]
+    assert areas[1] > areas[0]
+    again = pickle.loads(pickle.dumps(model))
+    x = dict(enumerate(np.ones(13)))
+    assert again[name_of(transformer)].transform_one(x) == model[name_of(transformer)].transform_one(x)
+
+
+def test_the_stream_of_the_package_takes_the_same_pairs():
+    transformer = adapter.POLATransformer(gamma=0.5, memory=1, seed=0)
+    stream = sm.POLAStream(2, gamma=0.5)
+    rows = [({"a": 0.0, "b": 1.0}, 0), ({"a": 0.2, "b": 3.0}, 0), ({"a": 2.0, "b": 1.5}, 1)]
+    for x, label in rows:
+        transformer.learn_one(x, label)
+    X = [list(x.values()) for x, _ in rows]
+    stream.partial_fit(X, [[1, 0], [2, 1]], [True, False])
+    z = np.array([list(transformer.transform_one(x).values()) for x, _ in rows])
+    expected = np.asarray(X) @ stream.components.T
+    np.testing.assert_allclose(z @ z.T, expected @ expected.T, atol=1e-12)
+
+
+def test_the_docstring_shows_what_happens():
+    found = doctest.testmod(adapter)
+    assert found.attempted
+    assert not found.failed
