@@ -6,9 +6,9 @@ import importlib
 import inspect
 import json
 import re
+import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
-from types import ModuleType
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -18,6 +18,9 @@ from sphinx_gallery.sorting import FileNameSortKey
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+api = importlib.import_module("api")
+EXAMPLES = api.examples()
 
 project = "sdpmetric"
 author = copyright = "The sdpmetric developers"
@@ -82,47 +85,13 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 
-# Pages of the API: a heading, and the modules whose public names belong under it; what fits nowhere is at the end.
-API = {
-    "Statements": ("sdpmetric.problems",),
-    "Verbs": ("sdpmetric.verbs", "sdpmetric.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
-    "Solutions and certificates": ("sdpmetric.core",),
-    "Streams": ("sdpmetric.streams",),
-    "Programs in CVXPY": ("sdpmetric.formulations",),
-    "Search and rankings": ("sdpmetric.hashing", "sdpmetric.ranking"),
-    "More": ("sdpmetric",),
-}
-MODULES = ("estimators", "classification", "datasets", "plotting", "testing")
-
-
-def public(module: ModuleType) -> list[str]:
-    """The documented names of a module: classes and functions."""
-    own = getattr(module, "__all__", None) or [
-        name for name, what in vars(module).items() if getattr(what, "__module__", None) == module.__name__
-    ]
-    found = [(name, getattr(module, name)) for name in own if not name.startswith("_")]
-    return sorted(name for name, what in found if inspect.isclass(what) or inspect.isfunction(what))
-
 
 def write_api(app: Sphinx, config: object) -> None:
-    """List every public name, by the module that defines it, for autosummary to make a page of each."""
-    import sdpmetric
-
-    left = {name: getattr(sdpmetric, name).__module__ for name in public(sdpmetric)}
+    """List every public name for autosummary to make a page of each."""
     lines = ["API", "===", "", "Everything public. ``import sdpmetric as sm``.", ""]
-
-    def section(title: str, module: str, names: list[str]) -> None:
+    for title, module, names in api.sections():
         lines.extend([title, "-" * len(title), "", f".. currentmodule:: {module}", ""])
         lines.extend([".. autosummary::", "   :toctree: api", "", *(f"   {name}" for name in names), ""])
-
-    for title, prefixes in API.items():
-        names = [name for name, home in left.items() if home.startswith(prefixes)]
-        left = {name: home for name, home in left.items() if name not in names}
-        if names:
-            section(title, "sdpmetric", names)
-    for name in MODULES:
-        module = importlib.import_module(f"sdpmetric.{name}")
-        section(f"sdpmetric.{name}", module.__name__, public(module))
     target = HERE / "generated" / "api.rst"
     target.parent.mkdir(exist_ok=True)
     text = "\n".join(lines)
@@ -189,6 +158,12 @@ def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
     return formula
 
 
+def add_example(app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]) -> None:
+    """Show the stored example of a public name."""
+    if name in EXAMPLES and ">>>" not in "\n".join(lines):
+        lines.extend(["", ".. rubric:: Examples", "", api.GIVEN, "", *EXAMPLES[name].splitlines(), ""])
+
+
 def escape_trailing_underscores(
     app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]
 ) -> None:
@@ -226,4 +201,5 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", read_source)
     app.connect("env-updated", hide_solutions)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-docstring", add_example, priority=800)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=900)  # after numpydoc

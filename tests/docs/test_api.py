@@ -1,0 +1,53 @@
+"""Every public name has an example that runs: in its docstring, or in docs/api_examples.txt."""
+
+import doctest
+import importlib
+import inspect
+import runpy
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+API = runpy.run_path(str(DOCS / "api.py"))
+NAMES = {f"{module}.{name}" for _, module, names in API["sections"]() for name in names}
+STORED = API["examples"]()
+FIRST = {code: name for name, code in reversed(STORED.items())}
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.fixture(scope="module")
+def given():
+    namespace = {}
+    exec(API["PRELUDE"], namespace)
+    return namespace
+
+
+def docstring(name):
+    module, _, what = name.rpartition(".")
+    return getattr(importlib.import_module(module), what).__doc__ or ""
+
+
+def run(code, name, namespace):
+    out = []
+    test = doctest.DocTestParser().get_doctest(code, dict(namespace), name, None, None)
+    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=out.append)
+    assert not out, "".join(out)
+
+
+def test_every_public_name_has_an_example():
+    lacking = {name for name in NAMES - set(STORED) if ">>>" not in docstring(name)}
+    assert not lacking, f"add an example to docs/api_examples.txt for {sorted(lacking)}"
+    assert set(STORED) <= NAMES
+
+
+@pytest.mark.parametrize("code", [pytest.param(code, id=name) for code, name in FIRST.items()])
+def test_stored_example_runs(code, given, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    run(code, "example", given)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in NAMES if ">>>" in docstring(name)))
+def test_example_of_a_docstring_runs(name):
+    module, _, what = name.rpartition(".")
+    run(docstring(name), name, vars(inspect.getmodule(getattr(importlib.import_module(module), what))))
