@@ -13,6 +13,7 @@ from pathlib import Path
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.ext import autosummary
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_gallery.sorting import FileNameSortKey
 
@@ -109,7 +110,7 @@ FOLDERS = {
     "../examples": "generated/gallery/index.rst",
     "../examples/reproductions": "generated/gallery/reproductions/index.rst",
     "course": "generated/course/index.rst",
-    "../sdpmetric/__init__.py": "generated/api.rst",
+    "../sdpmetric/api.py": "generated/api.rst",
 }
 
 
@@ -162,6 +163,16 @@ def add_example(app: Sphinx, kind: str, name: str, what: object, options: object
     """Show the stored example of a public name."""
     if name in EXAMPLES and ">>>" not in "\n".join(lines):
         lines.extend(["", ".. rubric:: Examples", "", api.GIVEN, "", *EXAMPLES[name].splitlines(), ""])
+
+
+def summary(lines: list[str], settings: object) -> str:
+    """The first sentence of a docstring; full stops in literals do not end it, as they do for autosummary."""
+    paragraph = " ".join("\n".join(lines).strip().split("\n\n")[0].split())
+    sentence = re.match(r"(?:``.*?``|[^`]|`[^`]+`)*?\.(?=\s|$)", paragraph)
+    return sentence[0] if sentence else paragraph
+
+
+autosummary.extract_summary = summary
 
 
 def escape_trailing_underscores(
