@@ -11,14 +11,14 @@ from weakref import WeakKeyDictionary
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import (
     Held,
-    IndexArray,
     Loops,
     P,
+    Part,
     R,
     ShardLost,
     Shards,
     Shared,
-    deal,
+    parts_of,
 )
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ class Dask:
             )
         return {address: (int(info["nthreads"]), int(info["memory_limit"])) for address, info in found.items()}
 
-    def place(
-        self, make: Callable[[Shared, IndexArray], Held], shared: Shared, anchors: IndexArray, size: int
-    ) -> Shards[Held]:
+    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
         """See `Engine.place`."""
         workers = self._workers()
         for address, (_, memory) in workers.items():
@@ -89,7 +87,7 @@ class Dask:
                 )
         if shared not in self._sent or self._sent[shared].status != "finished":
             self._sent[shared] = self.client.scatter(shared, broadcast=True, hash=False)
-        parts = deal(anchors, [n for n, _ in workers.values()])
+        parts = parts_of([n for n, _ in workers.values()])
         actors = {
             address: self.client.submit(
                 _Holder, make, self._sent[shared], part, n, actor=True, pure=False, workers=[address]
@@ -143,12 +141,10 @@ class _Actors(Generic[Held]):
 class _Holder(Generic[Held]):
     """What a worker holds: one shard, whose loops run on as many threads as the worker has."""
 
-    def __init__(
-        self, make: Callable[[Shared, IndexArray], Held], shared: Shared, anchors: IndexArray, n_threads: int
-    ) -> None:
+    def __init__(self, make: Callable[[Shared, Part], Held], shared: Shared, part: Part, n_threads: int) -> None:
         self._n_threads = n_threads
         with threads.limited(n_threads), threads.one_pool():
-            self._held = make(shared, anchors)
+            self._held = make(shared, part)
 
     def call(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a method of the shard."""

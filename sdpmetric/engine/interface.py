@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+# Where a part of some work begins and ends, as shares of all of it.
+Part = tuple[float, float]
+WHOLE: Part = (0.0, 1.0)
 P = ParamSpec("P")
 R = TypeVar("R")
 Held = TypeVar("Held")
@@ -121,19 +125,16 @@ class Engine(Protocol):
     def loops(self) -> Loops | None:
         """What runs the heavy loops of this process; None: compiled code on its threads."""
 
-    def place(
-        self, make: Callable[[Shared, IndexArray], Held], shared: Shared, anchors: IndexArray, size: int
-    ) -> Shards[Held]:
+    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
         """Make one object for each shard, where its loops will run.
 
         Parameters
         ----------
         make : callable
-            ``make(shared, anchors)`` with a part of the anchors; a function that processes can name to each other.
+            ``make(shared, part)`` with the part of the work that is the object's; a function that processes can name
+            to each other.
         shared : object
             What all of them need. It is sent once, however often it is used.
-        anchors : (m,) int32 array
-            Sorted row numbers, which the shards divide up.
         size : int
             Bytes that each of the objects will take.
 
@@ -163,11 +164,9 @@ class Threads:
     local: bool = True
     loops: Loops | None = None
 
-    def place(
-        self, make: Callable[[Shared, IndexArray], Held], shared: Shared, anchors: IndexArray, size: int
-    ) -> Shards[Held]:
+    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
         """See `Engine.place`."""
-        return Here([make(shared, anchors)])
+        return Here([make(shared, WHOLE)])
 
 
 _THREADS = Threads()
@@ -189,10 +188,14 @@ def using(engine: Engine) -> Iterator[None]:
         _ENGINE.reset(token)
 
 
-def deal(items: IndexArray, shares: Sequence[float]) -> list[IndexArray]:
-    """Deal sorted items out in proportion to shares, each spread evenly over all of them; the parts are sorted."""
-    ends = np.cumsum(np.asarray(shares, dtype=np.float64)) / float(np.sum(shares))
-    # Multiples of the golden ratio fall evenly into every interval, however the items are ordered.
-    at = np.arange(len(items)) * 0.6180339887498949 % 1.0
-    owner = np.minimum(np.searchsorted(ends, at, side="right"), len(shares) - 1)
-    return [items[owner == s] for s in range(len(shares))]
+def parts_of(shares: Sequence[float]) -> list[Part]:
+    """Parts of some work in proportion to shares."""
+    ends = np.concatenate([[0.0], np.cumsum(np.asarray(shares, dtype=np.float64)) / float(np.sum(shares))])
+    ends[-1] = 1.0
+    return [(float(begin), float(end)) for begin, end in pairwise(ends)]
+
+
+def dealt(n: int, part: Part) -> NDArray[np.bool_]:
+    """Which of n items belong to a part, spread evenly over all of them, however they are ordered."""
+    at = np.arange(n) * 0.6180339887498949 % 1.0  # multiples of the golden ratio fall evenly into every interval
+    return (at >= part[0]) & ((at < part[1]) | (part[1] == 1.0))

@@ -1,4 +1,4 @@
-"""The sums over triplets that a certificate of LMNN takes, over all anchors or shard by shard."""
+"""The sums over triplets that a certificate of LMNN takes, over all of them or shard by shard."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.engine.interface import ShardLost, current
+from sdpmetric.engine.interface import Part, ShardLost, current
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems.push_dual import PartOfSums, PushSums
 from sdpmetric.triplets.bounds import silent_beyond, slope_form
-from sdpmetric.triplets.limits import deadline, remaining
+from sdpmetric.triplets.limits import deadline, only_part, remaining
 
 if TYPE_CHECKING:
     from sdpmetric.problems.lmnn import LMNNProblem
@@ -27,19 +27,20 @@ ATTEMPTS = 8
 
 @dataclass(frozen=True, eq=False)
 class LMNNShard:
-    """Some anchors of a problem, whose rows are all here.
+    """A part of the triplets of a problem, whose rows are all here.
 
     Attributes
     ----------
     problem : LMNNProblem
-    anchors : (m,) int32 array
+    part : (float, float)
+        See `sdpmetric.triplets.limits.only_part`.
     """
 
     problem: LMNNProblem
-    anchors: IndexArray
+    part: Part
 
     def sums(self, T: FloatArray, V: FloatArray, groups: IndexArray | None, slopes: bool, left: float) -> PartOfSums:
-        """Sums over the triplets of these anchors at a point.
+        """Sums over the triplets of this part at a point.
 
         Parameters
         ----------
@@ -57,20 +58,13 @@ class LMNNShard:
         problem, own = self.problem, np.zeros(len(self.problem.X), dtype=np.int32) if groups is None else groups
         sums = PushSums(problem.push, [V.shape[1]], slopes=slopes)
         images, cone = (Images.of(problem.X, problem.centered, each) for each in (T, V))
-        with deadline(time.perf_counter() + left):
-            add_triplets(sums, problem, images, cone, own, self.anchors)
+        with deadline(time.perf_counter() + left), only_part(self.part):
+            add_triplets(sums, problem, images, cone, own)
         return sums.part()
 
 
-def add_triplets(
-    sums: PushSums,
-    problem: LMNNProblem,
-    images: Images,
-    cone: Images,
-    groups: IndexArray,
-    among: IndexArray | None = None,
-) -> None:
-    """Add the triplets of all anchors, or of some, to sums.
+def add_triplets(sums: PushSums, problem: LMNNProblem, images: Images, cone: Images, groups: IndexArray) -> None:
+    """Add the triplets that a search lists to sums.
 
     Parameters
     ----------
@@ -80,9 +74,8 @@ def add_triplets(
         The data under the metric, and in the coordinates of the dual cone.
     groups : (n,) int32 array
         Pairs of different groups take no part in dual candidates.
-    among : (m,) int32 array, optional
     """
-    for block in problem.push.near(images.points, widen=silent_beyond(images), among=among):
+    for block in problem.push.near(images.points, widen=silent_beyond(images)):
         for g, part, values in sums.add(images, block, groups):
             sums.forms[g][0] += slope_form(cone, part, values).times(problem.push_weight)
 
@@ -103,10 +96,10 @@ def add_all_triplets(
         return
     n, d = problem.X.shape
     size = problem.X.nbytes + 8 * n * (d + images.map.shape[1] + cone.map.shape[1])
-    sent, anchors = groups if groups.any() else None, np.arange(n, dtype=np.int32)
+    sent = groups if groups.any() else None
     for _ in range(ATTEMPTS):
         try:
-            shards = engine.place(LMNNShard, problem, anchors, size)
+            shards = engine.place(LMNNShard, problem, size)
             parts = shards.each(LMNNShard.sums, images.map, cone.map, sent, slopes, remaining())
         except ShardLost as error:
             lost = error

@@ -18,7 +18,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
-from sdpmetric.engine.interface import Held, Shards, current
+from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import multi_lmnn_certificate as judge
@@ -327,11 +327,9 @@ class MultiMetricLMNNProblem(Problem):
             return psd.stack(parts)
         return psd.stack([np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)])
 
-    def place(
-        self, make: Callable[[MultiMetricLMNNProblem, IndexArray], Held], anchors: IndexArray, size: int
-    ) -> Shards[Held]:
+    def place(self, make: Callable[[MultiMetricLMNNProblem, Part], Held], size: int) -> Shards[Held]:
         """Let the engine in use place shards of this problem; see `sdpmetric.engine.interface.Engine.place`."""
-        return current().place(make, self, anchors, size)
+        return current().place(make, self, size)
 
     # -- the certificate --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ from sklearn.neighbors import BallTree
 
 from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import current
+from sdpmetric.engine.interface import WHOLE, current
+from sdpmetric.triplets.limits import part_of_pairs
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -69,7 +70,7 @@ def search_tiles(
     dtype: type[np.floating] = np.float32 if single else np.float64
     low = (1 - allowance) * norms
     order = columns[np.argsort(labels[columns], kind="stable")]
-    both = len(anchors) == len(columns) == len(Z)
+    both = measures_once(Z, anchors, columns)
     # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
     right = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[order].astype(dtype)
     asked = np.argsort(labels[anchors], kind="stable").astype(np.int32)
@@ -94,9 +95,11 @@ def search_tiles(
     n_parts = min(threads.parts(len(rows) * len(order)), n_tiles)
     work = len(order) - own[::height, 1] if both else np.full(n_tiles, len(order))
     shares = np.concatenate([[0.0], np.cumsum(work)])
-    n_slices = -(-int(shares[-1] * height * right.shape[1]) // WORK_AT_ONCE) or 1
-    cuts = np.searchsorted(shares, np.linspace(0.0, shares[-1], n_slices * n_parts + 1)[1:-1])
-    cuts = np.concatenate([[0], cuts, [n_tiles]]).astype(np.int64)
+    begin, end = part_of_pairs() if both else WHOLE
+    n_slices = -(-int((end - begin) * shares[-1] * height * right.shape[1]) // WORK_AT_ONCE) or 1
+    cuts = np.searchsorted(shares, np.linspace(begin * shares[-1], end * shares[-1], n_slices * n_parts + 1))
+    cuts[[0, -1]] = cuts[0] if begin > 0.0 else 0, cuts[-1] if end < 1.0 else n_tiles
+    cuts = cuts.astype(np.int64)
     room = 2 * height * width
     most = min(room * int(np.diff(cuts).max()) * len(tiles), room + PAIRS_AT_ONCE // n_parts)
     pairs = np.empty((n_parts, most, 2), dtype=np.int32)
@@ -112,6 +115,11 @@ def search_tiles(
                 threads.run(scan, n_parts)
             found = np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
             yield _grouped(anchors, asked[found[:, 0]], order[found[:, 1]], groups)
+
+
+def measures_once(Z: NDArray[np.floating], anchors: IndexArray, columns: IndexArray) -> bool:
+    """Whether the search by tiles measures each pair once for both of its points."""
+    return len(anchors) == len(columns) == len(Z) and current().loops is None
 
 
 def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, groups: IndexArray) -> Found:

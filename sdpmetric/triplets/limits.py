@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from sdpmetric.engine.interface import WHOLE, Part
 from sdpmetric.triplets.triplets import Candidates
 
 # Largest number of candidate pairs in memory: for each target pair of the anchors, and in all; the larger one counts.
 CANDIDATES_PER_TARGET_PAIR, FEWEST_CANDIDATES = 32, 1 << 20
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+_PART: ContextVar[Part] = ContextVar("part", default=WHOLE)
 
 
 class BudgetSpent(Exception):
@@ -42,6 +44,24 @@ def deadline(at: float) -> Iterator[None]:
         yield
     finally:
         _DEADLINE.reset(token)
+
+
+@contextmanager
+def only_part(part: Part) -> Iterator[None]:
+    """Let searches list only a part of the pairs of their anchors; not across a ``yield``.
+
+    Searches with the same anchors list every pair in exactly one of the parts that make up the whole.
+    """
+    token = _PART.set(part)
+    try:
+        yield
+    finally:
+        _PART.reset(token)
+
+
+def part_of_pairs() -> Part:
+    """The part of the pairs that searches list."""
+    return _PART.get()
 
 
 def check_deadline() -> None:

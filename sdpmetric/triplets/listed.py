@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.engine.interface import dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.triplets.bounds import slope_form
+from sdpmetric.triplets.limits import part_of_pairs
 from sdpmetric.triplets.sources import SearchMethod, furthest_target
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -133,6 +135,7 @@ class ListedTriplets:
         rows = C.rows
         anchors = C.anchors[rows]
         keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
+        keep &= dealt(len(keep), part_of_pairs())
         if among is not None:
             keep &= np.isin(anchors, among)
         yield C.select(keep)

@@ -10,11 +10,12 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.engine.interface import WHOLE, dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.triplets.bounds import scatter_form
-from sdpmetric.triplets.impostors import search_tiles, search_trees
-from sdpmetric.triplets.limits import capacity, check_deadline
+from sdpmetric.triplets.impostors import measures_once, search_tiles, search_trees
+from sdpmetric.triplets.limits import capacity, check_deadline, part_of_pairs
 from sdpmetric.triplets.totals import impostor_counts, impostor_weights
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -259,7 +260,11 @@ class LabeledTriplets:
         if method == "auto":
             method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION else "brute"
         # The zero metric embeds into no dimension at all, which trees refuse.
-        search = search_trees if method == "ball_tree" and Z.shape[1] > 0 else search_tiles
+        trees = method == "ball_tree" and Z.shape[1] > 0
+        if (part := part_of_pairs()) != WHOLE and (trees or not measures_once(Z, anchors, columns)):
+            here = dealt(len(anchors), part)
+            anchors, limits = anchors[here], limits[here]
+        search = search_trees if trees else search_tiles
         for own, indptr, impostors in search(Z, self.labels, groups, anchors, limits, columns):
             check_deadline()
             found = Candidates(own, self.targets[own], indptr, impostors)

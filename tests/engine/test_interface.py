@@ -12,10 +12,11 @@ from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
 from sdpmetric.engine import interface
-from sdpmetric.engine.interface import Here, ShardLost, deal
+from sdpmetric.engine.interface import Here, ShardLost, dealt, parts_of
 from sdpmetric.solvers.lmnn.refinement import prove
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
+from sdpmetric.triplets.limits import only_part
 
 
 @dataclass
@@ -39,10 +40,10 @@ class Pieces(interface.Threads):
     calls: int = 0
     placed: list = field(default_factory=list)
 
-    def place(self, make, shared, anchors, size):
+    def place(self, make, shared, size):
         sent = pickle.dumps(shared)
         self.placed.append((len(sent), size))
-        return Unreliable([make(pickle.loads(sent), part) for part in deal(anchors, self.shares)], self)
+        return Unreliable([make(pickle.loads(sent), part) for part in parts_of(self.shares)], self)
 
 
 def blobs(n=300, loss="hinge", **options):
@@ -53,12 +54,32 @@ def blobs(n=300, loss="hinge", **options):
 
 @pytest.mark.parametrize("shares", [(1.0,), (1, 1), (3, 1, 2), (1,) * 20])
 def test_items_are_dealt_out_in_proportion_and_all_of_them(shares):
-    items = np.arange(7, 6007, dtype=np.int32)
-    parts = deal(items, shares)
-    assert np.array_equal(np.sort(np.concatenate(parts)), items)
-    for part, share in zip(parts, shares, strict=True):
-        assert (np.diff(part) > 0).all()
-        assert len(part) == pytest.approx(6000 * share / sum(shares), rel=0.05)
+    found = np.array([dealt(6000, part) for part in parts_of(shares)])
+    assert (found.sum(axis=0) == 1).all()
+    for own, share in zip(found, shares, strict=True):
+        assert own.sum() == pytest.approx(6000 * share / sum(shares), rel=0.05)
+
+
+@pytest.mark.parametrize("kind", ["tiles", "tiles of some anchors", "trees", "listed"])
+def test_parts_of_a_search_list_every_pair_once(kind):
+    problem, among = blobs(700), None
+    if kind == "listed":
+        rng = np.random.default_rng(0)
+        drawn = np.array([rng.choice(700, 3, replace=False) for _ in range(2000)])
+        problem = sm.LMNNProblem.from_triplets(problem.X, drawn)
+    elif kind == "trees":
+        problem = sm.LMNNProblem.from_labels(problem.X, problem.source.labels, search="ball_tree")
+    elif kind == "tiles of some anchors":
+        among = np.arange(3, 600, 2, dtype=np.int32)
+
+    def pairs(part):
+        with only_part(part):
+            C = problem.push.candidates(problem.points, among=among)
+        return list(zip(C.anchors[C.rows].tolist(), C.impostors.tolist(), strict=True))
+
+    whole, parts = pairs(interface.WHOLE), [pairs(part) for part in parts_of((1, 2, 3, 0.5))]
+    assert sorted(whole) == sorted(pair for part in parts for pair in part)
+    assert all(len(part) < len(whole) for part in parts)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

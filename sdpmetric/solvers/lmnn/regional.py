@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Multipliers
-from sdpmetric.engine.interface import Held, Shards, current
+from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
 from sdpmetric.triplets.triplets import Candidates
@@ -63,9 +63,7 @@ class RegionalProblem(Protocol):
     ) -> Certificate:
         """The problem's certificate of components; see `LMNNProblem.certify`."""
 
-    def place(
-        self, make: Callable[[RegionalProblem, IndexArray], Held], anchors: IndexArray, size: int
-    ) -> Shards[Held]:
+    def place(self, make: Callable[[RegionalProblem, Part], Held], size: int) -> Shards[Held]:
         """Let the engine in use place shards of this problem; see `Engine.place`."""
 
 
@@ -121,12 +119,10 @@ class OneRegion:
         """See `LMNNProblem.certify`."""
         return self.problem.certify(components, metric=metric, dual=dual)
 
-    def place(
-        self, make: Callable[[RegionalProblem, IndexArray], Held], anchors: IndexArray, size: int
-    ) -> Shards[Held]:
+    def place(self, make: Callable[[RegionalProblem, Part], Held], size: int) -> Shards[Held]:
         """See `RegionalProblem.place`."""
-        return current().place(partial(_one_region, make), self.problem, anchors, size)
+        return current().place(partial(_one_region, make), self.problem, size)
 
 
-def _one_region(make: Callable[[RegionalProblem, IndexArray], Held], problem: LMNNProblem, anchors: IndexArray) -> Held:
-    return make(OneRegion(problem), anchors)
+def _one_region(make: Callable[[RegionalProblem, Part], Held], problem: LMNNProblem, part: Part) -> Held:
+    return make(OneRegion(problem), part)

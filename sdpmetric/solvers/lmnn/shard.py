@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 from sdpmetric._loops import hinges
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import current
+from sdpmetric.engine.interface import Part, current, dealt
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.solvers.lmnn.movable import Movable
 from sdpmetric.solvers.lmnn.pair_memory import PairMemory
 from sdpmetric.solvers.lmnn.regional import RegionalProblem
-from sdpmetric.triplets.limits import TooManyCandidates, deadline
+from sdpmetric.triplets.limits import TooManyCandidates, deadline, only_part
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates
 
@@ -63,7 +64,7 @@ class Slopes:
 
 @dataclass
 class Shard:
-    """Candidates of some anchors, on the points that they use.
+    """A part of the candidates of some anchors, on the points that they use.
 
     A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
     held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly. Multipliers stay
@@ -73,6 +74,8 @@ class Shard:
     ----------
     problem : RegionalProblem
     anchors : (m,) int32 array
+    part : (float, float)
+        The part of their pairs that belongs to this shard; see `sdpmetric.triplets.limits.only_part`.
     dtype : numpy dtype
         Precision of the evaluations.
     fewest : int
@@ -81,6 +84,7 @@ class Shard:
 
     problem: RegionalProblem
     anchors: IndexArray
+    part: Part
     dtype: type[np.floating]
     fewest: int
     candidates: Candidates = field(init=False)
@@ -92,7 +96,8 @@ class Shard:
 
     def __post_init__(self) -> None:
         source = self.problem.push.source
-        self.capacity = source.capacity(self.anchors)
+        self.share = self.part[1] - self.part[0]
+        self.capacity = math.ceil(self.share * source.capacity(self.anchors))
         self.memory = PairMemory(source, self.problem.null_groups, self.problem.regions, self.capacity // 2)
         self._points = [points.astype(self.dtype, copy=False) for points in self.problem.regional_points]
 
@@ -121,14 +126,14 @@ class Shard:
         began, self.values = time.perf_counter(), {}
         embedded = [self._embedded(points, factor) for points, factor in zip(self._points, L, strict=True)]
         try:
-            with deadline(began + left):
+            with deadline(began + left), only_part(self.part):
                 found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors, most=self.capacity)
         except TooManyCandidates as many:
             self.memory.add_found(many.found, self.capacity // 64)
             return -1, time.perf_counter() - began
         seconds = time.perf_counter() - began
-        if self.fewest * len(self.anchors) > sum(len(part.impostors) for part in found):
-            self.memory.draw(self.anchors, self.fewest)
+        if self.fewest * self.share * len(self.anchors) > sum(len(part.impostors) for part in found):
+            self.memory.draw(self.anchors[dealt(len(self.anchors), self.part)], self.fewest)
         self._hold(self.memory.extend(found))
         return len(self.candidates.impostors), seconds
 

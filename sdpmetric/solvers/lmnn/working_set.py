@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.engine.interface import ShardLost
+from sdpmetric.engine.interface import Part, ShardLost
 from sdpmetric.solvers.lmnn.regional import RegionalProblem
 from sdpmetric.solvers.lmnn.shard import Shard, Slopes, Totals
 from sdpmetric.triplets.limits import remaining
@@ -105,10 +105,11 @@ class WorkingSet:
         self.again(self._place)
 
     def _place(self) -> None:
-        make = partial(make_shard, dtype=self.dtype, fewest=self.fewest)
+        anchors = None if self.whole else self.anchors
+        make = partial(make_shard, anchors=anchors, dtype=self.dtype, fewest=self.fewest)
         n, d = self.problem.X.shape
         size = self.problem.X.nbytes + 8 * n * d + 16 * sum(points.size for points in self.problem.regional_points)
-        self.shards = self.problem.place(make, self.anchors, size)
+        self.shards = self.problem.place(make, size)
 
     def again(self, work: Callable[[], R]) -> R:
         """Do some work; where shards are lost meanwhile, make all of them anew, as after the last search, and repeat.
@@ -267,9 +268,12 @@ class WorkingSet:
         return held
 
 
-def make_shard(problem: RegionalProblem, anchors: IndexArray, dtype: type[np.floating], fewest: int) -> Shard:
-    """A shard, where it is to stay."""
-    return Shard(problem, anchors, dtype, fewest)
+def make_shard(
+    problem: RegionalProblem, part: Part, anchors: IndexArray | None, dtype: type[np.floating], fewest: int
+) -> Shard:
+    """A shard, where it is to stay; all examples are its anchors where none are given."""
+    own = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors
+    return Shard(problem, own, part, dtype, fewest)
 
 
 def sum_of(parts: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
