@@ -150,11 +150,12 @@ def test_lego_patches(run):
     assert found["LEGO"] > found["POLA"] + 5 > found["L2"] + 10
 
 
-def test_lego_fig2(run, tmp_path):
-    printed = tmp_path / "before.txt"
-    printed.write_text("recall at 60: linear scan 33.0%, index 32.0% with 10% of the examples ranked\n")
-    (tmp_path / "lego_fig2.png").write_bytes(bytes(20_000))  # by the example, which test_examples.py runs
-    assert "| digits | 60 | 33.0% | 32.0% | 10% | not printed |" in run("lego_fig2", "--printed", str(printed))
+def test_lego_fig2(run):
+    sizes = ["--points", "60", "--queries", "12", "--constraints", "40", "--depth", "20"]
+    text = run("lego_fig2", *sizes)
+    assert "A base of 228 patches with 576 features, 12 queries" in text
+    assert text.count("| left: ") == 4
+    assert text.count("| right: ") == 4
 
 
 def test_frml_table1(run):
