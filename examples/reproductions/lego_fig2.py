@@ -145,7 +145,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows += [[f"right: {name}", "", f"{c[-1]:.1%}"] for name, c in right.items()]
     note = (
         f"A base of {len(base.X):,} patches with {X.shape[1]} features, {len(base.queries)} queries, {VIEWS - 1} true "
-        f"matches for each, {given.constraints:,} constraints of other patches; the index ranks {SHARE:.0%} of the base. "
+        f"matches for each, {given.constraints:,} constraints of other patches; the index ranks {SHARE:.0%} of it. "
         "The paper prints no recalls."
     )
     heads = ["curve", f"recall at {ten + 1}", f"recall at {given.depth}"]
