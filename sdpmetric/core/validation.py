@@ -185,6 +185,20 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
     return Triplets.from_array(given), values
 
 
+def check_vector(name: str, given: ArrayLike, d: int | None) -> FloatArray:
+    """A finite vector in float64 with d features, as whatever it is given to was made for; None: any number."""
+    try:
+        vector = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a vector of real numbers ({error}).") from error
+    if vector.ndim != 1 or not len(vector) or (d is not None and len(vector) != d):
+        wanted = "some features" if d is None else f"{d} features, a number that cannot change"
+        raise ValueError(f"{name} must be a vector with {wanted}, got shape {vector.shape}.")
+    if not np.isfinite(vector).all():
+        raise ValueError(f"{name} contains NaN or infinity; drop it or fill it in.")
+    return np.ascontiguousarray(vector)
+
+
 def check_pairs(pairs: ArrayLike, n: int) -> IndexArray:
     """Pairs of row numbers below n, (p, 2) int32."""
     given = rectangular("pairs", pairs)

@@ -18,19 +18,6 @@ FloatArray = NDArray[np.float64]
 LARGEST = 1e60
 
 
-def check_vector(name: str, given: ArrayLike, d: int) -> FloatArray:
-    """A finite (d,) vector in float64."""
-    try:
-        vector = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a vector of real numbers ({error}).") from error
-    if vector.shape != (d,):
-        raise ValueError(f"{name} must be a vector with {d} features, as the index was made for, got {vector.shape}.")
-    if not np.isfinite(vector).all():
-        raise ValueError(f"{name} contains NaN or infinity.")
-    return vector
-
-
 def check_names(ids: ArrayLike) -> NDArray[np.int64]:
     """A list of integers, each once."""
     names = np.asarray(ids)

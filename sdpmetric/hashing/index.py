@@ -17,7 +17,6 @@ from sdpmetric.hashing.checks import (
     check_dtype,
     check_names,
     check_steps,
-    check_vector,
     read_archive,
 )
 from sdpmetric.hashing.planes import Planes
@@ -105,7 +104,7 @@ class HashIndex:
         held = check_dtype(dtype)
         d = G.shape[1]
         self.random_state = validation.check_integer("random_state", random_state, 0)
-        self._center = np.zeros(d) if center is None else check_vector("center", center, d)
+        self._center = np.zeros(d) if center is None else validation.check_vector("center", center, d)
         directions = np.random.default_rng(self.random_state).standard_normal((self.n_bits, len(G)))
         self._upkeep = self._started(Planes(G, directions), held)
         self._next_id = 0
@@ -246,7 +245,7 @@ class HashIndex:
             Squared, under the current metric.
         """
         n = len(self)
-        target = check_vector("a query", q, self.n_features) - self._center
+        target = validation.check_vector("a query", q, self.n_features) - self._center
         if n == 0:
             raise ValueError("the index is empty; add examples before you ask for neighbors.")
         if validation.check_integer("k", k) > n:

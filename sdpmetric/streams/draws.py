@@ -74,14 +74,7 @@ def check_draws(
 
 def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
     """A finite vector of the learner's dimension, its entries not too large."""
-    vector = np.ascontiguousarray(given, dtype=np.float64)
-    if vector.shape != (n_features,):
-        raise ValueError(
-            f"{name} has shape {vector.shape}, but this learner was made for {n_features} features; "
-            "a stream cannot change its dimension, make a new learner."
-        )
-    if not np.isfinite(vector).all():
-        raise ValueError(f"{name} contains NaN or infinity; drop that item or fill it in.")
+    vector = validation.check_vector(name, given, n_features)
     validation.check_entries(name, vector)
     return vector
 

@@ -11,7 +11,7 @@ from sdpmetric._loops import logdet
 from sdpmetric.core import validation
 from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.streams.logdet import LogDetUpdate, check_rate, check_vector
+from sdpmetric.streams.logdet import LogDetUpdate, check_rate
 
 FloatArray = NDArray[np.float64]
 
@@ -150,7 +150,8 @@ class KernelLEGOStream:
             `partial_fit` checks the whole kernel matrix, which here would cost O(m^3) for each example.
         """
         d = None if self._support is None else self._support.shape[1]
-        both = np.stack([check_vector(u, d), check_vector(v, len(check_vector(u, d)))])
+        first = validation.check_vector("an example", u, d)
+        both = np.stack([first, validation.check_vector("an example", v, len(first))])
         if (both[0] == both[1]).all():
             raise ValueError("the two examples are equal, 0 apart under every metric; leave the pair out.")
         rows, targets, sides = check_targets(both, [[0, 1]], target, side)

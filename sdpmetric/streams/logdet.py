@@ -247,7 +247,7 @@ class LogDetStream:
         return data
 
     def _difference(self, u: ArrayLike, v: ArrayLike) -> FloatArray:
-        one, other = check_vector(u, self.n_features), check_vector(v, self.n_features)
+        one, other = (validation.check_vector("an example", x, self.n_features) for x in (u, v))
         if (one == other).all():
             raise ValueError("the two examples are equal, 0 apart under every metric; leave the pair out.")
         return one - other
@@ -259,17 +259,3 @@ def check_rate(learning_rate: float) -> float:
     if rate == 0.0:
         raise ValueError("learning_rate must be positive; the larger it is, the further each step goes.")
     return rate
-
-
-def check_vector(given: ArrayLike, d: int | None) -> FloatArray:
-    """A finite (d,) vector in float64; any length where d is None."""
-    try:
-        vector = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"an example must be a vector of real numbers ({error}).") from error
-    if vector.ndim != 1 or not len(vector) or (d is not None and len(vector) != d):
-        wanted = "some features" if d is None else f"{d} features, as this stream began with"
-        raise ValueError(f"an example must be a vector with {wanted}, got shape {vector.shape}.")
-    if not np.isfinite(vector).all():
-        raise ValueError("an example contains NaN or infinity.")
-    return vector
