@@ -7,8 +7,8 @@ Run it with ``python examples/reproductions/nca_fig3.py``; it writes nca_fig3.md
 printed: pairs of faces of two persons with the same rotation, uniform within 45 degrees, and the same height, uniform
 in 25 to 35 pixels, up to Gaussian noise of 1.22 degrees and 1.5 pixels, whose density over its maximum is the weight of
 the pair; 35 x 35 pixels; a network with one hidden layer of 100 logistic units and two outputs; Eq. 8, one softmax over
-all pairs of faces. The faces of FERET-B are drawn ones here, a head, eyes, nose and mouth of random shape; L-BFGS is in
-place of plain backpropagation.
+all pairs of faces, which is this package's term PairSoftmax. The faces of FERET-B are drawn ones here, a head, eyes,
+nose and mouth of random shape; L-BFGS is in place of plain backpropagation.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from printed import command, markdown, report
 from scipy.optimize import minimize
+from scipy.spatial.distance import pdist, squareform
 from scipy.special import expit
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsRegressor
+
+from sdpmetric import terms
 
 SIDE, HIDDEN, ANGLE, HEIGHTS, NOISE = 35, 100, 45.0, (25.0, 35.0), (1.22, 1.5)
 # Weight of the squared norm of the network's weights; the paper prints none.
@@ -63,21 +66,11 @@ def faces(n_pairs: int, seed: int) -> Faces:
     return Faces(images, pose, pairs, np.exp(-0.5 * np.sum(noise**2, axis=1)))
 
 
-def eq_8(Y: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
+def eq_8(Y: np.ndarray, loss: terms.PairSoftmax) -> tuple[float, np.ndarray]:
     """The cost of an embedding and its gradient: minus the weighted log-probabilities of the pairs."""
-    norms = np.sum(Y**2, axis=1)
-    D = np.maximum(norms[:, None] + norms - 2 * Y @ Y.T, 0.0)
-    E = np.exp(-D)
-    np.fill_diagonal(E, 0.0)
-    total, (a, b) = E.sum(), pairs.T
-    cost = weights @ D[a, b] + weights.sum() * np.log(total)
-    # d cost / d D is the weight of a pair, less the share that each pair of faces has in the softmax.
-    P = -weights.sum() * E / total
-    gradient = 2 * (P.sum(axis=1)[:, None] + P.sum(axis=0)[:, None]) * Y - 2 * (P + P.T) @ Y
-    pull = 2 * weights[:, None] * (Y[a] - Y[b])
-    np.add.at(gradient, a, pull)
-    np.add.at(gradient, b, -pull)
-    return float(cost), gradient
+    value, slopes = loss.smoothed(-pdist(Y, "sqeuclidean"), 0.0)  # of minus the distances
+    P = squareform(-slopes)
+    return value, 2 * (P.sum(axis=1)[:, None] * Y - P @ Y)
 
 
 class Network:
@@ -96,9 +89,9 @@ class Network:
         H = expit(X @ first[:-1] + first[-1])
         return H @ second[:-1] + second[-1], H
 
-    def cost(self, flat: np.ndarray, X: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
+    def cost(self, flat: np.ndarray, X: np.ndarray, loss: terms.PairSoftmax) -> tuple[float, np.ndarray]:
         Y, H = self.forward(flat, X)
-        value, dY = eq_8(Y, pairs, weights)
+        value, dY = eq_8(Y, loss)
         second = flat[self.cut :].reshape(self.shapes[1])
         dH = (dY @ second[:-1].T) * H * (1 - H)
         gradient = np.concatenate(
@@ -123,9 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
     X, Q = ((part.images - mean) / size for part in (train, test))
     network = Network(X.shape[1])
     options = {"maxiter": given.iterations}
-    found = minimize(
-        network.cost, network.start(0), (X, train.pairs, train.weights), jac=True, method="L-BFGS-B", options=options
-    )
+    loss = terms.PairSoftmax(train.pairs, weights=train.weights).bind(X)
+    found = minimize(network.cost, network.start(0), (X, loss), jac=True, method="L-BFGS-B", options=options)
     Y, shown = network.forward(found.x, X)[0], network.forward(found.x, Q)[0]
     pca = PCA(2).fit(X)
     rows = []

@@ -36,7 +36,7 @@ Lists = list[FloatArray]
 NULL = 1e-9
 # Largest multiple of the way from the anchor that is tried; how often a multiple is lowered until it is proven.
 FURTHEST, TRIES = 1e6, 8
-# Multiples of the metric of unit variance that are added for anchors.
+# Multiples of the metric under which pairs that are pulled have unit distances, on average, that are added for anchors.
 LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
 # Numbers that are divided by are at least this.
 SMALLEST = 1e-100
@@ -144,7 +144,10 @@ class FenchelDual:
         yield own
         if isinstance(self.final, Frobenius) or not any(loss.inside for loss in losses):
             return
-        more = (self.slack.domain.basis.T @ self.slack.basis[0]).T
+        weights = self.total.pair_weights(a)
+        whitened, null = self.slack.coordinates(weights, None)  # of the pairs that are pulled together
+        whitened = math.sqrt(float(np.maximum(weights, 0.0).sum())) * whitened
+        more = (self.slack.domain.basis.T @ np.concatenate([whitened, null], axis=1)).T
         for share in LARGER:
             larger = self.total.smoothed(np.concatenate([components, math.sqrt(share) * more]), 1e-9)[1]
             yield [there if loss.inside else part for loss, there, part in zip(losses, larger, own, strict=True)]

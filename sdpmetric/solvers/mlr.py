@@ -69,6 +69,7 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
         L = start
     bundle = Bundle()
     center, best = L.T @ L, _separated(problem, bundle, L, budget)
+    yield Step(L, best)
     weight = bundle.first_weight(center)
     idle, last = 0, 0.0
     for count in itertools.count():
@@ -86,6 +87,7 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
         if best - value >= SERIOUS * predicted:
             weight *= LONGER if best - value >= GOOD * predicted else 1.0
             center, best, idle = W, value, 0
+            yield Step(L, best)
         else:
             idle += 1
             weight *= SHORTER if idle % STALLED == 0 else 1.0

@@ -10,6 +10,7 @@ from sdpmetric.terms.log_det import LogDet
 from sdpmetric.terms.margins import MarginLoss
 from sdpmetric.terms.off_diagonal import OffDiagonal
 from sdpmetric.terms.pair_hinge import PairHinge
+from sdpmetric.terms.pair_softmax import PairSoftmax
 from sdpmetric.terms.pull import Pull
 from sdpmetric.terms.quadruplet_hinge import QuadrupletHinge
 from sdpmetric.terms.spread import Spread
@@ -30,6 +31,7 @@ __all__ = [
     "PairCost",
     "PairHinge",
     "PairLoss",
+    "PairSoftmax",
     "Pull",
     "QuadrupletHinge",
     "Regularizer",

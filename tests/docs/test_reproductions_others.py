@@ -77,7 +77,8 @@ def test_gradient_of_eq_8_and_of_the_network(run):
     X, pairs, weights = rng.normal(size=(8, 3)), np.array([[0, 4], [1, 5], [2, 6]]), rng.random(3)
     network = nca_fig3.Network(3, 5)
     flat = network.start(1)
-    value, gradient = network.cost(flat, X, pairs, weights)
+    loss = nca_fig3.terms.PairSoftmax(pairs, weights=weights).bind(X)
+    value, gradient = network.cost(flat, X, loss)
     Y = network.forward(flat, X)[0]
     D = np.sum((Y[:, None] - Y) ** 2, axis=2)
     total = np.exp(-D).sum() - len(Y)  # no face is a pair with itself
@@ -86,7 +87,7 @@ def test_gradient_of_eq_8_and_of_the_network(run):
     for k in range(0, len(flat), 3):
         step = np.zeros(len(flat))
         step[k] = 1e-6
-        change = network.cost(flat + step, X, pairs, weights)[0] - network.cost(flat - step, X, pairs, weights)[0]
+        change = network.cost(flat + step, X, loss)[0] - network.cost(flat - step, X, loss)[0]
         assert gradient[k] == pytest.approx(change / 2e-6, rel=1e-4, abs=1e-6)
 
 

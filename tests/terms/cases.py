@@ -44,6 +44,7 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
         ),
         "targets": terms.DistanceTargets(pairs, far, weights=weights),
         "targets sides": terms.DistanceTargets(pairs, far, rng.integers(-1, 2, 2 * n)),
+        "pair_softmax": terms.PairSoftmax(pairs, weights=weights),
         "collapse": terms.Collapse(np.arange(n) % 3),
         "off_diagonal": terms.OffDiagonal(),
     }

@@ -42,6 +42,10 @@ def by_loops(term, X, M):
         return sum(abs(M[i, j]) for i in range(len(M)) for j in range(len(M)) if i != j)
     if isinstance(term, terms.Collapse):
         return collapse(X, M, term.index)
+    if isinstance(term, terms.PairSoftmax):
+        every = sum(math.exp(-squared(X, M, c, d)) for c in range(len(X)) for d in range(len(X)) if c != d)
+        rows = zip(term.pairs, term.weights, strict=True)
+        return -sum(w * math.log(math.exp(-squared(X, M, a, b)) / every) for (a, b), w in rows)
     if isinstance(term, terms.DistanceTargets):
         off = [squared(X, M, i, j) - y for (i, j), y in zip(term.pairs, term.targets, strict=True)]
         costs = [e if s * e >= 0 else 0.0 for e, s in zip(off, term.sides, strict=True)]
@@ -231,6 +235,8 @@ def test_triplets_of_labels_are_those_of_lmnn():
         (lambda: sm.MetricProblem(np.eye(3), terms.TripletHinge([[0, 1, 2]], margin=-1)), "margin"),
         (lambda: sm.MetricProblem(np.eye(3), terms.PairHinge([[0, 1]])), "similar"),
         (lambda: sm.MetricProblem(np.eye(3), terms.PairHinge([[0, 1]], [2])), "similar"),
+        (lambda: sm.MetricProblem(np.eye(3), terms.PairSoftmax([[0, 1]], weights=[0.0])), "pair_softmax are all 0"),
+        (lambda: sm.MetricProblem(np.eye(3), terms.PairSoftmax([[0, 3]])), "pair_softmax.*0..2"),
         (lambda: sm.MetricProblem(np.eye(3), terms.LogDet(to=np.zeros((3, 3)))), "log_det"),
         (lambda: sm.MetricProblem(np.eye(3), terms.Frobenius(to=np.eye(2))), "frobenius"),
         (lambda: sm.MetricProblem(np.eye(3), 0.0 * terms.Trace()), "weight 0"),
