@@ -16,7 +16,7 @@ from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem, SmoothProblem
 from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
-from sdpmetric.core.status import Status
+from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.explanation import Explanation, explain
 from sdpmetric.formulations import to_cvxpy
@@ -105,6 +105,7 @@ __all__ = [
     "Trace",
     "TraceRow",
     "Triplets",
+    "UselessOptimumWarning",
     "certify",
     "compare",
     "engines",

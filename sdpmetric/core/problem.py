@@ -185,6 +185,23 @@ class Problem(ABC):
         """What `best_scale` minimises: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
 
+    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+        """Why a solution is likely to be of no use for other data, as far as can be seen; None: nothing is seen.
+
+        A certificate is about the training data. Statements that know more than that the metric is 0 override this.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        certificate : Certificate
+        """
+        if components.any():
+            return None
+        return (
+            "the metric is 0, under which all examples are equal: give the constraints more weight beside the other "
+            "terms, or lower the ridge; see docs/useless_optima.md."
+        )
+
     @cached_property
     def centered(self) -> FloatArray:
         """The data less their mean, float64; a feature that is constant up to rounding becomes exactly 0."""

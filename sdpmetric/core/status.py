@@ -57,3 +57,7 @@ class Status(Enum):
     def expected(self) -> bool:
         """Whether the solve ended as asked: proven, or of a kind that proves no optimality."""
         return self in (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
+
+
+class UselessOptimumWarning(UserWarning):
+    """The optimum fits the training data and is likely to be of no use for others; says why, and what to do."""

@@ -35,6 +35,7 @@ from sdpmetric.core.frames import columns_in_errors
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.estimators.callbacks import CallbackContext, CallbackSupportMixin, with_callbacks
 from sdpmetric.linalg.distances import distances
@@ -127,6 +128,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         self._keep(problem, self._solve(Watcher(self, problem, context, X, y)))
         self._warn_unless_proven(self.solution_)
+        self._warn_if_useless(problem, self.solution_)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
@@ -171,6 +173,12 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _warn_if_useless(self, problem: Problem, solution: Solution) -> None:
+        """Warn where the solution is likely to be of no use for other data."""
+        components = np.asarray(solution.components, dtype=np.float64)
+        if said := problem.caution(components, solution.certificate):
+            warnings.warn(f"{type(self).__name__}: {said}", UselessOptimumWarning, stacklevel=4)
 
     def _rows(self, components: Data) -> Data:
         """Components with rows of zeros where there are fewer than asked for, or none."""

@@ -15,6 +15,7 @@ from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss
+from sdpmetric.problems.well_posed import Ridge
 
 
 class KernelLMNN(LargeMarginEstimator):
@@ -34,7 +35,7 @@ class KernelLMNN(LargeMarginEstimator):
     n_neighbors : int, default 3
         Target neighbors per example, nearest in the feature space.
     push_weight : float, default 0.5
-    ridge : float, default 0.1
+    ridge : float or "auto", default 0.1
         Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
         independent, as the RBF kernel does, and the metric is meaningless.
     loss : {"hinge", "squared_hinge"}, default "hinge"
@@ -71,7 +72,7 @@ class KernelLMNN(LargeMarginEstimator):
         coef0: float | None = None,
         n_neighbors: int = 3,
         push_weight: float = 0.5,
-        ridge: float = 0.1,
+        ridge: Ridge = 0.1,
         loss: Loss = "hinge",
         solver: str = "auto",
         tol: float | None = 1e-3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import validation
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
@@ -58,6 +59,8 @@ class LargeMarginEstimator(LabelledEstimator):
         One for each pass, each with its certificate.
     validation_score_ : float
         With early stopping, the accuracy of the learned metric on the validation examples.
+    ridge_ : float
+        The ridge that was used.
 
     Warns
     -----
@@ -72,6 +75,7 @@ class LargeMarginEstimator(LabelledEstimator):
     n_iter_no_change: int = 10
     solutions_: list[Solution]
     validation_score_: float
+    ridge_: float
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
@@ -88,6 +92,9 @@ class LargeMarginEstimator(LabelledEstimator):
     def _predict(self, problem: LargeMarginProblem, components: FloatArray, y: Labels, X: Data) -> NDArray[np.generic]:
         """Labels of further examples by the nearest examples of the problem."""
         return knn_predict(components, problem.X, y, X, self.n_neighbors)
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        return super()._fitted(problem, components) | {"ridge_": cast(LargeMarginProblem, problem).ridge}
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -137,6 +144,7 @@ class LargeMarginEstimator(LabelledEstimator):
         subtask.call_on_fit_task_begin(estimator=self, X=X, y=y)
         solution = self._solve(Watcher(self, problem, subtask, X, y, measure), **options)
         self._warn_unless_proven(solution)
+        self._warn_if_useless(problem, solution)
         fitted = partial(self._fitted, problem, solution.components)
         subtask.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=fitted)
         return solution, 0.0 if measure is None else measure(np.asarray(solution.components, dtype=np.float64))

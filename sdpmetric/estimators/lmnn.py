@@ -10,6 +10,7 @@ from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.problems.well_posed import Ridge
 from sdpmetric.triplets.sources import SearchMethod
 
 
@@ -25,8 +26,9 @@ class LMNN(LargeMarginEstimator):
         Target neighbors per example.
     push_weight : float, default 0.5
         ``mu`` in ``(1 - mu) pull + mu push``.
-    ridge : float, default 0
-        Weight of ``trace(M)``.
+    ridge : float or "auto", default "auto"
+        Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that vary
+        in r directions: next to nothing where examples are many. 0: the paper's program; see docs/useless_optima.md.
     loss : {"hinge", "squared_hinge"}, default "hinge"
     search : {"auto", "brute", "ball_tree"}, default "auto"
         Impostor search, exact in every case.
@@ -57,6 +59,8 @@ class LMNN(LargeMarginEstimator):
         As in `sdpmetric.estimators.base.MetricEstimator`.
     solutions_ : list of Solution
         One for each pass, each with its certificate.
+    ridge_ : float
+        The ridge that was used.
     validation_score_ : float
         With early stopping, the accuracy of the learned metric on the validation examples.
 
@@ -76,7 +80,7 @@ class LMNN(LargeMarginEstimator):
         *,
         n_neighbors: int = 3,
         push_weight: float = 0.5,
-        ridge: float = 0.0,
+        ridge: Ridge = "auto",
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
         n_passes: int = 1,

@@ -18,6 +18,7 @@ from sdpmetric.estimators.large_margin import LargeMarginEstimator, LargeMarginP
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.regions import Regions
+from sdpmetric.problems.well_posed import Ridge
 
 
 class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
@@ -36,8 +37,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     n_neighbors : int, default 3
         Target neighbors per example, and neighbors that vote.
     push_weight : float, default 0.5
-    ridge : float, default 0
-        Weight of the sum of the traces.
+    ridge : float or "auto", default "auto"
+        Weight of the sum of the traces; "auto" as in `LMNN`, the largest of the metrics'.
     loss : {"hinge", "squared_hinge"}, default "hinge"
     early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`.
@@ -83,7 +84,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         n_regions: int | None = None,
         n_neighbors: int = 3,
         push_weight: float = 0.5,
-        ridge: float = 0.0,
+        ridge: Ridge = "auto",
         loss: Loss = "hinge",
         early_stopping: bool = False,
         validation_fraction: float = 0.3,

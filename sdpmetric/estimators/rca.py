@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, cast
 
 from numpy.typing import ArrayLike
 
+from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.pairs_base import PairsEstimator
 from sdpmetric.problems.rca import RCAProblem
+from sdpmetric.problems.well_posed import Ridge
 
 
 class RCA(PairsEstimator):
@@ -17,12 +19,14 @@ class RCA(PairsEstimator):
 
     Parameters
     ----------
-    ridge : float, default 0
-        Added to the diagonal of the covariance within chunklets; needed where data vary in directions in which no
-        chunklet does.
+    ridge : float or "auto", default "auto"
+        Added to the diagonal of the covariance within chunklets. "auto": ``(r / n)^2`` times the mean variance of a
+        direction, for n members of chunklets that vary in r directions; see docs/useless_optima.md.
 
     Attributes
     ----------
+    ridge_ : float
+        The ridge that was used.
     components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
         As in `sdpmetric.estimators.base.MetricEstimator`.
 
@@ -35,7 +39,7 @@ class RCA(PairsEstimator):
     (4, 2)
     """
 
-    def __init__(self, *, ridge: float = 0.0) -> None:
+    def __init__(self, *, ridge: Ridge = "auto") -> None:
         self.ridge = ridge
 
     def _problem(self, X: Data, y: Labels) -> RCAProblem:
@@ -43,6 +47,9 @@ class RCA(PairsEstimator):
 
     def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> RCAProblem:
         return RCAProblem.from_pairs(X, pairs, similar, self.ridge)
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        return super()._fitted(problem, components) | {"ridge_": cast(RCAProblem, problem).ridge}
 
     @with_callbacks
     def fit_chunks(self, X: ArrayLike, chunks: ArrayLike) -> Self:

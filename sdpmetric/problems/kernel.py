@@ -14,6 +14,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.problems.well_posed import Ridge
 from sdpmetric.triplets.sources import SearchMethod
 from sdpmetric.triplets.triplets import Triplets
 
@@ -138,7 +139,7 @@ class KernelLMNNProblem(LMNNProblem):
         degree: float | None = None,
         coef0: float | None = None,
         target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
-        ridge: float = 0.0,
+        ridge: Ridge = 0.0,
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
@@ -193,7 +194,7 @@ class KernelLMNNProblem(LMNNProblem):
         gamma: float | None = None,
         degree: float | None = None,
         coef0: float | None = None,
-        ridge: float = 0.0,
+        ridge: Ridge = 0.0,
         loss: Loss = "hinge",
     ) -> KernelLMNNProblem:
         """State LMNN in the feature space of a kernel for an explicit list of triplets.

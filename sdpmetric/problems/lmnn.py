@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers
@@ -26,6 +26,7 @@ from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
+from sdpmetric.problems.well_posed import Ridge, Spread, caution
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod, TripletSource
@@ -83,7 +84,7 @@ class LMNNProblem(Problem):
         push_weight: float = 0.5,
         *,
         target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
-        ridge: float = 0.0,
+        ridge: Ridge = 0.0,
         loss: Loss = "hinge",
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
@@ -103,8 +104,9 @@ class LMNNProblem(Problem):
             ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge`.
         target_neighbors : (n, k) integer array or (n, n) sparse array, optional
             Target neighbors to use instead: row numbers, or a graph whose stored entries are the pairs.
-        ridge : float, default 0
-            Weight of ``trace(M)``.
+        ridge : float or "auto", default 0
+            Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that
+            vary in r directions: little where examples are many, and enough where they are few.
         loss : {"hinge", "squared_hinge"}, default "hinge"
         search : {"auto", "brute", "ball_tree"}, default "auto"
             Impostor search, exact in every case.
@@ -128,7 +130,7 @@ class LMNNProblem(Problem):
             targets = validation.check_target_neighbors(target_neighbors, index)
         weights = validation.check_sample_weight(sample_weight, len(data))
         source = LabeledTriplets.weighted(targets, index, weights)
-        return cls(data, source, push_weight, ridge, loss, classes, search)._checked()
+        return cls(data, source, push_weight, 0.0, loss, classes, search)._checked(ridge)
 
     @classmethod
     def from_triplets(
@@ -138,7 +140,7 @@ class LMNNProblem(Problem):
         weights: ArrayLike | None = None,
         push_weight: float = 0.5,
         *,
-        ridge: float = 0.0,
+        ridge: Ridge = 0.0,
         loss: Loss = "hinge",
     ) -> LMNNProblem:
         """State LMNN for an explicit list of triplets.
@@ -160,11 +162,11 @@ class LMNNProblem(Problem):
         """
         data = validation.check_examples(X)
         checked, values = validation.check_triplets(triplets, weights, len(data))
-        return cls(data, ListedTriplets.from_triplets(checked, values), push_weight, ridge, loss)._checked()
+        return cls(data, ListedTriplets.from_triplets(checked, values), push_weight, 0.0, loss)._checked(ridge)
 
-    def _checked(self) -> Self:
+    def _checked(self, ridge: Ridge | None = None) -> Self:
         mu = validation.check_number("push_weight", self.push_weight, 0.0, 1.0)
-        ridge = validation.check_number("ridge", self.ridge, 0.0)
+        ridge = replace(self, push_weight=mu).spread.ridge(self.ridge if ridge is None else ridge)
         if mu == 1.0 and ridge == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimise but hinges; pass a positive ridge with it.")
         if self.loss not in ("hinge", "squared_hinge"):
@@ -259,6 +261,17 @@ class LMNNProblem(Problem):
         """The fields, and the coordinates, which all who work on the problem share; the rest is made again."""
         state = {part.name: getattr(self, part.name) for part in fields(self)}
         return state | ({"_whitening": self.coordinates} if {"pull_cost", "_whitening"} & vars(self).keys() else {})
+
+    @property
+    def spread(self) -> Spread:
+        """How many examples the pull cost was learned from, and in how many directions they vary."""
+        return Spread.of(self.centered, *self.target_pairs, self.pull_cost.scales)
+
+    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+        """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
+        total = self.push_weight * self.source.total_weight
+        separated = 1.0 - self.push_weight * self.source.totals_within(self.null_groups)[0] / total if total else 0.0
+        return super().caution(components, certificate) or caution(certificate, [self.spread], self.ridge, separated)
 
     @cached_property
     def cone(self) -> DualCone:

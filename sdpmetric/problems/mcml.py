@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import entr, logsumexp
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.linalg import psd
@@ -33,6 +33,7 @@ from sdpmetric.linalg.rigorous import (
 )
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
+from sdpmetric.problems.well_posed import Spread, caution
 
 FloatArray = NDArray[np.float64]
 
@@ -134,6 +135,12 @@ class MCMLProblem(SmoothProblem):
     def ideal_entropy(self) -> float:
         """The sum over i of the entropy of ``p0(. | i)``."""
         return float(np.log(self.mates).sum())
+
+    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+        """See `Problem.caution`: also too few examples."""
+        n, varying = len(self.X), int(self.centered.any(axis=0).sum())
+        spread, remedy = Spread(n, min(varying, n - 1), lambda: 0.0), "learn by LMNN, which has a ridge"
+        return super().caution(components, certificate) or caution(certificate, [spread], 0.0, remedy=remedy)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum over all examples of the divergence KL(p0 || p).

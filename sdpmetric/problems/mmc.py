@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
 from sdpmetric.core.problem import Extras, SmoothProblem
@@ -23,6 +23,7 @@ from sdpmetric.linalg.rigorous import Images, above, below, sum_above, sum_below
 from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
+from sdpmetric.problems.well_posed import Spread, caution
 
 FloatArray = NDArray[np.float64]
 
@@ -310,6 +311,13 @@ class MMCProblem(SmoothProblem):
         if not 0.0 < top < math.inf:
             return -math.inf, 0.0
         return -above(math.sqrt(top * inverse), 3), 0.5 * math.sqrt(inverse / top) / largest
+
+    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+        """See `Problem.caution`: also too few examples in similar pairs."""
+        first, second = self.similar_pairs
+        spread = Spread.of(self.centered, first, second, np.ones(len(first)))
+        remedy = "learn by ITML, whose prior is such a ridge"
+        return super().caution(components, certificate) or caution(certificate, [spread], 0.0, remedy=remedy)
 
     @cached_property
     def cone(self) -> DualCone:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers
@@ -27,6 +27,7 @@ from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.problems.regions import Regions, check_members, divide
+from sdpmetric.problems.well_posed import Ridge, Spread, caution
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import LabeledTriplets
@@ -75,7 +76,7 @@ class MultiMetricLMNNProblem(Problem):
         regions: Regions | ArrayLike = "class",
         n_regions: int | None = None,
         target_neighbors: ArrayLike | sp.sparray | sp.spmatrix | None = None,
-        ridge: float = 0.0,
+        ridge: Ridge = 0.0,
         loss: Loss = "hinge",
         random_state: int = 0,
         sample_weight: ArrayLike | None = None,
@@ -85,7 +86,7 @@ class MultiMetricLMNNProblem(Problem):
         Parameters
         ----------
         X, y, n_neighbors, push_weight, target_neighbors, ridge, loss, sample_weight
-            As in `LMNNProblem.from_labels`.
+            As in `LMNNProblem.from_labels`; ``ridge="auto"`` is the largest of the metrics'.
         regions : {"class", "kmeans", "spectral"} or (n,) array, default "class"
             One metric for each class, for each cluster of k-means or of spectral clustering (nearest-neighbor graph),
             or for each distinct value of an array.
@@ -106,13 +107,16 @@ class MultiMetricLMNNProblem(Problem):
             n_neighbors,
             push_weight,
             target_neighbors=target_neighbors,
-            ridge=ridge,
+            ridge=0.0 if ridge == "auto" else ridge,
             loss=loss,
             sample_weight=sample_weight,
         )
         index, names = divide(regions, tied.centered, y, n_regions, random_state)
         check_members(index, names, tied.target_pairs[1], n_neighbors, pulled=tied.ridge == 0)
-        return cls(tied, index, names)
+        problem = cls(tied, index, names)
+        if ridge != "auto":
+            return problem
+        return problem.with_weights(ridge=max(spread.ridge("auto") for spread in problem.spreads))
 
     # -- the statement ----------------------------------------------------------------------------------------------
 
@@ -264,6 +268,15 @@ class MultiMetricLMNNProblem(Problem):
         own = [self.regions[second] == region for region in range(self.n_regions)]
         data, mu, w = self.tied.centered, self.push_weight, self.source.target_weights()
         return [PullCost(data, first[o], second[o], 1 - mu, self.ridge, None if w is None else w[o]) for o in own]
+
+    @property
+    def spreads(self) -> list[Spread]:
+        """Of each metric, how many examples its pull cost was learned from, and in how many directions they vary."""
+        return [Spread.of(cost.X, cost.first, cost.second, cost.scales) for cost in self.pull_costs]
+
+    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+        """See `Problem.caution`: also an objective of 0, and too few examples for some metric."""
+        return super().caution(components, certificate) or caution(certificate, self.spreads, self.ridge)
 
     @cached_property
     def regional_points(self) -> list[FloatArray]:

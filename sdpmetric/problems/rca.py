@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs
 from sdpmetric.core.problem import Problem
@@ -31,6 +31,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
+from sdpmetric.problems.well_posed import Ridge, Spread, caution
 
 FloatArray = NDArray[np.float64]
 
@@ -54,8 +55,9 @@ class RCAProblem(Problem):
     chunks : (n,) integer array
         Chunklet of each example, a group of examples known to belong together; -1: none. A chunklet of one member has
         no effect.
-    ridge : float, default 0
-        Added to the diagonal of C.
+    ridge : float or "auto", default 0
+        Added to the diagonal of C. "auto": ``(r / n)^2`` times the mean variance of a direction, for n members of
+        chunklets that vary in r directions.
 
     Attributes
     ----------
@@ -83,7 +85,7 @@ class RCAProblem(Problem):
     chunks: NDArray[np.int64]
     ridge: float
 
-    def __init__(self, X: ArrayLike, chunks: ArrayLike, ridge: float = 0.0) -> None:
+    def __init__(self, X: ArrayLike, chunks: ArrayLike, ridge: Ridge = 0.0) -> None:
         data = validation.check_examples(X)
         given = np.asarray(chunks)
         if given.shape != (len(data),) or given.dtype.kind not in "iu" or given.min() < -1:
@@ -91,9 +93,9 @@ class RCAProblem(Problem):
                 f"chunks must be {len(data)} integers of at least -1, one for each example, got shape {given.shape} "
                 f"and dtype {given.dtype}."
             )
-        ridge = validation.check_number("ridge", ridge, 0.0)
-        for name, value in (("X", data), ("chunks", given.astype(np.int64)), ("ridge", ridge)):
+        for name, value in (("X", data), ("chunks", given.astype(np.int64))):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "ridge", self.spread.ridge(ridge))
         if not self.coordinates.rank:
             raise ValueError(
                 "no chunklet has two different members, so that no covariance is known; pass larger chunklets."
@@ -105,7 +107,7 @@ class RCAProblem(Problem):
             )
 
     @classmethod
-    def from_labels(cls, X: ArrayLike, y: ArrayLike, ridge: float = 0.0) -> RCAProblem:
+    def from_labels(cls, X: ArrayLike, y: ArrayLike, ridge: Ridge = 0.0) -> RCAProblem:
         """State RCA for labelled data: every class is a chunklet.
 
         Parameters
@@ -113,13 +115,13 @@ class RCAProblem(Problem):
         X : (n, d) array
         y : (n,) array
             Class labels of any kind; at least two classes.
-        ridge : float, default 0
+        ridge : float or "auto", default 0
         """
         data = validation.check_examples(X)
         return cls(data, validation.check_labels(y, len(data))[1], ridge)
 
     @classmethod
-    def from_pairs(cls, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike, ridge: float = 0.0) -> RCAProblem:
+    def from_pairs(cls, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike, ridge: Ridge = 0.0) -> RCAProblem:
         """State RCA for pairs: examples that similar pairs connect are a chunklet; dissimilar pairs are not used.
 
         Parameters
@@ -129,7 +131,7 @@ class RCAProblem(Problem):
             Row numbers of X.
         similar : (p,) array
             bool, or +1 for similar and -1 for dissimilar.
-        ridge : float, default 0
+        ridge : float or "auto", default 0
         """
         data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
@@ -148,9 +150,24 @@ class RCAProblem(Problem):
             f"{int((sizes > 1).sum()):,} chunklets with {int(sizes[sizes > 1].sum()):,} members{ridge}"
         )
 
+    @property
+    def spread(self) -> Spread:
+        """How many examples the covariance was learned from, and in how many directions they vary."""
+        parts = self.parts
+        return Spread(len(parts), min(int(parts.any(axis=0).sum()), len(parts)), lambda: float(np.sum(parts**2)))
+
+    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+        """See `Problem.caution`: also too few examples."""
+        return super().caution(components, certificate) or caution(certificate, [self.spread], self.ridge)
+
     @cached_property
     def root(self) -> FloatArray:
-        """A root of the covariance, (m, d): ``root.T @ root`` is C."""
+        """A root of C, (m, d): ``root.T @ root`` is C."""
+        return np.concatenate([self.parts, math.sqrt(self.ridge) * np.eye(self.X.shape[1])])
+
+    @cached_property
+    def parts(self) -> FloatArray:
+        """Members less the means of their chunklets, over the root of their number, (m, d)."""
         chunks, index = np.unique(self.chunks, return_inverse=True)
         X = np.asarray(self.X, dtype=np.float64)
         X = X - X.mean(axis=0)
@@ -158,9 +175,8 @@ class RCAProblem(Problem):
         sizes = np.bincount(index)
         parts = X - (members @ X / sizes[:, None])[index]
         inside = (self.chunks >= 0) & (sizes[index] > 1)
-        return np.concatenate(
-            [parts[inside] / math.sqrt(max(int(inside.sum()), 1)), math.sqrt(self.ridge) * np.eye(X.shape[1])]
-        )
+        scaled: FloatArray = parts[inside] / math.sqrt(max(int(inside.sum()), 1))
+        return scaled
 
     @cached_property
     def coordinates(self) -> psd.Whitening:

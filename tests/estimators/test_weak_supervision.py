@@ -114,7 +114,7 @@ def test_pola_takes_labelled_batches(data):
 def test_several_metrics_classify_by_their_own_distance(data):
     X, y = data
     several = MultiMetricLMNN(push_weight=0.3).fit(X[:40], y[:40])
-    problem = sm.MultiMetricLMNNProblem.from_labels(X[:40], y[:40], 3, 0.3)
+    problem = sm.MultiMetricLMNNProblem.from_labels(X[:40], y[:40], 3, 0.3, ridge="auto")
     assert several.solution_.problem.fingerprint() == problem.fingerprint()
     distances, rows = several.kneighbors(X[40:], 2)
     metrics = dict(zip(several.region_names_, several.metrics_, strict=True))

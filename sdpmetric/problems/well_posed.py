@@ -1,0 +1,114 @@
+"""Whether a pull cost is known well enough to be inverted, a ridge that makes it so, and sentences where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.linalg.distances import distances
+
+FloatArray = NDArray[np.float64]
+Ridge = float | Literal["auto"]
+
+# More directions than this, relative to the examples, and a metric without a ridge fits the training examples only:
+# docs/useless_optima.md has the measurements.
+CROWDED = 0.25
+# So many of the triplets may be separated at no cost.
+FREE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """What the cost of a metric was learned from.
+
+    Attributes
+    ----------
+    examples : int
+    directions : int
+        In which so many examples can vary.
+    cost : callable
+        Trace of the cost, without a ridge.
+    """
+
+    examples: int
+    directions: int
+    cost: Callable[[], float]
+
+    @classmethod
+    def of(cls, X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray) -> Spread:
+        """Of ``sum_p w_p D_M(p)`` over pairs of examples.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Centered data.
+        first, second : (p,) integer arrays
+        weights : (p,) array
+        """
+        examples = len(np.unique(np.concatenate([first, second])))
+        directions = min(int(X.any(axis=0).sum()), max(examples - 1, 0))
+        return cls(examples, directions, lambda: float(distances(X, first, second) @ weights))
+
+    @property
+    def crowding(self) -> float:
+        """Directions per example."""
+        return self.directions / max(self.examples, 1)
+
+    def ridge(self, asked: Ridge) -> float:
+        """The ridge that is asked for; "auto" is the mean cost of a direction times the square of `crowding`.
+
+        Parameters
+        ----------
+        asked : float or "auto"
+
+        Raises
+        ------
+        ValueError
+            If it is neither "auto" nor a number of at least 0.
+        """
+        if isinstance(asked, str):
+            if asked != "auto":
+                raise ValueError(f"ridge must be a number of at least 0 or 'auto', got {asked!r}.")
+            return self.crowding**2 * self.cost() / max(self.directions, 1)
+        return validation.check_number("ridge", asked, 0.0)
+
+
+def caution(
+    certificate: Certificate,
+    spreads: Sequence[Spread],
+    ridge: float,
+    separated: float = 0.0,
+    *,
+    remedy: str = "pass ridge='auto'",
+) -> str | None:
+    """Why the optimum is likely to be of no use for other data than the training data; None where nothing is seen.
+
+    Parameters
+    ----------
+    certificate : Certificate
+    spreads : sequence of Spread
+        Of each metric.
+    ridge : float
+    separated : float, default 0
+        Share of the triplets that directions without pull cost separate.
+    remedy : str
+        What to pass instead, beside reducing the dimension.
+    """
+    advice = f"reduce the dimension (PCA), or {remedy}; see docs/useless_optima.md."
+    if separated > FREE:
+        return f"directions of the data that cost no pull separate {separated:.0%} of the triplets: {advice}"
+    if isinstance(certificate, DualityCertificate) and 0.0 <= certificate.objective <= certificate.resolution:
+        return f"the objective is 0, so that every metric of this kind is optimal whatever the labels say: {advice}"
+    worst = max(spreads, key=lambda spread: spread.crowding)
+    if ridge == 0.0 and worst.crowding > CROWDED:
+        return (
+            f"{worst.examples} examples in {worst.directions} directions are too few to know what each direction "
+            f"costs: {advice}"
+        )
+    return None
