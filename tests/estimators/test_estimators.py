@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from conftest import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -130,6 +131,8 @@ def test_refuses_what_it_cannot_transform(estimator, data):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_in_and_out(library, data):
     frames = pytest.importorskip(library)
+    if library == "polars" and sklearn.__version__ < "1.7":
+        pytest.skip("scikit-learn 1.6 reads names of polars' columns by an interface that polars has left")
     X = frames.DataFrame(dict(zip("abcd", data[0].T, strict=True)))
     lmnn = LMNN(n_components=2).set_output(transform=library).fit(X, data[1])
     out = lmnn.transform(X)
