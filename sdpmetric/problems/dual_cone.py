@@ -104,6 +104,13 @@ class DualCone:
         groups = pull.null_groups
         if rank == int(varying.sum()):
             return self._images(V, varying), groups, None
+        if pull.ridge and varying.sum() > COMPLEMENT:
+            many = int(varying.sum())
+            weakness = (
+                f"of {many:,} features {many - rank:,} depend on others up to rounding; that a ridge covers such "
+                f"directions is proven for at most {COMPLEMENT:,} features, so that the bound is 0"
+            )
+            return self._images(np.zeros((len(V), 1)), varying), groups, weakness
         if pull.ridge:
             return self._images(self._complemented(varying), varying), groups, None
         live = varying & self._pulled()
@@ -174,8 +181,6 @@ class DualCone:
     def _complemented(self, varying: NDArray[np.bool_]) -> FloatArray:
         """The range of the cost, and an orthonormal complement in which a ridge is the identity."""
         V = self.pull.coordinates.range
-        if varying.sum() > COMPLEMENT:
-            return np.zeros((len(V), 1))  # proves nothing
         Q = np.linalg.qr(V[varying], mode="complete")[0][:, V.shape[1] :]
         complement = np.zeros((len(V), Q.shape[1]))
         complement[varying] = Q / math.sqrt(self.pull.ridge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
+from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.well_posed import Ridge
@@ -99,6 +101,10 @@ class FeatureSpace:
         """Coordinates of examples, (m, r), with the mean of the training examples at the origin."""
         coordinates: FloatArray = (self.rows(X) - self.mean) @ self.weights
         return coordinates
+
+
+# What certificates are proofs of.
+PROGRAM = "LMNN on coordinates computed from a kernel, taken as exact"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -235,6 +241,20 @@ class KernelLMNNProblem(LMNNProblem):
         """Say in one sentence what is minimised, over how much data."""
         parameters = "".join(f", {name} {value:g}" for name, value in self.space.parameters.items())
         return f"{super().describe()}; in the feature space of kernel {self.space.kernel!r}{parameters}"
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
+        """Certify any point; see `LMNNProblem.certify`.
+
+        It is a proof about the coordinates `X`, which were computed from the kernel and are taken as exact.
+
+        Parameters
+        ----------
+        components, metric, dual
+            As there.
+        """
+        return replace(super().certify(components, metric=metric, dual=dual), program=PROGRAM)
 
     # -- from coordinates to kernels ------------------------------------------------------------------------------
 

@@ -134,6 +134,7 @@ def test_other_weights_and_triplets() -> None:
     listed = sm.KernelLMNNProblem.from_triplets(X, [[0, 1, 2], [3, 4, 5]], [1.0, 2.0], 0.3, gamma=1.0, ridge=0.1)
     assert sm.solve(listed).status.ok
     assert "kernel 'rbf', gamma 1" in problem.describe()
+    assert "coordinates computed from a kernel, taken as exact: objective" in str(sm.solve(problem).certificate)
 
 
 def test_bad_kernels_are_refused() -> None:

@@ -8,6 +8,7 @@ from exact import FAMILIES, fraction, hostile, lmnn_objective
 import sdpmetric as sm
 from sdpmetric import LMNNProblem, MultiMetricLMNNProblem
 from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems import dual_cone
 from sdpmetric.triplets.bounds import silent_beyond
 
 
@@ -86,6 +87,20 @@ def test_null_directions_are_decided_exactly():
     assert blurred.certify(solution.components, dual=solution.dual).lower_bound <= exact_objective(
         blurred, solution.components
     )
+
+
+def test_a_ridge_on_too_many_dependent_features_says_why_it_proves_nothing(monkeypatch):
+    rng = np.random.default_rng(4)
+    A, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    problem = LMNNProblem.from_labels(np.column_stack([A, A @ rng.normal(size=(3, 4))]), y, 1, 0.5, ridge=0.1)
+    solution = sm.solve(problem, tol=1e-4)
+    assert solution.status.ok
+    assert problem.cone.weakness is None
+    monkeypatch.setattr(dual_cone, "COMPLEMENT", 6)
+    larger = problem.with_weights(push_weight=0.4)
+    certificate = larger.certify(solution.components, dual=solution.dual)
+    assert certificate.lower_bound == 0.0
+    assert "of 7 features 4 depend on others up to rounding" in str(certificate)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
