@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.linalg.rigorous import Images, U, above, gamma, sum_above
 from sdpmetric.terms.base import EntryLoss, Loss, PairCost, PairLoss, Regularizer, Term
 from sdpmetric.terms.trace import Trace
 
@@ -119,6 +120,37 @@ class BoundTerms:
         parts += [loss.value(part) for loss, part in zip(self.losses, u, strict=True)]
         parts += [term.value(L) for term in self.regularizers]
         return (math.inf if math.inf in parts else math.fsum(parts)), u
+
+    def highest(self, X: NDArray[np.floating], components: FloatArray) -> float:
+        """A float not below the sum at a factor of floats, as far as the terms bound their parts.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            The exact data.
+        components : (r, d) array
+        """
+        low, high = Images.of(X, self.centered, components.T).distances(self.pairs[:, 0], self.pairs[:, 1])
+        costs = self.costs[1]
+        linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
+        squares = self.ridge * float(np.sum(components * components))
+        parts = [sum_above(linear) + 2.0 * U * float(np.abs(linear).sum()), above(squares, components.size + 4)]
+        first, M = len(costs), components.T @ components
+        error = gamma(len(components) + 4) * (np.abs(components).T @ np.abs(components))
+        for loss in self.losses:
+            if isinstance(loss, PairLoss):
+                K, own = loss.combination, slice(first, first + loss.combination.shape[1])
+                up, down = K.maximum(0.0), (-K).maximum(0.0)
+                ends = [loss.offset + up @ a[own] - down @ b[own] for a, b in ((low, high), (high, low))]
+                size = gamma(K.shape[1] + 4.0) * (np.abs(loss.offset) + abs(K) @ high[own])
+                parts.append(loss.highest(ends[0] - size, ends[1] + size))
+                first = own.stop
+            elif isinstance(loss, EntryLoss):
+                off = np.abs(loss.entries(error)) + 2.0 * U * np.abs(loss.entries(np.abs(M)))
+                u = loss.offset + loss.entries(M)
+                parts.append(loss.highest(u - off, u + off))
+        parts += [term.highest(components) for term in self.regularizers]
+        return math.inf if math.inf in parts else sum_above(np.array(parts))
 
     def smoothed(
         self, components: FloatArray, width: float, center: list[FloatArray] | None = None

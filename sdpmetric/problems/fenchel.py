@@ -13,73 +13,36 @@ floating point: sums and matrices are rounded in the safe direction.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from sdpmetric.linalg import psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.segment import FURTHEST, Lists, Proven, Segment, best_multiple
 from sdpmetric.problems.slack import Slack
 from sdpmetric.terms.base import PairLoss, Regularizer
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.log_det import LogDet
 
 FloatArray = NDArray[np.float64]
-Lists = list[FloatArray]
 
 # Parts of differences below this in directions of no cost, where data have unit variance, count as 0.
 NULL = 1e-9
-# Largest multiple of the way from the anchor that is tried; how often a multiple is lowered until it is proven.
-FURTHEST, TRIES = 1e6, 8
+# How often a multiple is lowered until it is proven.
+TRIES = 8
 # Multiples of the metric under which pairs that are pulled have unit distances, on average, that are added for anchors.
 LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
+# Share of the slack matrix by which slopes are raised beyond what is needed.
+RAISED = 1e-9
 # Numbers that are divided by are at least this.
 SMALLEST = 1e-100
 # Terms of sums of dual values may be off by so many units in the last place.
 ULPS = 64.0
-
-
-@dataclass(frozen=True, eq=False)
-class Proven:
-    """What multipliers prove.
-
-    Attributes
-    ----------
-    value : float
-        Below every objective; minus infinity where nothing is proven.
-    multipliers : list of (m,) arrays
-        Those that prove it, loss by loss.
-    residual : float
-        How far the given ones had to be moved, relatively.
-    null_dimension : int
-        Directions in which the data vary at no cost.
-    weakness : str or None
-        Why the bound may be weak.
-    """
-
-    value: float
-    multipliers: Lists
-    residual: float = 0.0
-    null_dimension: int = 0
-    weakness: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """Multipliers ``start + t step``, and slopes ``t U`` of the further regularizers."""
-
-    start: Lists
-    step: Lists
-    matrices: Lists
-
-    def at(self, t: float) -> Lists:
-        """The multipliers at t."""
-        return [a + t * b for a, b in zip(self.start, self.step, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +97,22 @@ class FenchelDual:
             segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
             frobenius = isinstance(self.final, Frobenius)
             tries.append(self._with_frobenius(segment) if frobenius else self._in_cone(segment))
+        if U and self.final is None:
+            tries.append(self._in_cone(self._raised(a, U)))
         found = max(tries, key=lambda proven: proven.value)
         moved = max(off / size if size else 0.0, found.residual)
         return Proven(found.value, found.multipliers, moved, found.null_dimension, found.weakness)
+
+    def _raised(self, a: Lists, U: Lists) -> Segment:
+        """Given multipliers, and slopes of the first regularizer plus a multiple of the identity that makes S PSD."""
+        B = self.slack.domain.basis
+        S = B @ (self.total.slack_matrix(a) + sum(U, np.zeros((self.d, self.d)))) @ B.T
+        lengths, size = np.maximum(np.einsum("ij,ij->i", B, B), SMALLEST), float(np.abs(S).max(initial=0.0))
+        values = (
+            np.diag(S) / lengths if self.slack.domain.diagonal else np.linalg.eigvalsh(self.slack.domain.pinched(S))
+        )
+        more = max(0.0, -float(values.min(initial=0.0))) + RAISED * size / float(lengths.max(initial=1.0))
+        return Segment(a, [np.zeros_like(part) for part in a], [U[0] + more * np.eye(self.d), *U[1:]], True)
 
     def _anchors(self, a: Lists, components: FloatArray) -> Iterator[Lists]:
         """Where segments start: at anchors of the losses, some of which are their slopes at larger metrics."""
@@ -178,8 +154,8 @@ class FenchelDual:
                 return -math.inf
             total += math.fsum(linear) - math.fsum(conjugates) if directed else float(linear.sum() - conjugates.sum())
             size += float(np.abs(linear).sum() + np.abs(conjugates).sum())
-        for term, U in zip(self.others, segment.matrices, strict=True):
-            value = term.conjugate(t * U)
+        for term, U in zip(self.others, segment.slopes(t), strict=True):
+            value = term.conjugate(U)
             total, size = total - value, size + abs(value)
         return total - ULPS * rigorous.U * size
 
@@ -197,7 +173,7 @@ class FenchelDual:
 
     def _slack_form(self, images: Images, a: Lists, t: float, segment: Segment) -> Form:
         total = self.total
-        matrix = total.entry_matrix(a) + sum((t * U for U in segment.matrices), np.zeros((self.d, self.d)))
+        matrix = total.entry_matrix(a) + sum(segment.slopes(t), np.zeros((self.d, self.d)))
         return self.slack.form(images, total.pair_weights(a), total.ridge, matrix)
 
     # -- one regularizer in closed form -------------------------------------------------------------------------
@@ -224,7 +200,7 @@ class FenchelDual:
         def value(t: float) -> float:
             return self._losses_value(segment.at(t), t, segment, False) - 0.5 * positive(fixed + t * way) / weight
 
-        t = _best(value, self._furthest(segment))
+        t = best_multiple(value, self._furthest(segment))
         a = self._at(t, segment)
         S = self._slack_form(images, a, t, segment)
         size = rigorous.above(weight * float(np.abs(M0).sum()), M0.size)
@@ -248,12 +224,14 @@ class FenchelDual:
         V, null = self.slack.coordinates(total.pair_weights(segment.start), final)
         segment = self._without_null(segment, null) if null.shape[1] else segment
         images = self.slack.images(V)
-        base = self.slack.form(images, total.pair_weights(segment.start), total.ridge, extra)
+        base = self._slack_form(images, segment.start, 0.0, segment)
+        if extra.any():
+            base += Form(images.map.T @ extra @ images.map, 0.0, 0.0)
         way = self.slack.form(
             images,
             total.pair_weights(segment.step, costs=False),
             0.0,
-            total.entry_matrix(segment.step) + sum(segment.matrices, none),
+            total.entry_matrix(segment.step) + (none if segment.fixed else sum(segment.matrices, none)),
         )
         floor = self.slack.least(base)
         if len(V.T) and floor <= 0.0:
@@ -267,7 +245,7 @@ class FenchelDual:
             logs = weight * float(np.log1p(np.maximum(t * slopes, -1.0 + 1e-15)).sum()) if weight else 0.0
             return self._losses_value(segment.at(t), t, segment, False) + logs
 
-        t = _best(value, end)
+        t = best_multiple(value, end)
         for _ in range(TRIES):
             a = self._at(t, segment)
             S = self._slack_form(images, a, t, segment)
@@ -303,7 +281,7 @@ class FenchelDual:
             logs = np.log1p(values)
             return weight * (float(logs.sum()) + shift - ULPS * rigorous.U * (float(np.abs(logs).sum()) + abs(shift)))
         R = final.root @ self.total.slack_matrix(a) @ final.root
-        R += final.root @ sum((t * U for U in segment.matrices), np.zeros((self.d, self.d))) @ final.root
+        R += final.root @ sum(segment.slopes(t), np.zeros((self.d, self.d))) @ final.root
         values, vectors = np.linalg.eigh(self.slack.domain.pinched(R / weight))
         P = np.ascontiguousarray(final.root @ (vectors / np.sqrt(np.maximum(1.0 + values, SMALLEST))))
         S = self._slack_form(self.slack.images(P), a, t, segment)
@@ -327,20 +305,3 @@ class FenchelDual:
             else:
                 step.append(np.zeros_like(way))
         return Segment(segment.start, step, [np.zeros_like(U) for U in segment.matrices])
-
-
-def _best(value: Callable[[float], float], end: float) -> float:
-    """The t between 0 and `end` with about the largest concave value."""
-    top = min(end, FURTHEST)
-    if top > 2.0:  # as a rule the best multiple is near 1
-        near = 2.0
-        while near < top and value(near) > value(0.5 * near):
-            near *= 4.0
-        top = min(top, near)
-    if top <= 0.0:
-        return 0.0
-    options = {"xatol": 1e-9 * top}
-    found = minimize_scalar(lambda t: -max(value(t), -1e300), bounds=(0.0, top), method="bounded", options=options)
-    tries = [float(found.x), top] + ([1.0] if top >= 1.0 else [])
-    best = max(tries, key=value)
-    return best if value(best) > value(0.0) or not math.isfinite(value(0.0)) else 0.0

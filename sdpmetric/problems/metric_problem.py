@@ -20,9 +20,10 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import feasibility
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain, lift_tasks
-from sdpmetric.problems.fenchel import FenchelDual, Proven
+from sdpmetric.problems.fenchel import FenchelDual
 from sdpmetric.problems.hinge_constraints import hinge_constraints
 from sdpmetric.problems.recognition import Recognised, recognise
+from sdpmetric.problems.segment import Proven
 from sdpmetric.problems.slack import Slack
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.log_det import LogDet
@@ -40,7 +41,7 @@ SMALL = 0.3
 # Multipliers below this share of the largest are not named in a contradiction.
 NEGLIGIBLE = 1e-6
 # Share of the objective of the zero metric that gaps are relative to at least.
-RESOLUTION = 1e-12
+RESOLUTION = 1e-9
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -288,7 +289,7 @@ class MetricProblem(Problem):
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         return DualityCertificate(
-            objective=objective,
+            objective=self.total.highest(self.X, L) if math.isfinite(objective) else objective,
             lower_bound=proven.value,
             program="sum of terms",
             primal_residual=max(residual, violation),

@@ -139,6 +139,10 @@ class Regularizer(Term):
     def value(self, components: FloatArray) -> float:
         """``weight * r(M)`` at a factor (r, d) of the metric."""
 
+    def highest(self, components: FloatArray) -> float:
+        """A float not below the exact `value` of a factor of floats; by default up to rounding."""
+        return self.value(components)
+
     @abstractmethod
     def gradient(self, components: FloatArray) -> FloatArray:
         """Of ``weight * r`` by the metric, (d, d)."""
@@ -181,6 +185,15 @@ class Loss(Term):
     @abstractmethod
     def value(self, u: FloatArray) -> float:
         """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
+
+    def highest(self, low: FloatArray, high: FloatArray) -> float:
+        """A float not below the exact `value` of all u between two arrays; by default up to rounding.
+
+        Parameters
+        ----------
+        low, high : (m,) arrays
+        """
+        return max(self.value(low), self.value(high))
 
     @abstractmethod
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:

@@ -13,10 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, logsumexp, softmax
 
 from sdpmetric.core import validation
+from sdpmetric.linalg.rigorous import U, above, log_sum_exp, sum_above
 from sdpmetric.terms.base import Expression, PairLoss
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+
+# Sums over the other examples may be off by so many units in the last place, beside what each adds.
+ULPS = 64.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +110,14 @@ class Collapse(PairLoss):
     def value(self, u: FloatArray) -> float:
         """The weighted sum of divergences."""
         return self.smoothed(u, 0.0)[0]
+
+    def highest(self, low: FloatArray, high: FloatArray) -> float:
+        """Highest partition functions less lowest pulls; see `Loss.highest`."""
+        lowest, highest = low.reshape(self.n, -1), high.reshape(self.n, -1)
+        partition = log_sum_exp(lowest, highest)[1]
+        pull = self.ideal * lowest
+        slack = ULPS * U * (np.abs(pull).sum(axis=1) + np.abs(partition) + self.entropies)
+        return above(self.weight * sum_above(np.maximum(partition - pull.sum(axis=1) - self.entropies + slack, 0.0)), 2)
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """There is no kink; the slopes are ``q - p0`` for the softmax q."""

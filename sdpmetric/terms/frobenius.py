@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import above
+from sdpmetric.linalg.rigorous import above, gamma
 from sdpmetric.terms.base import Expression, Regularizer
 
 FloatArray = NDArray[np.float64]
@@ -58,6 +58,12 @@ class Frobenius(Regularizer):
     def value(self, components: FloatArray) -> float:
         """``weight / 2 ||M - M0||_F^2``."""
         return 0.5 * self.weight * float(np.sum((components.T @ components - self.target) ** 2))
+
+    def highest(self, components: FloatArray) -> float:
+        """See `Regularizer.highest`."""
+        size = np.abs(components).T @ np.abs(components) + np.abs(self.target)
+        entries = np.abs(components.T @ components - self.target) + gamma(len(components) + 6) * size
+        return above(0.5 * self.weight * float(np.sum(entries**2)), entries.size + 4)
 
     def gradient(self, components: FloatArray) -> FloatArray:
         """``weight (M - M0)``."""

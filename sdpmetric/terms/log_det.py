@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.linalg.rigorous import above
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.terms.base import Expression, Regularizer
 
@@ -85,6 +86,10 @@ class LogDet(Regularizer):
         # log1p keeps the digits near 1, log those near 0.
         logs = np.where(more > -0.5, np.log1p(np.maximum(more, -0.5)), 2.0 * np.log(sigma))
         return self.weight * float(np.sum(more - logs))
+
+    def highest(self, components: FloatArray) -> float:
+        """See `Regularizer.highest`."""
+        return above(self.weight * self.prior.divergence(components), 2)
 
     def gradient(self, components: FloatArray) -> FloatArray:
         """``weight (M0^-1 - M^-1)``."""

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.linalg.rigorous import U, above, sum_above
 from sdpmetric.terms.base import Expression, PairLoss
 from sdpmetric.terms.losses import ScalarLoss
 
@@ -19,6 +20,8 @@ IndexArray = NDArray[np.int32]
 
 # A hard constraint may be violated by this much, relative to its unit, and count as kept.
 FEASIBLE = 1e-7
+# Computed losses may be off by so many units in the last place of loss, argument and 1.
+ULPS = 8.0
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -79,6 +82,16 @@ class MarginLoss(PairLoss):
         if self.violation(u) > FEASIBLE:
             return np.inf
         return float(self.item_weights @ self.scalar.values(u))
+
+    def highest(self, low: FloatArray, high: FloatArray) -> float:
+        """As each loss is convex, it is largest at an end; see `Loss.highest`."""
+        if self.violation(0.5 * (low + high)) > FEASIBLE:
+            return np.inf
+        if self.scalar.hard:
+            return 0.0
+        values = np.maximum(self.scalar.values(low), self.scalar.values(high))
+        sizes = values + np.maximum(np.abs(low), np.abs(high)) + 1.0
+        return above(sum_above(self.item_weights * (values + ULPS * U * sizes)), 2)
 
     def violation(self, u: FloatArray) -> float:
         """The largest positive u in its unit for a hard constraint, else 0."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import mean_squared_distance
+from sdpmetric.linalg.rigorous import above, sum_above
 from sdpmetric.terms.base import EntryLoss, Expression
 
 FloatArray = NDArray[np.float64]
@@ -67,6 +68,10 @@ class OffDiagonal(EntryLoss):
     def value(self, u: FloatArray) -> float:
         """Twice the weighted sum of absolute values."""
         return 2.0 * self.weight * float(np.abs(u).sum())
+
+    def highest(self, low: FloatArray, high: FloatArray) -> float:
+        """See `Loss.highest`."""
+        return above(2.0 * self.weight * sum_above(np.maximum(np.abs(low), np.abs(high))), 4)
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """See `Loss.smoothed`."""

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.linalg.rigorous import below, sum_below
 from sdpmetric.terms.base import Expression, PairLoss
 from sdpmetric.terms.margins import item_weights
 from sdpmetric.terms.targets import check_term_pairs
@@ -81,6 +82,10 @@ class Spread(PairLoss):
     def value(self, u: FloatArray) -> float:
         """Minus the weighted sum of roots."""
         return -float(self.item_weights @ np.sqrt(np.maximum(-u, 0.0)))
+
+    def highest(self, low: FloatArray, high: FloatArray) -> float:
+        """Minus the sum of the lowest roots; see `Loss.highest`."""
+        return -below(sum_below(self.item_weights * np.sqrt(np.maximum(-high, 0.0))), 4)
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """With a share of the mean added to each squared distance, so that slopes are finite."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import sdpmetric as sm
 from sdpmetric import terms
 
 N, D = 30, 3
@@ -77,3 +78,20 @@ def random_sum(seed: int, n: int = N, d: int = D) -> tuple[np.ndarray, terms.Sum
     cost = rng.choice(["trace", "frobenius to", "log_det to", "pull"])
     chosen = dict.fromkeys([*names, str(cost)])
     return X, sum(float(10 ** rng.uniform(-1, 0.5)) * every[name] for name in chosen) + 0.01 * terms.Trace()
+
+
+def random_problem(seed: int, n: int = N, d: int = D) -> sm.MetricProblem:
+    """A random sum over a random domain; LogDet, which is infinite on singular metrics, is left out of subspaces."""
+    X, total = random_sum(seed, n, d)
+    rng = np.random.default_rng([seed, 8])
+    domains = [
+        {},
+        {},
+        {"diagonal": True},
+        {"subspace": rng.normal(size=(d, d - 1))},
+        {"bases": rng.normal(size=(4 * d, d))},
+    ]
+    domain = domains[rng.integers(len(domains))]
+    if "subspace" in domain:
+        total = terms.Sum(tuple(term for term in total.terms if not isinstance(term, terms.LogDet)))
+    return sm.MetricProblem(X, total, **domain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import data, hard_ones, random_sum
+from cases import data, hard_ones, random_problem
 from conftest import rounding
 
 import sdpmetric as sm
@@ -13,17 +13,15 @@ from sdpmetric import terms
 
 def sandwich(seed: int) -> None:
     """Bounds from points and multipliers of all kinds, objectives of metrics of all kinds."""
-    X, total = random_sum(seed)
-    problem = sm.MetricProblem(X, total)
-    rng, d = np.random.default_rng(seed), X.shape[1]
+    problem = random_problem(seed)
+    rng, B = np.random.default_rng(seed), problem.domain.basis
+    k, sizes = len(B), 10 ** rng.uniform(-1.0, 1.0, 4)
     best = sm.solve(problem, tol=1e-3, max_iter=300)
-    points = [
-        best.components,
-        np.eye(d),
-        3.0 * rng.normal(size=(d, d)),
-        0.1 * rng.normal(size=(2, d)),
-        np.zeros((0, d)),
-    ]
+    points = [best.components, B, np.zeros((0, B.shape[1]))]
+    if problem.domain.diagonal:
+        points += [size * rng.exponential(size=k)[:, None] * B for size in sizes]
+    else:
+        points += [size * rng.normal(size=(rng.integers(1, k + 2), k)) @ B for size in sizes]
     found = [problem.certify(L) for L in points]
     m = problem.total.n_multipliers
     given = [rng.exponential(10 ** rng.uniform(-2, 1), m), rng.normal(size=m), np.zeros(m)]
@@ -47,8 +45,7 @@ def test_bounds_are_below_objectives_many(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_exact_and_fast_solver_prove_each_other(seed):
-    X, total = random_sum(seed + 3000, 100, 5)
-    problem = sm.MetricProblem(X, total)
+    problem = random_problem(seed + 3000, 100, 5)
     fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic")
     for one in (fast, exact):
         for other in (fast, exact):

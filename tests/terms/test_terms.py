@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -181,6 +182,60 @@ def test_conjugates_of_regularizers(name):
         A, H = rng.normal(size=(D, D)), 0.1 * rng.normal(size=(D, D))
         other = U - A @ A.T + H + H.T
         assert term.value(L) + term.conjugate(other) >= np.sum(other * M) - 1e-9
+
+
+RATIONAL = ["pull", "trace", "frobenius to", "triplet hinge", "triplet squared_hinge", "pair hinge", "quadruplet"]
+RATIONAL += ["bounds hinge", "targets", "off_diagonal"]
+
+
+@pytest.mark.parametrize("name", RATIONAL)
+def test_objectives_of_certificates_are_not_below_the_exact_ones(name):
+    X, term, _, rng = case(name, 5)
+    X = 1e3 + X  # cancellation
+    problem = sm.MetricProblem(X, 0.7 * term + 0.01 * terms.Trace())
+    exact = np.vectorize(Fraction, otypes=[object])
+    for scale in (1e-3, 1.0, 30.0):
+        L = scale * rng.normal(size=(2, D))
+        M = exact(L).T @ exact(L)
+        weight = Fraction(problem.terms[0].weight)
+        value = weight * by_loops_exactly(problem.terms[0], exact(X), M) + Fraction(0.01) * sum(np.diag(M))
+        found = Fraction(problem.certify(L).objective)
+        assert value <= found <= value + abs(value) * Fraction(1, 10**9) + Fraction(1, 10**9)
+
+
+def by_loops_exactly(term, X, M):
+    """`by_loops` in rational arithmetic."""
+
+    def D2(i, j):
+        return (X[i] - X[j]) @ M @ (X[i] - X[j])
+
+    def hinge(u):
+        return max(u, Fraction(0)) ** (2 if getattr(term, "loss", "") == "squared_hinge" else 1)
+
+    w = [Fraction(float(each)) for each in np.atleast_1d(getattr(term, "weights", 0.0))]
+    if isinstance(term, terms.Pull):
+        return sum(c * D2(i, j) for (i, j), c in zip(term.pairs, w, strict=True))
+    if isinstance(term, terms.Trace):
+        return sum(np.diag(M))
+    if isinstance(term, terms.Frobenius):
+        return Fraction(1, 2) * sum((M[i, j] - Fraction(term.to[i, j])) ** 2 for i in range(D) for j in range(D))
+    if isinstance(term, terms.OffDiagonal):
+        return sum(abs(M[i, j]) for i in range(D) for j in range(D) if i != j)
+    if isinstance(term, terms.DistanceTargets):
+        off = [D2(i, j) - Fraction(y) for (i, j), y in zip(term.pairs, term.targets, strict=True)]
+        return sum(c * e * e / 2 for c, e in zip(w, off, strict=True))
+    if isinstance(term, terms.DistanceBounds):
+        rows = zip(term.pairs, term.bounds, term.sides, strict=True)
+        u = [int(s) * (D2(i, j) - Fraction(b)) for (i, j), b, s in rows]
+    elif isinstance(term, terms.QuadrupletHinge):
+        u = [Fraction(term.margin) + D2(i, j) - D2(k, l) for i, j, k, l in term.quadruplets]
+    elif isinstance(term, terms.TripletHinge):
+        u = [Fraction(term.margin) + D2(i, j) - D2(i, l) for i, j, l in term.triplets]
+    else:
+        y = [1 if s else -1 for s in term.similar]
+        rows = zip(term.pairs, y, strict=True)
+        u = [Fraction(term.margin) - s * (Fraction(term.threshold) - D2(i, j)) for (i, j), s in rows]
+    return sum(c * hinge(each) for c, each in zip(w, u, strict=True))
 
 
 def test_arithmetic():
