@@ -4,7 +4,7 @@
 Learning to rank with a metric of fixed rank: FRML's loss, and its rankings against rank and against time.
 
 Left: what the sampling truncated by gamma makes of the loss of ranks (Lim and Lanckriet 2014, their Fig. 1). Middle:
-mean average precision (MAP) of digits held back against the rank of the metric, beside principal components and LORETA
+mean average precision (MAP) of digits held out against the rank of the metric, beside principal components and LORETA
 (their Figs. 2 to 4 have such curves for three data sets). Right: MAP against seconds for several gamma: late passes
 spend nearly all draws on queries whose relevant item already ranks high, and truncation saves them.
 
@@ -69,7 +69,7 @@ def main(path: Path) -> None:
     for name, color in COLORS.items():
         axes[1].plot(RANKS, found[name], color=color, marker="o", markersize=4, label=names[name])
     axes[1].axhline(score(), color="0.5", linestyle=":", label="Euclidean, all 64 features")
-    axes[1].set(title="MAP against rank", xlabel="rank", ylabel="MAP of digits held back", xticks=RANKS)
+    axes[1].set(title="MAP against rank", xlabel="rank", ylabel="MAP of digits held out", xticks=RANKS)
     axes[1].legend(frameon=False, fontsize=8)
     print("MAP at rank 20:", {names[name]: round(values[-1], 3) for name, values in found.items()})
 
@@ -83,7 +83,7 @@ def main(path: Path) -> None:
             scores.append(score(components=stream.components))
         axes[2].plot(seconds, scores, color=plt.cm.Blues(shade), marker="o", markersize=3, label=f"gamma {gamma}")
         print(f"gamma {gamma}: MAP {scores[-1]:.3f} after {stream.n_evaluations:,} evaluations of f_q")
-    axes[2].set(title="MAP against time, rank 10", xlabel="CPU seconds of learning", ylabel="MAP of digits held back")
+    axes[2].set(title="MAP against time, rank 10", xlabel="CPU seconds of learning", ylabel="MAP of digits held out")
     axes[2].legend(frameon=False)
     figure.savefig(path, dpi=120)
     print(f"picture: {path}")

@@ -100,6 +100,17 @@ def test_every_page_is_in_one_track():
     assert pages == {"index", *tracks, *(page for page in listed if "/" not in page)}
 
 
+def test_pages_for_users_are_short():
+    docs, listed = ROOT / "docs", {}
+    for track in ("start", "reference"):
+        text = (docs / f"{track}.md").read_text(encoding="utf-8")
+        listed |= {page: track for page in re.findall(r"^- \[[^\]]*\]\((\w+)\.md\)", text, re.MULTILINE)}
+    lengths = {page: len((docs / f"{page}.md").read_text(encoding="utf-8").split()) for page in listed}
+    assert len(lengths) > 10
+    assert {page: n for page, n in lengths.items() if n > 1500} == {}
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1500
+
+
 def test_every_key_that_is_cited_is_in_the_bibliography():
     known = set(re.findall(r"\*\*\[(\w+\d{4})\]\*\*", (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")))
     assert "WS2009" in known
