@@ -50,7 +50,7 @@ def test_download_is_read_checked_and_written(script, server, tmp_path, capsys):
         assert file["X"].tolist() == [[2, 8], [5, 12], [4, 11], [7, 1]]
         assert file["y"].tolist() == [2, 1, 0, 2]
         assert file["n_train"] == 3
-    script["RECIPES"].update({name: script["RECIPES"]["letters"] for name in list(script["RECIPES"])})
+    script["RECIPES"].update(dict.fromkeys(list(script["RECIPES"]), script["RECIPES"]["letters"]))
     assert script["main"]([str(tmp_path / "out"), "--check"]) == 0
     assert "as measured" in capsys.readouterr().out
 

@@ -104,7 +104,7 @@ def test_pages_for_users_are_short():
     docs, listed = ROOT / "docs", {}
     for track in ("start", "reference"):
         text = (docs / f"{track}.md").read_text(encoding="utf-8")
-        listed |= {page: track for page in re.findall(r"^- \[[^\]]*\]\((\w+)\.md\)", text, re.MULTILINE)}
+        listed |= dict.fromkeys(re.findall(r"^- \[[^\]]*\]\((\w+)\.md\)", text, re.MULTILINE), track)
     lengths = {page: len((docs / f"{page}.md").read_text(encoding="utf-8").split()) for page in listed}
     assert len(lengths) > 10
     assert {page: n for page, n in lengths.items() if n > 1500} == {}
