@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from exact import rational
+from exact import divergence, metric, rational
 from flint import arb, arb_mat, ctx, fmpq, fmpz
 
 from sdpmetric.linalg import rigorous
-from sdpmetric.linalg.rigorous import Form
+from sdpmetric.linalg.rigorous import Form, Images, LogDetPrior
 
 
 @pytest.fixture(autouse=True)
@@ -118,3 +118,35 @@ def test_the_largest_eigenvalues_alone_have_a_product_of_their_own(rng):
     assert high == math.inf
     assert low == pytest.approx(float(exact.mid()), rel=1e-12)
     assert arb_mat(A).nrows() == 7
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_divergences_from_a_prior_and_determinants_relative_to_it(plain, rng):
+    d = 3
+    for decades in (0, 2, 3):
+        G = rng.normal(size=(d + 1, d)) * 10.0 ** (decades * rng.uniform(-1, 1, size=d))
+        A0 = np.eye(d) if plain else G.T @ G
+        A0 = 0.5 * (A0 + A0.T)
+        prior = LogDetPrior(A0, np.eye(d) if plain else np.linalg.cholesky(A0))
+        far = rng.normal(size=(d, d)) @ np.linalg.cholesky(A0).T
+        for L in (far, np.linalg.cholesky(A0).T):
+            value, exact = prior.divergence(L), divergence(metric(L), A0)
+            assert exact <= arb(value)
+            assert value <= float(exact.mid()) + 1e-13 * d * d * np.linalg.cond(A0) * (1.0 + float(exact.mid()))
+        assert prior.divergence(L) <= 1e-20 * np.linalg.cond(A0) ** 2  # the prior itself
+        assert prior.divergence(far[:2]) == math.inf
+        # Pairs of both signs: A0^-1 + F is positive definite, and nearly the identity after P.
+        X = rng.normal(size=(8, d)) / np.sqrt(np.diag(A0))
+        first, second = (np.arange(6, dtype=np.int32), np.arange(1, 7, dtype=np.int32))
+        w = np.array([1.0, -0.02, 0.5, 2.0, -0.01, 0.3])
+        images = Images.of(X, X - X.mean(axis=0), prior.root)
+        values, vectors = np.linalg.eigh(np.eye(d) + images.form(first, second, w).matrix)
+        assert values[0] > 0.0
+        P = np.ascontiguousarray(prior.root @ (vectors / np.sqrt(values)))
+        form = Images.of(X, X - X.mean(axis=0), P).form(first, second, w)
+        V = rational(X[first]) - rational(X[second])
+        F = V.transpose() * rational(np.diag(w)) * V
+        exact = log_det(rational(np.eye(d)) + rational(A0) * F)
+        found = prior.log_det(P, form)
+        assert arb(found) <= exact
+        assert found >= float(exact.mid()) - 1e-12 * np.linalg.cond(A0)
