@@ -18,6 +18,11 @@ IndexArray = NDArray[np.int32]
 
 # A metric whose smallest eigenvalue is below minus this share of its largest one is refused.
 PSD_TOLERANCE = 1e-6
+# What to do with examples without a label.
+UNLABELLED = (
+    "drop those rows or give them a label. Where little is labelled, learn from pairs that are known to be similar or "
+    "not: fit_pairs of ITML, MMC, POLA or RCA."
+)
 # Entries above it are refused where sums of their fourth powers are taken.
 LARGEST = 1e70
 # Above the first, squared distances of entries overflow; below the second, those of close examples underflow.
@@ -53,25 +58,6 @@ def check_examples(X: ArrayLike) -> NDArray[np.floating]:
     return array
 
 
-def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
-    """Nonnegative weights of n examples, not all 0, float64; None where there are none, or all are 1."""
-    if weights is None:
-        return None
-    try:
-        array = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must be numbers, one for each example ({error}).") from error
-    if array.ndim == 0:
-        array = np.full(n, float(array))
-    if array.shape != (n,):
-        raise ValueError(f"sample_weight has shape {array.shape}; sample_weight.shape must be ({n},), one per example.")
-    if not (np.isfinite(array) & (array >= 0.0)).all():
-        raise ValueError("sample_weight must be finite and at least 0; drop or correct the other examples.")
-    if not array.any():
-        raise ValueError("sample_weight is 0 for every example; at least one must be positive.")
-    return None if (array == 1.0).all() else array
-
-
 def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
     """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
     labels = column_or_1d(y, warn=False)
@@ -91,10 +77,10 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
 def check_names(name: str, labels: NDArray[np.generic]) -> None:
     """Refuse labels of examples of which some are missing, or that cannot be sorted."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"{name} contains NaN or infinity; drop those rows or give them a label.")
+        raise ValueError(f"{name} contains NaN or infinity; {UNLABELLED}")
     if labels.dtype.kind == "O":
         if any(_is_missing(label) for label in labels):
-            raise ValueError(f"{name} contains missing labels; drop those rows or give them a label.")
+            raise ValueError(f"{name} contains missing labels; {UNLABELLED}")
         try:
             np.sort(labels)
         except TypeError as error:

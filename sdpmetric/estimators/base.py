@@ -14,15 +14,14 @@ Everything else is inherited. Export it in ``__init__.py`` and list it in ``test
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -33,11 +32,11 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.frames import columns_in_errors
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.run import Score
+from sdpmetric.core.registry import rank_bound_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
-from sdpmetric.core.trace import TraceRow
-from sdpmetric.estimators.callbacks import CallbackContext, CallbackSupportMixin, with_callbacks
+from sdpmetric.estimators.callbacks import CallbackSupportMixin, with_callbacks
+from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
 
@@ -47,46 +46,6 @@ Labels = NDArray[np.generic]
 
 # Arguments of an estimator that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
-
-
-@dataclass
-class Watcher:
-    """Follows a solve step by step: scores each metric, and tells scikit-learn's callbacks of it as a subtask.
-
-    Attributes
-    ----------
-    estimator : MetricEstimator
-    problem : Problem
-        What is solved.
-    context : CallbackContext
-        Of the task whose subtasks the steps are.
-    X, y : arrays
-        What is fitted, for callbacks that ask for it.
-    measure : callable, optional
-        Score of components on validation examples, larger is better.
-    """
-
-    estimator: MetricEstimator
-    problem: Problem
-    context: CallbackContext
-    X: Data
-    y: Labels | None = None
-    measure: Score | None = None
-
-    def score(self, components: FloatArray) -> float:
-        """Score the step that comes next."""
-        self._components = components
-        return math.nan if self.measure is None else self.measure(components)
-
-    def callback(self, row: TraceRow) -> bool:
-        """Report one step; True if a callback asks to stop."""
-        if not hasattr(self.estimator, "_skl_callbacks"):
-            return False
-        seen = {"estimator": self.estimator, "X": self.X, "y": self.y}
-        step = self.context.subcontext(task_name="step").call_on_fit_task_begin(**seen)
-        components = self._components.astype(self.X.dtype)
-        fitted = partial(self.estimator._fitted, self.problem, components)  # for callbacks that ask for it
-        return bool(step.call_on_fit_task_end(**seen, reconstruction_attributes=fitted))
 
 
 class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -118,9 +77,18 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def _checked(self, X: ArrayLike) -> Data:
+        self._refuse_sparse(X)
         with columns_in_errors(X):
             checked: Data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         return checked
+
+    def _refuse_sparse(self, X: ArrayLike) -> None:
+        if sp.issparse(X):
+            kind = type(self).__name__
+            raise TypeError(
+                f"X is sparse, and {kind} learns from dense data, since it centers them: reduce the dimension first, "
+                f"make_pipeline(TruncatedSVD(100), {kind}()), or pass X.toarray() if X is small."
+            )
 
     def _learn(self, problem: Problem, X: Data, y: Labels | None = None) -> Self:
         """Solve one problem, between the calls of scikit-learn's callbacks, and store the solution."""
@@ -135,7 +103,12 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         """Solve with the arguments that this estimator has, and further options."""
         given = self.get_params(deep=False)
-        arguments = {name: given[name] for name in SOLVE if name in given} | options
+        arguments = {name: given[name] for name in SOLVE if name in given}
+        if rank_bound_of(type(watcher.problem)) is None:  # the whole metric is learned, and reduced afterwards
+            arguments.pop("n_components", None)
+        if "start" not in options and (start := self._given_start(watcher.problem)) is not None:
+            arguments["start"] = start
+        arguments |= options
         return solve(
             watcher.problem,
             callback=watcher.callback,
@@ -143,6 +116,18 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             random_state=self._seed(),
             **arguments,
         )
+
+    def _given_start(self, problem: Problem) -> Data | None:
+        """What ``warm_start`` and ``init`` say to start from; None: the solver's own start."""
+        if getattr(self, "warm_start", False) and hasattr(self, "solution_"):
+            last, d = self.solution_.components, problem.X.shape[1]
+            if last.shape[-1] != d:
+                raise ValueError(
+                    f"warm_start=True, but the components of the fit before are for {last.shape[-1]} features, and X "
+                    f"has {d}; pass data like those, or fit anew with warm_start=False."
+                )
+            return last if last.any() else None
+        return getattr(self, "init", None)
 
     def _seed(self) -> int:
         """A seed from ``random_state``: an integer as it is, None is 0, a generator gives one."""
@@ -153,6 +138,14 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         """The attributes that `transform` and similar methods need, by name."""
+        asked = getattr(self, "n_components", None)
+        if asked is None or components.ndim != 2:
+            return {"components_": self._rows(components)}
+        d = problem.X.shape[1]
+        if validation.check_integer("n_components", asked, 1, d) < len(components):
+            Z = problem.X @ components.T
+            axes = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2]
+            components = axes[:asked] @ components
         return {"components_": self._rows(components)}
 
     def _keep(self, problem: Problem, solution: Solution) -> None:
@@ -321,6 +314,7 @@ class LabelledEstimator(MetricEstimator):
         return self._learn(self._problem(X, y), X, y)
 
     def _checked_labels(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, Labels]:
+        self._refuse_sparse(X)
         with columns_in_errors(X):
             data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         return data, labels

@@ -9,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.base import Data, FloatArray, Watcher
+from sdpmetric.estimators.base import Data, FloatArray
 from sdpmetric.estimators.rankings import RankingEstimator
+from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.truncation import RankLoss

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.large_margin import LargeMarginEstimator
+from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.well_posed import Ridge
@@ -39,6 +39,8 @@ class KernelLMNN(LargeMarginEstimator):
         Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
         independent, as the RBF kernel does, and the metric is meaningless.
     loss : {"hinge", "squared_hinge"}, default "hinge"
+    warm_start : bool, default False
+        Start from the metric of the last fit. The optimum is the same; it is found sooner.
     solver, tol, max_iter, max_time, verbose, random_state
         As in `LMNN`.
 
@@ -74,6 +76,7 @@ class KernelLMNN(LargeMarginEstimator):
         push_weight: float = 0.5,
         ridge: Ridge = 0.1,
         loss: Loss = "hinge",
+        warm_start: bool = False,
         solver: str = "auto",
         tol: float | None = 1e-3,
         max_iter: int | None = None,
@@ -90,6 +93,7 @@ class KernelLMNN(LargeMarginEstimator):
         self.push_weight = push_weight
         self.ridge = ridge
         self.loss = loss
+        self.warm_start = warm_start
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -97,9 +101,7 @@ class KernelLMNN(LargeMarginEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _state(
-        self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None
-    ) -> KernelLMNNProblem:
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> KernelLMNNProblem:
         return KernelLMNNProblem.from_labels(
             X,
             y,
@@ -112,6 +114,7 @@ class KernelLMNN(LargeMarginEstimator):
             target_neighbors=targets,
             ridge=self.ridge,
             loss=self.loss,
+            sample_weight=given.sample_weight,
         )
 
     @with_callbacks

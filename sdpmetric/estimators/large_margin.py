@@ -5,25 +5,34 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
 
 from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels, Watcher
-from sdpmetric.estimators.callbacks import CallbackContext
+from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels
+from sdpmetric.estimators.callbacks import CallbackContext, with_callbacks
+from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.triplets import neighbors
 
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
+
+
+class Given(NamedTuple):
+    """What is given for each example beside its label: a weight, a region."""
+
+    sample_weight: FloatArray | None = None
+    regions: Labels | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +88,7 @@ class LargeMarginEstimator(LabelledEstimator):
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
-    def _state(
-        self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None
-    ) -> LargeMarginProblem:
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> LargeMarginProblem:
         """State the problem; without target neighbors, with those that the statement chooses."""
         raise NotImplementedError
 
@@ -98,22 +105,57 @@ class LargeMarginEstimator(LabelledEstimator):
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Data, y: Labels, regions: Labels | None = None) -> Self:
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from labels.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Finite numbers; float32 stays float32, everything else becomes float64.
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        sample_weight : (n,) array, optional
+            Weights of the examples, nonnegative; see `sdpmetric.LMNNProblem.from_labels`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the requested tolerance is not proven, with advice.
+        UserWarning
+            If a class has `n_neighbors` or fewer members.
+        UselessOptimumWarning
+            If the optimum is likely to fit the training data only.
+        """
+        return self._fit(*self._checked_labels(X, y), sample_weight)
+
+    def _fit(self, X: Data, y: Labels, sample_weight: ArrayLike | None = None, regions: Labels | None = None) -> Self:
         """Solve, then solve again with the target neighbors that are nearest under the last metric."""
         validation.check_integer("n_passes", self.n_passes)
         context = self._init_callback_context(max_subtasks=int(self.n_passes))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         examples = self._examples(X, y)
         data, labels = X[examples.rows], y[examples.rows]
-        given = {} if regions is None else {"regions": regions[examples.rows]}
-        problem = self._state(data, labels, self._targets_of_small_classes(data, labels), **given)
+        weights = check_sample_weight(sample_weight, len(X))
+        rows = examples.rows
+        given = Given(None if weights is None else weights[rows], None if regions is None else regions[rows])
+        problem = self._state(data, labels, self._targets_of_small_classes(data, labels), given)
         solution, score = self._solve_pass(problem, examples, context)
         best, best_score = (problem, solution), score
         self.solutions_ = [solution]
         while len(self.solutions_) < self.n_passes:
             points = np.asarray(problem.X, dtype=np.float64) @ self._rows(solution.components).T
             targets = _graph(_targets(points, labels, self.n_neighbors))
-            problem = self._state(data, labels, targets)
+            problem = self._state(data, labels, targets, given)
             solution, score = self._solve_pass(problem, examples, context, solution)
             if score >= best_score:  # of equals the latest
                 best, best_score = (problem, solution), score

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.large_margin import LargeMarginEstimator
+from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.well_posed import Ridge
 from sdpmetric.triplets.sources import SearchMethod
@@ -42,6 +42,10 @@ class LMNN(LargeMarginEstimator):
         The share of validation examples, stratified by class.
     n_iter_no_change : int, default 10
         Steps of the solver without a better score, after which the solve ends.
+    init : (r, d) array, optional
+        Components to start from; default: the solver's own start.
+    warm_start : bool, default False
+        Start from the metric of the last fit. The optimum is the same; it is found sooner.
     solver : str, default "auto"
         "factored", "subgradient" or "conic"; see `sdpmetric.solve`.
     tol : float or None, default 1e-3
@@ -87,6 +91,8 @@ class LMNN(LargeMarginEstimator):
         early_stopping: bool = False,
         validation_fraction: float = 0.3,
         n_iter_no_change: int = 10,
+        init: FloatArray | None = None,
+        warm_start: bool = False,
         solver: str = "auto",
         tol: float | None = 1e-3,
         max_iter: int | None = None,
@@ -104,6 +110,8 @@ class LMNN(LargeMarginEstimator):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.init = init
+        self.warm_start = warm_start
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -111,7 +119,7 @@ class LMNN(LargeMarginEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None) -> LMNNProblem:
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> LMNNProblem:
         return LMNNProblem.from_labels(
             X,
             y,
@@ -121,6 +129,7 @@ class LMNN(LargeMarginEstimator):
             ridge=self.ridge,
             loss=self.loss,
             search=self.search,
+            sample_weight=given.sample_weight,
         )
 
     @with_callbacks

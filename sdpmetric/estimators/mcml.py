@@ -13,6 +13,9 @@ class MCML(LabelledEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
+        metric. Default: all.
     solver : str, default "auto"
         "factored" or "conic"; see `sdpmetric.solve`.
     tol : float or None, default 1e-3
@@ -39,12 +42,14 @@ class MCML(LabelledEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         solver: str = "auto",
         tol: float | None = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,
     ) -> None:
+        self.n_components = n_components
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, Labels, Watcher
+from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
+from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init, rescaled

@@ -16,10 +16,15 @@ class MLR(RankingEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
+        metric. Default: all.
     loss : {"auc", "map"}, default "auc"
         What rankings lose: 1 less the area under the curve, or 1 less the average precision.
     slack_weight : float, default 1
         Weight of the mean loss beside the trace of the metric, ``C``.
+    warm_start : bool, default False
+        Start from the metric of the last fit. The optimum is the same; it is found sooner.
     solver : str, default "auto"
     tol : float or None, default 1e-2
         Relative gap to prove; None: the default of the solver.
@@ -46,16 +51,20 @@ class MLR(RankingEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         loss: MLRLoss = "auc",
         slack_weight: float = 1.0,
+        warm_start: bool = False,
         solver: str = "auto",
         tol: float | None = 1e-2,
         max_iter: int | None = None,
         max_time: float | None = None,
         verbose: bool = False,
     ) -> None:
+        self.n_components = n_components
         self.loss = loss
         self.slack_weight = slack_weight
+        self.warm_start = warm_start
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

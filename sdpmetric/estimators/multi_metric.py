@@ -14,7 +14,7 @@ from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.large_margin import LargeMarginEstimator, LargeMarginProblem
+from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator, LargeMarginProblem
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.regions import Regions
@@ -42,6 +42,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     loss : {"hinge", "squared_hinge"}, default "hinge"
     early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`.
+    warm_start : bool, default False
+        Start from the metric of the last fit. The optimum is the same; it is found sooner.
     solver, tol, max_iter, max_time, verbose, random_state
         As in `LMNN`; the state is that of the clustering, too.
 
@@ -89,6 +91,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         early_stopping: bool = False,
         validation_fraction: float = 0.3,
         n_iter_no_change: int = 10,
+        warm_start: bool = False,
         solver: str = "auto",
         tol: float | None = 1e-3,
         max_iter: int | None = None,
@@ -105,6 +108,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -113,7 +117,13 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         self.random_state = random_state
 
     @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, regions: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        regions: ArrayLike | None = None,
+    ) -> Self:
         """Learn from labels.
 
         Parameters
@@ -122,6 +132,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
             Finite numbers; float32 stays float32, everything else becomes float64.
         y : (n,) array
             Class labels of any kind; at least two classes.
+        sample_weight : (n,) array, optional
+            As in `LMNN`.
         regions : (n,) array, optional
             Region of each example, instead of the constructor's. Request it with ``set_fit_request(regions=True)`` to
             have a pipeline or a search pass it on.
@@ -144,26 +156,25 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         """
         data, labels = self._checked_labels(X, y)
         if regions is None:
-            return self._fit(data, labels)
+            return self._fit(data, labels, sample_weight)
         given = np.asarray(regions)
         if given.shape != (len(data),):
             raise ValueError(f"regions has shape {given.shape}; pass one region for each of {len(data)} examples.")
-        return self._fit(data, labels, regions=given)
+        return self._fit(data, labels, sample_weight, given)
 
-    def _state(
-        self, X: Data, y: Labels, targets: sp.csr_array | None, regions: Labels | None = None
-    ) -> MultiMetricLMNNProblem:
+    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> MultiMetricLMNNProblem:
         return MultiMetricLMNNProblem.from_labels(
             X,
             y,
             self.n_neighbors if targets is None else 1,  # else only what a region must have more of
             self.push_weight,
-            regions=self.regions if regions is None else regions,
-            n_regions=self.n_regions if regions is None else None,
+            regions=self.regions if given.regions is None else given.regions,
+            n_regions=self.n_regions if given.regions is None else None,
             target_neighbors=targets,
             ridge=self.ridge,
             loss=self.loss,
             random_state=self._seed(),
+            sample_weight=given.sample_weight,
         )
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from numbers import Real
 from time import perf_counter
 from typing import ClassVar, cast
 
@@ -12,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.base import Data, Labels, Watcher
+from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
+from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.nca import NCAProblem, Objective, Targets
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init
@@ -60,6 +62,8 @@ class NCA(SoftNeighborEstimator):
         One weight for each feature: "auto" is "identity" then, and "pca" and "lda" are refused.
     targets : {"classes", "continuous"}, default "classes"
         Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
+    max_time : float, optional
+        Seconds.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
         "stochastic" for very many examples; see `sdpmetric.solve`.
 
@@ -87,6 +91,7 @@ class NCA(SoftNeighborEstimator):
         **NeighborhoodComponentsAnalysis._parameter_constraints,
         "diagonal": ["boolean"],
         "targets": [StrOptions({"classes", "continuous"})],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "solver": [str],
     }
 
@@ -104,6 +109,7 @@ class NCA(SoftNeighborEstimator):
         objective: Objective = "probability",
         diagonal: bool = False,
         targets: Targets = "classes",
+        max_time: float | None = None,
         solver: str = "lbfgs",
     ) -> None:
         self.n_components = n_components
@@ -117,6 +123,7 @@ class NCA(SoftNeighborEstimator):
         self.objective = objective
         self.diagonal = diagonal
         self.targets = targets
+        self.max_time = max_time
         self.solver = solver
 
     def _problem(self, X: Data, y: Labels) -> NCAProblem:
@@ -154,9 +161,10 @@ class NCA(SoftNeighborEstimator):
         if solution.status.expected:
             return
         limited = solution.status is Status.USER_LIMIT
+        limit = f"max_iter={self.max_iter}" + ("" if self.max_time is None else f" or max_time={self.max_time}")
         warnings.warn(
             f"{type(self).__name__} did not converge: "
-            + (f"max_iter={self.max_iter} came first; raise it, or tol." if limited else solution.status.advice),
+            + (f"{limit} came first; raise it, or tol." if limited else solution.status.advice),
             ConvergenceWarning,
             stacklevel=4,
         )

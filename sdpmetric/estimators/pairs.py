@@ -16,6 +16,9 @@ class MMC(PairsEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
+        metric. Default: all.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : str, default "auto"
@@ -46,6 +49,7 @@ class MMC(PairsEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         n_pairs: int | None = N_PAIRS,
         solver: str = "auto",
         tol: float | None = 1e-3,
@@ -54,6 +58,7 @@ class MMC(PairsEstimator):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        self.n_components = n_components
         self.n_pairs = n_pairs
         self.solver = solver
         self.tol = tol
@@ -74,6 +79,8 @@ class ITML(PairsEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        As in `MMC`.
     upper, lower : float, optional
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
@@ -105,6 +112,7 @@ class ITML(PairsEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         upper: float | None = None,
         lower: float | None = None,
         gamma: float = 1.0,
@@ -117,6 +125,7 @@ class ITML(PairsEstimator):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        self.n_components = n_components
         self.upper = upper
         self.lower = lower
         self.gamma = gamma

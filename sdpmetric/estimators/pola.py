@@ -27,6 +27,9 @@ class POLA(StreamingPairsEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
+        metric. Default: all.
     slack_weight : float or None, default 0.01
         Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
         contradict each other, larger weights take longer.
@@ -65,6 +68,7 @@ class POLA(StreamingPairsEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         slack_weight: float | None = 0.01,
         initial_threshold: float = 1.0,
         gamma: float | None = None,
@@ -76,6 +80,7 @@ class POLA(StreamingPairsEstimator):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        self.n_components = n_components
         self.slack_weight = slack_weight
         self.initial_threshold = initial_threshold
         self.gamma = gamma

@@ -19,6 +19,9 @@ class RCA(PairsEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
+        metric. Default: all.
     ridge : float or "auto", default "auto"
         Added to the diagonal of the covariance within chunklets. "auto": ``(r / n)^2`` times the mean variance of a
         direction, for n members of chunklets that vary in r directions; see docs/useless_optima.md.
@@ -39,7 +42,8 @@ class RCA(PairsEstimator):
     (4, 2)
     """
 
-    def __init__(self, *, ridge: Ridge = "auto") -> None:
+    def __init__(self, *, n_components: int | None = None, ridge: Ridge = "auto") -> None:
+        self.n_components = n_components
         self.ridge = ridge
 
     def _problem(self, X: Data, y: Labels) -> RCAProblem:

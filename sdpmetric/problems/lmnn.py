@@ -19,6 +19,7 @@ from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import lmnn_certificate as judge
@@ -128,7 +129,7 @@ class LMNNProblem(Problem):
             targets = neighbors.target_neighbors(np.asarray(data, dtype=np.float64), index, int(n_neighbors))
         else:
             targets = validation.check_target_neighbors(target_neighbors, index)
-        weights = validation.check_sample_weight(sample_weight, len(data))
+        weights = check_sample_weight(sample_weight, len(data))
         source = LabeledTriplets.weighted(targets, index, weights)
         return cls(data, source, push_weight, 0.0, loss, classes, search)._checked(ridge)
 

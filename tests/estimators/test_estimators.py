@@ -52,8 +52,15 @@ def data():
     return X, LABELS[y]
 
 
+def unlike_repeated_rows(estimator) -> dict[str, str]:
+    """A weight of 2 is a second copy with the same target neighbors; repeated rows are target neighbors themselves."""
+    check = "check_sample_weight_equivalence_on_dense_data"
+    weighted = isinstance(estimator, estimators.large_margin.LargeMarginEstimator)
+    return {check: "target neighbors are chosen without weights"} if weighted else {}
+
+
 @pytest.mark.sklearn_checks
-@parametrize_with_checks(EVERY)
+@parametrize_with_checks(EVERY, expected_failed_checks=unlike_repeated_rows)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

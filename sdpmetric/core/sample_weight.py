@@ -1,0 +1,27 @@
+"""Weights of examples, checked."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
+    """Nonnegative weights of n examples, not all 0, float64; None where there are none, or all are 1."""
+    if weights is None:
+        return None
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers, one for each example ({error}).") from error
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.shape != (n,):
+        raise ValueError(f"sample_weight has shape {array.shape}; sample_weight.shape must be ({n},), one per example.")
+    if not (np.isfinite(array) & (array >= 0.0)).all():
+        raise ValueError("sample_weight must be finite and at least 0; drop or correct the other examples.")
+    if not array.any():
+        raise ValueError("sample_weight: all weights are zero; at least one must be positive.")
+    return None if (array == 1.0).all() else array
