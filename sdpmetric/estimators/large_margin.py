@@ -116,7 +116,8 @@ class LargeMarginEstimator(LabelledEstimator):
         y : (n,) array
             Class labels of any kind; at least two classes.
         sample_weight : (n,) array, optional
-            Weights of the examples, nonnegative; see `sdpmetric.LMNNProblem.from_labels`.
+            Weights of the examples, nonnegative, see `sdpmetric.LMNNProblem.from_labels`; those of weight 0 are left
+            out.
 
         Returns
         -------
@@ -143,9 +144,13 @@ class LargeMarginEstimator(LabelledEstimator):
         validation.check_integer("n_passes", self.n_passes)
         context = self._init_callback_context(max_subtasks=int(self.n_passes))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        weights = check_sample_weight(sample_weight, len(X))
+        if weights is not None and not weights.all():  # what weighs nothing is left out
+            used = weights > 0.0
+            X, y, weights = X[used], y[used], weights[used]
+            regions = None if regions is None else regions[used]
         examples = self._examples(X, y)
         data, labels = X[examples.rows], y[examples.rows]
-        weights = check_sample_weight(sample_weight, len(X))
         rows = examples.rows
         given = Given(None if weights is None else weights[rows], None if regions is None else regions[rows])
         problem = self._state(data, labels, self._targets_of_small_classes(data, labels), given)
