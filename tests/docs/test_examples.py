@@ -100,6 +100,12 @@ def test_every_page_is_in_one_track():
     assert pages == {"index", *tracks, *(page for page in listed if "/" not in page)}
 
 
+def test_the_readme_has_two_set_up_commands() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    found = [line for line in lines if "pip install" in line]
+    assert found == ["pip install . && sdpmetric demo", 'pip install ".[test]" && pytest']
+
+
 def test_pages_for_users_are_short():
     docs, listed = ROOT / "docs", {}
     for track in ("start", "reference"):
