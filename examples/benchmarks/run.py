@@ -85,12 +85,14 @@ def load(spec: str, folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """A data set by PCA to its dimension, at mean norm 4; of `name:d:n` a sample of n rows, always the same."""
     name, dimension, rows = [*spec.split(":"), "", ""][:3]
     source = module("datasets", name)
-    if folder is None and name in ("letters", "usps", "mnist"):
+    if folder is None and name in ("letters", "usps", "mnist", "embeddings"):
         raise SystemExit(f"{name} is read from a file: pass --folder, or set SDPMETRIC_DATA.")
     X, y = source.load(folder)
     if rows:
         some = np.sort(np.random.default_rng(0).permutation(len(X))[: int(rows)])
         X, y = X[some], y[some]
+    if getattr(source, "AS_THEY_ARE", False):
+        return X, y.astype(np.int64)
     return reduce(X, int(dimension or source.DIMENSION)), y.astype(np.int64)
 
 
