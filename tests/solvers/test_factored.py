@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric.engine import threads
 from sdpmetric.linalg import psd
+from sdpmetric.solvers.lmnn import start
 from sdpmetric.solvers.lmnn.refinement import prove, refined_dual
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
@@ -319,3 +320,15 @@ def test_leading_principal_components_of_the_transformed_inputs():
     solution = sm.solve(sm.LMNNProblem.from_labels(white, y))
     first, second = solution.leading(2), solution.leading(2, white)
     np.testing.assert_allclose(first.T @ first, second.T @ second, atol=1e-8)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_directions_that_the_start_lacks_are_found(several, monkeypatch):
+    monkeypatch.setattr(start, "LEADING", 2)
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 60)
+    X = np.column_stack([0.5 * rng.normal(size=(240, 8)) + 0.8 * rng.normal(size=(4, 8))[y], rng.normal(size=(240, 4))])
+    statement = sm.MultiMetricLMNNProblem if several else sm.LMNNProblem
+    solution = sm.solve(statement.from_labels(X, y), solver="factored", tol=1e-3)
+    assert solution.relative_gap <= 1e-3
+    assert np.linalg.matrix_rank(solution.components, tol=1e-3).max() > 2

@@ -15,6 +15,8 @@ FloatArray = NDArray[np.float64]
 
 # Triplets that the starting scale is chosen by.
 SAMPLE = 30_000
+# Directions of a factor that descent starts with; those that it lacks are added where they pay.
+LEADING = 96
 
 
 def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
@@ -38,4 +40,12 @@ def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.
             value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
             if value < best:
                 best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
-    return chosen, warm
+    return chosen if warm else _leading(problem.points, chosen), warm
+
+
+def _leading(points: FloatArray, L: FloatArray) -> FloatArray:
+    """The part of a factor (r, rank) along the directions in which the embedded points vary most."""
+    if len(L) <= LEADING:
+        return L
+    _, directions = np.linalg.eigh(np.cov(points @ L.T, rowvar=False))
+    return np.ascontiguousarray(directions[:, -LEADING:].T @ L)
