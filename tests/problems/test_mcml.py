@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpmetric as sm
+from sdpmetric.problems import mcml_certificate
 
 Y = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2])
 
@@ -86,7 +87,7 @@ def test_repaired_distributions_are_feasible_and_prove_their_entropy(scale):
     problem = make(1)
     L = np.sqrt(scale) * sm.solve(problem).components
     inner = L @ problem.coordinates.inverse[: problem.coordinates.rank].T
-    bound, q, excess = problem._bound(problem.distribution(L), inner)
+    bound, q, excess = mcml_certificate.bound(problem, problem.distribution(L), inner)
     assert (excess > 0) == (scale < 1)
     assert q.sum(axis=1) == pytest.approx(1.0)
     S = np.zeros((3, 3))
