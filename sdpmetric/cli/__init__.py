@@ -8,12 +8,12 @@ what they need when they run, so that help and completion are quick.
 from __future__ import annotations
 
 import time
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sdpmetric import __version__
 from sdpmetric.cli.options import (
     DATA,
     JSON,
@@ -36,7 +36,7 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"sdpmetric {version_of('sdpmetric')}")
+        typer.echo(f"sdpmetric {__version__}")
         raise typer.Exit
 
 

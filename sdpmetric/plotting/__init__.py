@@ -6,16 +6,23 @@ Each picture is a display class as in scikit-learn: ``from_estimator`` and ``fro
 
 from sdpmetric.plotting.active import ActiveTripletsDisplay
 from sdpmetric.plotting.convergence import ConvergenceDisplay
+from sdpmetric.plotting.distances import DistancesDisplay
 from sdpmetric.plotting.embedding import EmbeddingDisplay
+from sdpmetric.plotting.features import FeaturesDisplay
 from sdpmetric.plotting.metric import MetricDisplay
 from sdpmetric.plotting.neighbors import NeighborsDisplay
-from sdpmetric.plotting.style import COLOURS
+from sdpmetric.plotting.path import PathDisplay
+from sdpmetric.plotting.style import COLOURS, STYLE
 
 __all__ = [
     "COLOURS",
+    "STYLE",
     "ActiveTripletsDisplay",
     "ConvergenceDisplay",
+    "DistancesDisplay",
     "EmbeddingDisplay",
+    "FeaturesDisplay",
     "MetricDisplay",
     "NeighborsDisplay",
+    "PathDisplay",
 ]

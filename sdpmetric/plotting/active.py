@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -9,17 +10,16 @@ from numpy.typing import NDArray
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace
-from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
-from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
+from sdpmetric.plotting.curves import WIDE, Against, TraceDisplay, column, legend_above, start
+from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
 
 
-class ActiveTripletsDisplay:
+class ActiveTripletsDisplay(TraceDisplay):
     """Number of active triplets, or other constraints, during a solve, in the rows of the trace that count them.
 
     Parameters
@@ -39,7 +39,6 @@ class ActiveTripletsDisplay:
     """
 
     ax_: Axes
-    figure_: Figure
 
     def __init__(
         self, at: FloatArray, n_active: FloatArray, *, against: Against = "seconds", total: int | None = None
@@ -50,66 +49,15 @@ class ActiveTripletsDisplay:
         self.total = total
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: object,
-        *,
-        against: Against = "seconds",
-        ax: Axes | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the active triplets of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator with ``solution_``
-        against : {"seconds", "iteration"}, default "seconds"
-        ax, name, colour
-            As in `plot`; `name` is the solver's by default.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no solution, or its trace is empty.
-        """
-        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        *,
-        against: Against = "seconds",
-        ax: Axes | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the active triplets of a solution; see `from_estimator`."""
-        source = getattr(solution.problem, "source", None)
-        display = cls._from_trace(ended(solution), against, getattr(source, "size", None))
-        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
-
-    @classmethod
-    def from_trace(
-        cls,
-        trace: Trace,
-        *,
-        against: Against = "seconds",
-        ax: Axes | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the active triplets of a trace alone; see `from_estimator`."""
-        return cls._from_trace(trace, against, None).plot(ax, name=name, colour=colour)
-
-    @classmethod
-    def _from_trace(cls, trace: Trace, against: Against, total: int | None) -> Self:
+    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
+        total = getattr(getattr(getattr(solution, "problem", None), "source", None), "size", None)
         at, n_active = column(trace, against), trace["n_active"]
         counted = n_active > 0 if n_active.any() else np.ones(len(n_active), dtype=bool)
         return cls(at[counted], n_active[counted], against=against, total=total)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None, colour: str | None = None) -> Self:
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+    ) -> Self:
         """Draw.
 
         Parameters

@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace
-from sdpmetric.plotting.curves import WIDE, Against, column, ended, legend_above, start
-from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, solution_of, tidy
+from sdpmetric.plotting.curves import WIDE, Against, TraceDisplay, column, legend_above, legible, start
+from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
 
 
-class ConvergenceDisplay:
+class ConvergenceDisplay(TraceDisplay):
     """Objective and lower bound above, the gap between them below.
 
     Make one with `from_estimator`, `from_solution` or `from_trace`. To compare solves, draw the second one on the axes
@@ -46,7 +45,6 @@ class ConvergenceDisplay:
     """
 
     ax_: list[Axes]
-    figure_: Figure
 
     def __init__(
         self,
@@ -70,77 +68,15 @@ class ConvergenceDisplay:
         return np.array([relative_gap(objective, bound) for objective, bound in pairs])
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: object,
-        *,
-        against: Against = "seconds",
-        ax: Sequence[Axes] | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the convergence of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator with ``solution_``
-        against : {"seconds", "iteration"}, default "seconds"
-        ax, name, colour
-            As in `plot`; `name` is the solver's by default.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no solution, or its trace is empty.
-        """
-        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        *,
-        against: Against = "seconds",
-        ax: Sequence[Axes] | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw the trace of a solution, with its certificate as the last point; see `from_estimator`."""
-        judged = solution.certificate
-        display = cls._from_trace(ended(solution), against, judged.kind)
-        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
-
-    @classmethod
-    def from_trace(
-        cls,
-        trace: Trace,
-        *,
-        kind: str = "duality",
-        against: Against = "seconds",
-        ax: Sequence[Axes] | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """Draw a trace alone.
-
-        Parameters
-        ----------
-        trace : Trace
-        kind : str, default "duality"
-            Of the certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
-        against, ax, name, colour
-            As in `from_estimator`.
-        """
-        return cls._from_trace(trace, against, kind).plot(ax, name=name, colour=colour)
-
-    @classmethod
-    def _from_trace(cls, trace: Trace, against: Against, kind: str) -> Self:
+    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
         at, objective, bound = column(trace, against), trace["objective"], trace["lower_bound"]
         if kind != "regret":
             objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
         return cls(at, objective, bound, against=against, kind=kind)
 
-    def plot(self, ax: Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None) -> Self:
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -187,6 +123,7 @@ class ConvergenceDisplay:
             if (shown := known & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
                 steps(gaps, shown, self.gap, name, "o-")
                 gaps.set_yscale("log")
+                legible(gaps)
         for note in list(gaps.texts):  # of an earlier solve on these axes
             note.remove()
         if not gaps.lines:

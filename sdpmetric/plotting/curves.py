@@ -2,22 +2,106 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.plotting.style import solution_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
 Against = Literal["seconds", "iteration"]
 
 # Values that span more than this are drawn on a logarithmic axis.
 WIDE = 50.0
+
+
+class TraceDisplay(ABC):
+    """A picture along the trace of a solve: made in three ways, drawn by `plot`."""
+
+    figure_: Figure
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: object,
+        *,
+        against: Against = "seconds",
+        ax: Axes | Sequence[Axes] | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the solve of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator with ``solution_``, or a pipeline with one
+        against : {"seconds", "iteration"}, default "seconds"
+        ax, name, colour
+            As in `plot`; `name` is the solver's by default.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no solution, or its trace is empty.
+        """
+        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        *,
+        against: Against = "seconds",
+        ax: Axes | Sequence[Axes] | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw the trace of a solution, with its certificate as the last point; see `from_estimator`."""
+        display = cls._of(ended(solution), against, solution.certificate.kind, solution)
+        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
+
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Trace,
+        *,
+        kind: str = "duality",
+        against: Against = "seconds",
+        ax: Axes | Sequence[Axes] | None = None,
+        name: str | None = None,
+        colour: str | None = None,
+    ) -> Self:
+        """Draw a trace alone.
+
+        Parameters
+        ----------
+        trace : Trace
+        kind : str, default "duality"
+            Of the certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
+        against, ax, name, colour
+            As in `from_estimator`.
+        """
+        return cls._of(trace, against, kind, None).plot(ax, name=name, colour=colour)
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
+        """The display of a trace."""
+
+    @abstractmethod
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+    ) -> Self:
+        """Draw."""
 
 
 def start(axes: Axes, against: Against) -> None:
@@ -28,6 +112,17 @@ def start(axes: Axes, against: Against) -> None:
         axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
     else:
         axes.set_xlim(0, 1.03 * max(times.max(), 1e-9))
+
+
+def legible(axes: Axes) -> None:
+    """Show whole decades of a logarithmic axis of a gap, two at least, so that few points have labels around them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
+    low, high = np.floor(np.log10(heights.min())), np.ceil(np.log10(heights.max()))
+    axes.set_ylim(10 ** min(low, high - 2), 10**high * 1.2)
+    axes.yaxis.set_major_locator(LogLocator(numticks=8))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def legend_above(axes: Axes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -9,9 +10,21 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric import classification
 from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
-from sdpmetric.plotting.style import COLOURS, INK, MARKERS, Embedder, axes_of, embedded, embedded_by, figure_of, tidy
+from sdpmetric.plotting.style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    Embedder,
+    axes_of,
+    embedded,
+    embedded_by,
+    figure_of,
+    solution_of,
+    tidy,
+)
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets, furthest_target
 
@@ -40,11 +53,17 @@ class View:
         distances are taken in all dimensions, not in the plane.
     labels : pair of str
         Of the two axes.
+    accuracy : float
+        Of the nearest neighbors in all dimensions, each example left out of its own.
+    gap : float
+        Proven relative gap of the metric; NaN where nothing is proven.
     """
 
     points: FloatArray
     impostors: IndexArray
     labels: tuple[str, str]
+    accuracy: float
+    gap: float = math.nan
 
     @property
     def invaders(self) -> IndexArray:
@@ -113,7 +132,8 @@ class EmbeddingDisplay:
         ValueError
             If the examples and labels do not fit each other or the estimator.
         """
-        return cls._of(X, embedded_by(estimator, X), y, n_neighbors).plot(ax, example=example)
+        proven = _proven(estimator)
+        return cls._of(X, embedded_by(estimator, X), y, n_neighbors, proven).plot(ax, example=example)
 
     @classmethod
     def from_solution(
@@ -127,10 +147,11 @@ class EmbeddingDisplay:
         ax: Sequence[Axes] | None = None,
     ) -> Self:
         """Draw labelled examples before and after under the metric of a solution; see `from_estimator`."""
-        return cls._of(X, embedded(solution, X), y, n_neighbors).plot(ax, example=example)
+        proven = solution.relative_gap
+        return cls._of(X, embedded(solution, X), y, n_neighbors, proven).plot(ax, example=example)
 
     @classmethod
-    def _of(cls, X: ArrayLike, Z: FloatArray, y: ArrayLike, n_neighbors: int) -> Self:
+    def _of(cls, X: ArrayLike, Z: FloatArray, y: ArrayLike, n_neighbors: int, gap: float) -> Self:
         data = np.asarray(validation.check_data(X), dtype=np.float64)
         classes, index = validation.check_labels(y, len(data))
         validation.check_class_sizes(classes, index, n_neighbors)
@@ -141,8 +162,8 @@ class EmbeddingDisplay:
             after = after @ u @ vt
         kind = "feature" if data.shape[1] <= 2 else "principal component"
         views = (
-            View(before, _impostors(data, source), _named(kind, data)),
-            View(after, _impostors(Z, source), _named("learned direction", Z)),
+            View(before, _impostors(data, source), _named(kind, data), _accuracy(data, index, n_neighbors)),
+            View(after, _impostors(Z, source), _named("learned direction", Z), _accuracy(Z, index, n_neighbors), gap),
         )
         return cls(*views, np.asarray(y).ravel(), source.targets)
 
@@ -174,7 +195,12 @@ class EmbeddingDisplay:
         self.figure_ = figure_of(self.ax_[0])
         for axes, view, when in zip(self.ax_, (self.before, self.after), ("before", "after"), strict=True):
             self._draw(axes, view)
-            axes.set_title(f"{when}: {len(view.invaders):,} of {len(self.y):,} examples are impostors")
+            proven = f", proven gap {view.gap:.0e}" if math.isfinite(view.gap) else ""
+            axes.set_title(
+                f"{when}: {len(view.invaders):,} of {len(self.y):,} examples are impostors\n"
+                f"{view.accuracy:.1%} accuracy of nearest neighbors{proven}",
+                fontsize="medium",
+            )
             if example is not None:
                 self._join(axes, view, example)
         classes = np.unique(self.y)
@@ -225,6 +251,18 @@ class EmbeddingDisplay:
                     label=name if number == 0 else None,
                 )  # fmt: skip
         axes.plot(*P[example], "*", color=INK, markersize=13, markeredgecolor="white", zorder=5, label="the example")
+
+
+def _proven(estimator: object) -> float:
+    """The relative gap of an estimator or a pipeline; NaN where it has none."""
+    try:
+        return solution_of(estimator).relative_gap
+    except ValueError:
+        return math.nan
+
+
+def _accuracy(P: FloatArray, index: IndexArray, n_neighbors: int) -> float:
+    return float(np.mean(classification.knn_predict(np.eye(P.shape[1]), P, index, n_neighbors=n_neighbors) == index))
 
 
 def _plane(P: FloatArray, index: IndexArray) -> FloatArray:

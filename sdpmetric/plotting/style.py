@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +18,23 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# Colour-blind safe (Okabe and Ito 2008).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Ten hues for ten classes; the first six are colour-blind safe (Okabe and Ito 2008).
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C564B", "#7F7F7F", "#A8A200",
+)  # fmt: skip
+# For matplotlib.pyplot.style.use: what the displays draw by, for pictures of one's own beside them.
+STYLE = {
+    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "0.92",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": "small",
+    "lines.linewidth": 1.6,
+}
 # Further classes reuse the colours with other markers.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 INK = "#000000"
@@ -72,7 +87,7 @@ def tidy(ax: Axes) -> None:
 
 
 def solution_of(estimator: object) -> Solution:
-    """The solution of a fitted estimator of this package.
+    """The solution of a fitted estimator of this package, or of the last step of a pipeline that has one.
 
     Raises
     ------
@@ -83,13 +98,20 @@ def solution_of(estimator: object) -> Solution:
     """
     if hasattr(estimator, "fit"):
         check_is_fitted(estimator)
-    solution = getattr(estimator, "solution_", None)
-    if not isinstance(solution, Solution):
-        raise ValueError(
-            f"{type(estimator).__name__} has no solution_; pass a fitted estimator of sdpmetric, of a pipeline its "
-            "last step, or use from_solution."
-        )
-    return solution
+    for _, step in reversed(getattr(estimator, "steps", [("", estimator)])):
+        solution = getattr(step, "solution_", None)
+        if isinstance(solution, Solution):
+            return solution
+    raise ValueError(
+        f"{type(estimator).__name__} has no solution_; pass a fitted estimator of sdpmetric or a pipeline with one, or "
+        "use from_solution."
+    )
+
+
+def feature_names(names: ArrayLike | None, d: int) -> list[str]:
+    """Names of d features; numbers where there are none, or they are of other features."""
+    given = [] if names is None else [str(name) for name in np.ravel(np.asarray(names, dtype=object))]
+    return given if len(given) == d else [str(number) for number in range(d)]
 
 
 def one_metric(solution: Solution) -> FloatArray:
@@ -109,6 +131,9 @@ def embedded_by(estimator: Embedder, X: ArrayLike) -> FloatArray:
             f"{type(estimator).__name__} has several metrics, which embed no example in one way; MetricDisplay shows "
             "several."
         )
+    steps = getattr(estimator, "steps", None)
+    if not hasattr(estimator, "transform") and isinstance(steps, list) and len(steps) > 1:  # it ends with a classifier
+        return embedded_by(cast(Embedder, cast(Sequence[object], estimator)[:-1]), X)
     if not hasattr(estimator, "transform"):
         raise ValueError(f"{type(estimator).__name__} does not transform; pass a fitted metric learner or a pipeline.")
     Z: FloatArray = np.asarray(validation.check_data(estimator.transform(X)), dtype=np.float64)

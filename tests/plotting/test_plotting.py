@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import datasets
+from sdpmetric.classification import knn_predict
 from sdpmetric.core.trace import Trace
 from sdpmetric.estimators import LMNN
 from sdpmetric.plotting import (
@@ -91,7 +92,11 @@ def test_embedding_draws_all_examples_and_rings_the_impostors(stripes, learned):
         rings = len({l for _, l in expected})
         drawn = scatters(ax)
         assert [len(drawn[name].get_offsets()) for name in ("0", "1", "impostor")] == [36, 24, rings]
-        assert ax.get_title() == f"{when}: {rings} of 60 examples are impostors"
+        title, scores = ax.get_title().split("\n")
+        assert title == f"{when}: {rings} of 60 examples are impostors"
+        right = np.mean(knn_predict(np.eye(P.shape[1]), P, y, n_neighbors=2) == y)
+        assert scores.startswith(f"{right:.1%} accuracy of nearest neighbors")
+        assert ("proven gap" in scores) == (when == "after")
         assert ax.get_aspect() == 1
         ax.figure.canvas.draw()
         assert ax.get_xlim()[0] < view.points[:, 0].min() < view.points[:, 0].max() < ax.get_xlim()[1]

@@ -1,0 +1,183 @@
+"""Distances of pairs of one class and of two: their histograms with a threshold, and the ROC curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import pairs_of_labels
+from sdpmetric.core.solution import Solution
+from sdpmetric.linalg.distances import distances
+from sdpmetric.plotting.style import COLOURS, Embedder, axes_of, embedded, embedded_by, figure_of, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+Part = Literal["histogram", "roc"]
+PARTS: tuple[Part, ...] = ("histogram", "roc")
+
+
+class DistancesDisplay:
+    """Learned distances of similar and of dissimilar pairs.
+
+    Parameters
+    ----------
+    before, after : (p,) arrays
+        Distances before and after learning; not squared.
+    similar : (p,) array of bool
+    threshold : float, optional
+        Default: the one of the highest balanced accuracy.
+
+    Attributes
+    ----------
+    areas : pair of float
+        Area under the ROC curve before and after.
+    ax_ : list of Axes
+    figure_ : Figure
+    """
+
+    ax_: list[Axes]
+    figure_: Figure
+
+    def __init__(
+        self, before: FloatArray, after: FloatArray, similar: NDArray[np.bool_], threshold: float | None = None
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.similar = similar
+        if threshold is None:
+            false, true, levels = roc_curve(~similar, after, drop_intermediate=False)
+            threshold = float(levels[np.argmax(true - false)])
+        self.threshold = threshold
+
+    @property
+    def areas(self) -> tuple[float, float]:
+        """Area under the ROC curve of distances as a test of "dissimilar", before and after."""
+        before, after = (float(roc_auc_score(~self.similar, found)) for found in (self.before, self.after))
+        return before, after
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Embedder,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        n_pairs: int | None = 10_000,
+        threshold: float | None = None,
+        random_state: int | None = None,
+        parts: Sequence[Part] = PARTS,
+        ax: Axes | Sequence[Axes] | None = None,
+    ) -> Self:
+        """Draw distances of labelled examples before and after a fitted estimator transforms them.
+
+        Parameters
+        ----------
+        estimator : estimator with ``transform``, or a pipeline with one
+        X : (n, d) array
+        y : (n,) array
+            Two examples are similar if they have the same label.
+        n_pairs : int or None, default 10000
+            Pairs of each kind that are drawn at most; None: all of them.
+        threshold : float, optional
+            Largest distance of a similar pair; POLA's is the root of its ``threshold_``. Default: the one of the
+            highest balanced accuracy.
+        random_state : int, optional
+            Seed of the draw.
+        parts, ax
+            As in `plot`.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or all examples have one label.
+        """
+        return cls._of(X, embedded_by(estimator, X), y, n_pairs, threshold, random_state).plot(ax, parts=parts)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        n_pairs: int | None = 10_000,
+        threshold: float | None = None,
+        random_state: int | None = None,
+        parts: Sequence[Part] = PARTS,
+        ax: Axes | Sequence[Axes] | None = None,
+    ) -> Self:
+        """Draw distances before and after under the metric of a solution; see `from_estimator`.
+
+        A solution with a threshold, as POLA's, brings its own.
+        """
+        if threshold is None and "threshold" in solution.extras:
+            threshold = float(np.sqrt(solution.extras["threshold"]))
+        return cls._of(X, embedded(solution, X), y, n_pairs, threshold, random_state).plot(ax, parts=parts)
+
+    @classmethod
+    def _of(
+        cls,
+        X: ArrayLike,
+        Z: FloatArray,
+        y: ArrayLike,
+        n_pairs: int | None,
+        threshold: float | None,
+        random_state: int | None,
+    ) -> Self:
+        data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        _, index = validation.check_labels(y, len(data))
+        pairs, similar = pairs_of_labels(index, n_pairs, random_state)
+        first, second = pairs[:, 0], pairs[:, 1]
+        before, after = (np.sqrt(distances(P, first, second)) for P in (data, np.ascontiguousarray(Z)))
+        return cls(before, after, similar, threshold)
+
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, parts: Sequence[Part] = PARTS) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            As many as `parts`; default: new ones side by side.
+        parts : sequence of {"histogram", "roc"}
+
+        Returns
+        -------
+        self
+        """
+        if not parts or set(parts) - set(PARTS):
+            raise ValueError(f"parts must be some of {', '.join(PARTS)}, got {parts!r}.")
+        self.ax_ = axes_of(ax, len(parts), (5.2 * len(parts), 4.2), "none")
+        self.figure_ = figure_of(self.ax_[0])
+        for axes, part in zip(self.ax_, parts, strict=True):
+            (self._histogram if part == "histogram" else self._roc)(axes)
+            tidy(axes)
+            axes.legend(fontsize="small", frameon=False)
+        return self
+
+    def _histogram(self, axes: Axes) -> None:
+        top = float(np.quantile(self.after, 0.995)) or 1.0
+        edges = np.linspace(0.0, top, 41).tolist()
+        kinds = (("same class", self.similar, COLOURS[0]), ("other class", ~self.similar, COLOURS[1]))
+        for label, which, colour in kinds:
+            axes.hist(self.after[which], bins=edges, density=True, alpha=0.55, color=colour, label=label)
+        right = np.mean((self.after <= self.threshold) == self.similar)
+        level = f"threshold {self.threshold:.3g}"
+        axes.axvline(self.threshold, color="0.2", linestyle="--", linewidth=1.4, label=level)
+        axes.set(xlabel="learned distance", ylabel="density", title=f"the threshold is right for {right:.1%} of pairs")
+
+    def _roc(self, axes: Axes) -> None:
+        cases = (("before", self.before, "0.55"), ("after", self.after, COLOURS[0]))
+        for (name, found, colour), area in zip(cases, self.areas, strict=True):
+            false, true, _ = roc_curve(~self.similar, found)
+            axes.plot(false, true, color=colour, linewidth=1.8, label=f"{name}, area {area:.3f}")
+        axes.plot([0, 1], [0, 1], ":", color="0.7", linewidth=1)
+        axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", xlabel="same class above the level")
+        axes.set(ylabel="other class above the level", title="ROC curve of distances")

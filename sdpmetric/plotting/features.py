@@ -1,0 +1,191 @@
+"""What a metric makes of the features: their weights, the matrix, and its spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.core import validation
+from sdpmetric.core.solution import Solution
+from sdpmetric.plotting.style import COLOURS, axes_of, feature_names, figure_of, one_metric, solution_of, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+Part = Literal["weights", "matrix", "spectrum"]
+PARTS: tuple[Part, ...] = ("weights", "matrix", "spectrum")
+
+# Names of features are drawn up to this number of them.
+NAMED = 40
+# Eigenvalues below this share of the largest one are not drawn.
+TINY = 1e-8
+
+
+class FeaturesDisplay:
+    """Weights of the features as bars, a heat map of the metric, and its eigenvalues.
+
+    Parameters
+    ----------
+    metric : (d, d) array
+        PSD.
+    scales : (d,) array
+        Standard deviations of the features, which weights and the heat map are multiplied by; ones for the metric as it
+        is.
+    names : sequence of str
+        Of the features.
+
+    Attributes
+    ----------
+    weights : (d,) array
+    ax_ : list of Axes
+    figure_ : Figure
+    """
+
+    ax_: list[Axes]
+    figure_: Figure
+
+    def __init__(self, metric: FloatArray, scales: FloatArray, names: Sequence[str]) -> None:
+        self.metric = metric
+        self.scales = scales
+        self.names = list(names)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The learned length of one standard deviation of each feature, ``s_i sqrt(M_ii)``."""
+        return self.scales * np.sqrt(np.maximum(np.diag(self.metric), 0.0))
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: object,
+        X: ArrayLike | None = None,
+        *,
+        names: ArrayLike | None = None,
+        parts: Sequence[Part] = PARTS,
+        ax: Axes | Sequence[Axes] | None = None,
+    ) -> Self:
+        """Draw the metric of a fitted estimator, or of the step of a pipeline that has one.
+
+        Parameters
+        ----------
+        estimator : estimator with ``solution_``, or a pipeline with one
+        X : (n, d) array, optional
+            Data in the metric's own features, whose standard deviations make weights comparable; default: none, as for
+            standardized features.
+        names : sequence of str, optional
+            Of the features; default: those of the fit, of a pipeline where its steps keep them.
+        parts, ax
+            As in `plot`.
+
+        Raises
+        ------
+        ValueError
+            If there are several metrics, or no solution.
+        """
+        if names is None:
+            names = _names_seen(estimator)
+        return cls.from_solution(solution_of(estimator), X, names=names, parts=parts, ax=ax)
+
+    @classmethod
+    def from_solution(
+        cls,
+        solution: Solution,
+        X: ArrayLike | None = None,
+        *,
+        names: ArrayLike | None = None,
+        parts: Sequence[Part] = PARTS,
+        ax: Axes | Sequence[Axes] | None = None,
+    ) -> Self:
+        """Draw the metric of a solution; see `from_estimator`."""
+        L = one_metric(solution)
+        d = L.shape[1]
+        scales = np.ones(d) if X is None else validation.check_data(X).astype(np.float64).std(axis=0)
+        if len(scales) != d:
+            raise ValueError(f"X has {len(scales)} features and the metric {d}; pass the features it is for.")
+        named = feature_names(getattr(X, "columns", None) if names is None else names, d)
+        return cls(L.T @ L, scales, named).plot(ax, parts=parts)
+
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, parts: Sequence[Part] = PARTS) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            As many as `parts`; default: new ones side by side.
+        parts : sequence of {"weights", "matrix", "spectrum"}
+            "weights": the features of the largest weights, at most 40; "matrix": the heat map of
+            ``s_i s_j M_ij``; "spectrum": the eigenvalues of that.
+
+        Returns
+        -------
+        self
+        """
+        if not parts or set(parts) - set(PARTS):
+            raise ValueError(f"parts must be some of {', '.join(PARTS)}, got {parts!r}.")
+        height = float(np.clip(3.6 + 0.16 * len(self.names), 4.2, 8.0))
+        self.ax_ = axes_of(ax, len(parts), (1.1 * height * len(parts), height), "none")
+        self.figure_ = figure_of(self.ax_[0])
+        draw = {"weights": self._weights, "matrix": self._matrix, "spectrum": self._spectrum}
+        for axes, part in zip(self.ax_, parts, strict=True):
+            draw[part](axes)
+        return self
+
+    @property
+    def _scaled(self) -> FloatArray:
+        return self.scales[:, None] * self.metric * self.scales
+
+    def _weights(self, axes: Axes) -> None:
+        order = np.argsort(-self.weights, kind="stable")[:NAMED][::-1]
+        axes.barh(np.arange(len(order)), self.weights[order], color=COLOURS[0], height=0.7)
+        axes.set_yticks(np.arange(len(order)), [self.names[i] for i in order], fontsize="small")
+        some = "" if len(order) == len(self.names) else f", the {len(order)} largest of {len(self.names)}"
+        axes.set(xlabel="learned length of one unit", title=f"feature weights{some}")
+        if not np.array_equal(self.scales, np.ones(len(self.scales))):
+            axes.set_xlabel("learned length of one standard deviation")
+        tidy(axes)
+        axes.grid(visible=False, axis="y")
+
+    def _matrix(self, axes: Axes) -> None:
+        M = self._scaled
+        reach = float(np.abs(M).max()) or 1.0
+        image = axes.imshow(M, cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
+        figure_of(axes).colorbar(image, ax=axes, location="top", shrink=0.7, label="metric")
+        if len(self.names) <= NAMED:
+            places = np.arange(len(self.names))
+            axes.set_xticks(places, self.names, rotation=60, ha="right", rotation_mode="anchor", fontsize="small")
+            axes.set_yticks(places, self.names, fontsize="small")
+
+    def _spectrum(self, axes: Axes) -> None:
+        values = np.linalg.eigvalsh(self._scaled)[::-1]
+        shown = values[values > TINY * max(float(values[0]), np.finfo(float).tiny)]
+        axes.plot(np.arange(1, len(shown) + 1), shown, "o-", color=COLOURS[0], markersize=4, linewidth=1.2)
+        if len(shown) and shown[0] > 50 * shown[-1]:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.08 * float(shown[0]) if len(shown) else 1.0)
+        axes.set_xlim(0.5, len(values) + 0.5)
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set(xlabel="number", ylabel="eigenvalue", title=f"spectrum: rank {len(shown)} of {len(values)}")
+        tidy(axes)
+
+
+def _names_seen(estimator: object) -> ArrayLike | None:
+    """Names of the features that the metric is of: the fit's, or what the steps before it make of a pipeline's."""
+    steps = getattr(estimator, "steps", None)
+    if not isinstance(steps, list):
+        names: ArrayLike | None = getattr(estimator, "feature_names_in_", None)
+        return names
+    names = getattr(estimator, "feature_names_in_", None)
+    for _, step in steps:
+        if isinstance(getattr(step, "solution_", None), Solution):
+            return names
+        rename = getattr(step, "get_feature_names_out", None)
+        names = rename(names) if rename is not None and names is not None else None
+    return None
