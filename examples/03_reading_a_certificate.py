@@ -26,6 +26,9 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
+from sdpmetric.plotting import STYLE
+
+plt.style.use(STYLE)
 
 TOLERANCE = 1e-3
 STYLE = {"paper": ("#c0392b", "Algorithm 1 (times 1.01, times 0.5)"), "polyak": ("#1f5f99", "Polyak")}

@@ -21,6 +21,9 @@ from matplotlib.patches import Ellipse
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
+from sdpmetric.plotting import STYLE
+
+plt.style.use(STYLE)
 
 COLORS = np.array(["#1f5f99", "#c0392b"])
 

@@ -32,6 +32,9 @@ from sklearn.linear_model import Perceptron
 
 import sdpmetric as sm
 from sdpmetric import classification
+from sdpmetric.plotting import STYLE
+
+plt.style.use(STYLE)
 
 TOPICS = ("numpy", "scipy", "sklearn", "pandas", "matplotlib")
 DIGITS, NOISE, PER_TOPIC = (3, 8), 0.5, 100

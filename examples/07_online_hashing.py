@@ -19,6 +19,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import sdpmetric as sm
+from sdpmetric.plotting import STYLE
+
+plt.style.use(STYLE)
 
 ROUNDS, QUERIES, DEPTH, SHARE = 40, 10, 60, 0.1
 

@@ -24,8 +24,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import sdpmetric as sm
 from sdpmetric import classification
 from sdpmetric.datasets import concentric_rings
+from sdpmetric.plotting import COLOURS, STYLE
 
-COLORS = np.array(["#1f5f99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910"])
+plt.style.use(STYLE)
+
+COLORS = np.array(COLOURS)
 
 
 def planes(X: np.ndarray, y: np.ndarray, starts: int = 1, **options: float) -> dict[str, np.ndarray]:

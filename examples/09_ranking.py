@@ -23,8 +23,11 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import ranking
+from sdpmetric.plotting import STYLE
 from sdpmetric.ranking.truncation import expected_weights, rank_weights
 from sdpmetric.solvers.frml import START, principal
+
+plt.style.use(STYLE)
 
 RANKS, PASSES = (2, 5, 10, 20), 12
 COLORS = {"warp": "#1f5f99", "auc": "#c0392b", "loreta": "#b8860b", "euclidean": "0.5"}

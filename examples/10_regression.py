@@ -16,6 +16,9 @@ from sklearn.metrics import r2_score
 from sklearn.neighbors import KNeighborsRegressor
 
 from sdpmetric.estimators import MLKR
+from sdpmetric.plotting import STYLE
+
+plt.style.use(STYLE)
 
 
 def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
