@@ -26,12 +26,15 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
-from sdpmetric.plotting import STYLE
+from sdpmetric import plotting
 
-plt.style.use(STYLE)
+plt.style.use(plotting.STYLE)
 
 TOLERANCE = 1e-3
-STYLE = {"paper": ("#c0392b", "Algorithm 1 (times 1.01, times 0.5)"), "polyak": ("#1f5f99", "Polyak")}
+RULES = {
+    "paper": (plotting.COLOURS[1], "Algorithm 1 (times 1.01, times 0.5)"),
+    "polyak": (plotting.COLOURS[0], "Polyak"),
+}
 
 
 def main(path: Path) -> None:
@@ -39,7 +42,7 @@ def main(path: Path) -> None:
     problem = sm.LMNNProblem.from_labels(StandardScaler().fit_transform(X), y, n_neighbors=3, push_weight=0.5)
     solutions = {
         rule: sm.solve(problem, solver="subgradient", step=rule, check_every=5, tol=TOLERANCE, max_iter=3000)
-        for rule in STYLE
+        for rule in RULES
     }
     for rule, solution in solutions.items():
         print(f"{rule:>6}: {solution}")
@@ -70,7 +73,7 @@ def draw(solutions: dict[str, sm.Solution], path: Path) -> None:
     figure, (values, gaps, steps) = plt.subplots(3, 1, figsize=(7.5, 9), sharex=True, layout="constrained")
     last = max(solution.trace.rows[-1].iteration for solution in solutions.values())
     for rule, solution in solutions.items():
-        color, name = STYLE[rule]
+        color, name = RULES[rule]
         trace = solution.trace.rows[1:]  # the first row is the start, not yet evaluated
         iteration = np.array([row.iteration for row in trace])
         objective = np.minimum.accumulate([row.objective for row in trace])

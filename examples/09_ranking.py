@@ -23,14 +23,14 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import ranking
-from sdpmetric.plotting import STYLE
+from sdpmetric.plotting import COLOURS, STYLE
 from sdpmetric.ranking.truncation import expected_weights, rank_weights
 from sdpmetric.solvers.frml import START, principal
 
 plt.style.use(STYLE)
 
 RANKS, PASSES = (2, 5, 10, 20), 12
-COLORS = {"warp": "#1f5f99", "auc": "#c0392b", "loreta": "#b8860b", "euclidean": "0.5"}
+COLORS = {"warp": COLOURS[0], "auc": COLOURS[1], "loreta": COLOURS[4], "euclidean": "0.5"}
 
 
 def learner(X: np.ndarray, rank: int, loss: str = "warp", gamma: float = 25.0) -> sm.FRMLStream:
