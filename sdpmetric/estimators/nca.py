@@ -34,7 +34,7 @@ class NCA(SoftNeighborEstimator):
     Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so that changing the
     import is enough; from the same start it takes the same path, several times faster, and in memory that grows with
     n and not with its square. Two things differ: float32 data give float32 components, and a fit that did not converge
-    always warns. The last four parameters are new.
+    always warns. The last five parameters are new.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def test_names_and_defaults_are_those_of_scikit_learn():
     theirs = NeighborhoodComponentsAnalysis().get_params()
     own = NCA().get_params()
     assert own | theirs == own
-    assert set(own) - set(theirs) == {"objective", "diagonal", "targets", "solver"}
+    assert set(own) - set(theirs) == {"objective", "diagonal", "targets", "max_time", "solver"}
 
 
 @pytest.mark.parametrize(
