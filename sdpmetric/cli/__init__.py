@@ -90,6 +90,10 @@ def solve(
     if not solution.status.expected:
         out.say(solution.status.advice)
     out.facts = {"problem": stated.problem.describe()} | results.solution_facts(solution)
+    caution = stated.problem.caution(solution.components, certificate)
+    if caution is not None:
+        inputs.note("Warning: " + caution.replace("pass ridge='auto'", "--set ridge=auto"))
+        out.facts["caution"] = caution
     if output is not None:
         with inputs.input_errors():
             stated.model(solution).save(output)

@@ -91,7 +91,8 @@ class StatementOptions:
         typer.Option(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.", rich_help_panel="Statement"),
     ] = None
     ridge: Annotated[
-        float | None, typer.Option(help="Weight of trace(M). Default: 0.", rich_help_panel="Statement")
+        float | None,
+        typer.Option(help="Weight of trace(M). Default: 0; --set ridge=auto chooses one.", rich_help_panel="Statement"),
     ] = None
     loss: Annotated[
         str | None,

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
+from typer.testing import CliRunner
 
 import sdpmetric as sm
+from sdpmetric.cli import app
 from sdpmetric.estimators import ITML, LMNN, MCML, MMC, RCA, KernelLMNN, MultiMetricLMNN
 
 LOOSE = {"tol": 1e-2}
@@ -105,3 +107,12 @@ def test_the_ridge_is_what_the_docs_say(wide):
 def test_a_ridge_is_a_number_or_auto(wide):
     with pytest.raises(ValueError, match="ridge must be a number of at least 0 or 'auto'"):
         LMNN(ridge="some").fit(*wide[:2])
+
+
+def test_the_command_line_warns_on_standard_error(wide, tmp_path):
+    np.savez(tmp_path / "wide.npz", X=wide[0], y=wide[1])
+    arguments = ["solve", str(tmp_path / "wide.npz"), "--n-neighbors", "1", "--tol", "1e-2"]
+    said = CliRunner().invoke(app, arguments)
+    assert "Warning: directions of the data that cost no pull separate 100%" in said.stderr
+    assert "--set ridge=auto" in said.stderr
+    assert "Warning" not in CliRunner().invoke(app, [*arguments, "--set", "ridge=auto"]).stderr
