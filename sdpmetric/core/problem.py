@@ -185,7 +185,7 @@ class Problem(ABC):
         """What `best_scale` minimises: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
 
-    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """Why a solution is likely to be of no use for other data, as far as can be seen; None: nothing is seen.
 
         A certificate is about the training data. Statements that know more than that the metric is 0 override this.

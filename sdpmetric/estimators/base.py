@@ -169,8 +169,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _warn_if_useless(self, problem: Problem, solution: Solution) -> None:
         """Warn where the solution is likely to be of no use for other data."""
-        components = np.asarray(solution.components, dtype=np.float64)
-        if said := problem.caution(components, solution.certificate):
+        if said := problem.caution(solution.components, solution.certificate):
             warnings.warn(f"{type(self).__name__}: {said}", UselessOptimumWarning, stacklevel=4)
 
     def _rows(self, components: Data) -> Data:

@@ -268,7 +268,7 @@ class LMNNProblem(Problem):
         """How many examples the pull cost was learned from, and in how many directions they vary."""
         return Spread.of(self.centered, *self.target_pairs, self.pull_cost.scales)
 
-    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
         total = self.push_weight * self.source.total_weight
         separated = 1.0 - self.push_weight * self.source.totals_within(self.null_groups)[0] / total if total else 0.0

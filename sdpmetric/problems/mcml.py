@@ -116,7 +116,7 @@ class MCMLProblem(SmoothProblem):
         """The sum over i of the entropy of ``p0(. | i)``."""
         return float(np.log(self.mates).sum())
 
-    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples."""
         n, varying = len(self.X), int(self.centered.any(axis=0).sum())
         spread, remedy = Spread(n, min(varying, n - 1), lambda: 0.0), "learn by LMNN, which has a ridge"

@@ -312,7 +312,7 @@ class MMCProblem(SmoothProblem):
             return -math.inf, 0.0
         return -above(math.sqrt(top * inverse), 3), 0.5 * math.sqrt(inverse / top) / largest
 
-    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples in similar pairs."""
         first, second = self.similar_pairs
         spread = Spread.of(self.centered, first, second, np.ones(len(first)))

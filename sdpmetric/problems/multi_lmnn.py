@@ -274,7 +274,7 @@ class MultiMetricLMNNProblem(Problem):
         """Of each metric, how many examples its pull cost was learned from, and in how many directions they vary."""
         return [Spread.of(cost.X, cost.first, cost.second, cost.scales) for cost in self.pull_costs]
 
-    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also an objective of 0, and too few examples for some metric."""
         return super().caution(components, certificate) or caution(certificate, self.spreads, self.ridge)
 

@@ -156,7 +156,7 @@ class RCAProblem(Problem):
         parts = self.parts
         return Spread(len(parts), min(int(parts.any(axis=0).sum()), len(parts)), lambda: float(np.sum(parts**2)))
 
-    def caution(self, components: FloatArray, certificate: Certificate) -> str | None:
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples."""
         return super().caution(components, certificate) or caution(certificate, [self.spread], self.ridge)
 
