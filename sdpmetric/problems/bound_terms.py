@@ -47,6 +47,11 @@ class BoundTerms:
         """See `Loss.stiffened`."""
         return replace(self, terms=tuple(t.stiffened(scale) if isinstance(t, Loss) else t for t in self.terms))
 
+    @cached_property
+    def kinked(self) -> bool:
+        """Whether a loss has to be smoothed."""
+        return any(loss.kinked for loss in self.losses)
+
     @property
     def whole(self) -> bool:
         """Whether terms look at the metric itself, and not at distances alone."""
@@ -174,5 +179,6 @@ class BoundTerms:
             value, a = value + part, [*a, slopes]
         gradient = self.slack_matrix(a)
         for term in self.regularizers:
-            value, gradient = value + term.value(components), gradient + term.gradient(components)
+            part, own = term.slope(components)
+            value, gradient = value + part, gradient + own
         return value, a, gradient

@@ -346,5 +346,8 @@ class MetricProblem(Problem):
             a = check_multipliers(dual, self.total.n_multipliers, "multipliers of the losses")
             tries = [self.total.split(a)]
         else:
-            tries = [self.total.split(self.multipliers(components, width)) for width in WIDTHS]
+            tries = [
+                self.total.split(self.multipliers(components, width))
+                for width in (WIDTHS if self.total.kinked else WIDTHS[:1])
+            ]
         return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)

@@ -24,6 +24,8 @@ FloatArray = NDArray[np.float64]
 FIRST, SMALLEST, NARROWER, WIDER = 1.0, 5e-2, 0.15, 8.0
 # Evaluations that are few, iterations of a level at most, pairs of vectors that L-BFGS keeps.
 FEW, ITERATIONS, MEMORY = 120, 300, 30
+# Iterations of the first level where nothing has to be smoothed; each level has twice as many as the one before.
+FEW_SMOOTH = 30
 # Logarithms of multiples of a point that are tried.
 NEAR = (-0.05, 0.05)
 # Rows of the factor below this share of the longest are dropped; new ones have this share of it.
@@ -162,14 +164,16 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     """
     T, size = problem.moderate
     factor = Factor(problem, T, _start(problem, T, start), problem.total)
-    yield Step.certified(problem, np.zeros((0, problem.X.shape[1])))
+    zero = np.zeros((0, problem.X.shape[1]))
+    yield Step.certified(problem, zero, problem.multipliers(zero, FIRST))
     factor.total = problem.total.stiffened(size)
     center: list[FloatArray] | None = None
     best, idle, width = math.inf, 0, FIRST
+    most = ITERATIONS if problem.total.kinked else FEW_SMOOTH
     while idle < PATIENCE:
         spent = budget.spent
         try:
-            a, S = _descend(factor, width, center, budget, min(tol, 1e-3))
+            a, S = _descend(factor, width, center, budget, most)
         except BudgetSpent:
             L = factor.components()
             yield _judged(problem, L, factor.total.smoothed(L, width, center)[1], width)
@@ -181,6 +185,9 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         gap = step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf
         idle = 0 if gap < 0.9 * best or not math.isfinite(gap) else idle + 1
         best, center, spent = min(best, gap), a, budget.spent - spent
+        if not problem.total.kinked:
+            most *= 2
+            continue
         width *= WIDER if spent >= ITERATIONS else NARROWER if spent <= FEW and width > SMALLEST else 1.0
         factor.escape(S)
 
@@ -200,9 +207,9 @@ def _start(problem: MetricProblem, T: FloatArray, start: FloatArray | None) -> F
 
 
 def _descend(
-    factor: Factor, width: float, center: list[FloatArray] | None, budget: Budget, tol: float
+    factor: Factor, width: float, center: list[FloatArray] | None, budget: Budget, most: int
 ) -> tuple[list[FloatArray], FloatArray]:
-    """Minimise at one width; the slopes and the gradient by the metric at the end."""
+    """Minimise at one width in `most` iterations; the slopes and the gradient by the metric at the end."""
     shape = factor.F.shape
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -216,7 +223,7 @@ def _descend(
         return value, factor.gradient(F, S).ravel()
 
     lowest = [math.inf]
-    options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
+    options = {"maxiter": most, "maxfun": 2 * most, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
     if factor.F.size:
         minimize(evaluate, factor.F.ravel(), jac=True, method="L-BFGS-B", options=options)
     _, a, S = factor.total.smoothed(factor.components(), width, center)
@@ -225,6 +232,9 @@ def _descend(
 
 def _judged(problem: MetricProblem, L: FloatArray, a: list[FloatArray], width: float) -> Step:
     """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
+    dual = np.concatenate([np.zeros(0), *a])
+    if not problem.total.kinked:  # the point is stationary
+        return Step.certified(problem, L, dual, step=width)
     other = problem.dual.minimizer(a)
     value = problem.total.value(L)[0]
     if other is not None and problem.total.value(other)[0] < value:
@@ -236,4 +246,4 @@ def _judged(problem: MetricProblem, L: FloatArray, a: list[FloatArray], width: f
     found = minimize_scalar(multiple, bounds=NEAR, method="bounded", options={"xatol": 1e-10})
     if found.fun < min(value, 1e300):
         L = math.exp(float(found.x)) * L
-    return Step.certified(problem, L, np.concatenate([np.zeros(0), *a]), step=width)
+    return Step.certified(problem, L, dual, step=width)

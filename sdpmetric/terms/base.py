@@ -147,6 +147,10 @@ class Regularizer(Term):
     def gradient(self, components: FloatArray) -> FloatArray:
         """Of ``weight * r`` by the metric, (d, d)."""
 
+    def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
+        """`value` and `gradient` at once."""
+        return self.value(components), self.gradient(components)
+
     @abstractmethod
     def conjugate(self, U: FloatArray) -> float:
         """A float not below ``(weight * r)*(U)`` for a symmetric matrix; infinity outside its domain."""
@@ -166,6 +170,11 @@ class Loss(Term):
     """
 
     inside: ClassVar[bool] = False
+
+    @property
+    def kinked(self) -> bool:
+        """Whether slopes jump, so that `smoothed` depends on the width."""
+        return False
 
     @property
     def hard(self) -> bool:

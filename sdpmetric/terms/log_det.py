@@ -78,9 +78,10 @@ class LogDet(Regularizer):
 
     def value(self, components: FloatArray) -> float:
         """``weight`` times the divergence; infinity for a singular metric."""
-        d = len(self.target)
-        sigma: FloatArray = np.asarray(np.linalg.svd(components @ self.inverse_root, compute_uv=False))
-        if len(sigma) < d or not (sigma > 0.0).all():
+        return self._value(np.asarray(np.linalg.svd(components @ self.inverse_root, compute_uv=False)))
+
+    def _value(self, sigma: FloatArray) -> float:
+        if len(sigma) < len(self.target) or not (sigma > 0.0).all():
             return math.inf
         more = sigma * sigma - 1.0
         # log1p keeps the digits near 1, log those near 0.
@@ -93,12 +94,16 @@ class LogDet(Regularizer):
 
     def gradient(self, components: FloatArray) -> FloatArray:
         """``weight (M0^-1 - M^-1)``."""
+        return self.slope(components)[1]
+
+    def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient from one singular value decomposition."""
         W, d = self.inverse_root, len(self.target)
         padded = np.zeros((max(d, len(components)), d))
         padded[: len(components)] = components @ W
         _, sigma, Vt = np.linalg.svd(padded, full_matrices=False)
         inverse = (Vt.T / np.maximum(sigma, SMALLEST) ** 2) @ Vt
-        return np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
+        return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
 
     def conjugate(self, U: FloatArray) -> float:
         """``-weight log det(I - R U R / weight)`` for a root R of M0; infinity where that is not positive definite."""

@@ -49,6 +49,11 @@ class MarginLoss(PairLoss):
         """Row numbers of X by their role in each loss, (m,)."""
 
     @property
+    def kinked(self) -> bool:
+        """Whether the scalar loss is."""
+        return self.scalar.kinked
+
+    @property
     def hard(self) -> bool:
         """Whether the scalar loss is."""
         return self.scalar.hard

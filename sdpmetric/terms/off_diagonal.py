@@ -46,6 +46,11 @@ class OffDiagonal(EntryLoss):
         return "l1 norm off the diagonal"
 
     @property
+    def kinked(self) -> bool:
+        """True: slopes jump, or are infinite, at 0."""
+        return True
+
+    @property
     def size(self) -> int:
         """The entries above the diagonal."""
         return self.d * (self.d - 1) // 2

@@ -61,6 +61,11 @@ class Spread(PairLoss):
         return self.weight * np.asarray(self.weights, dtype=np.float64)
 
     @property
+    def kinked(self) -> bool:
+        """True: slopes jump, or are infinite, at 0."""
+        return True
+
+    @property
     def size(self) -> int:
         """The number of pairs."""
         return len(self.distance_pairs())
