@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.registry import formulation
+from sdpmetric.formulations import terms
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
@@ -16,37 +17,10 @@ from sdpmetric.problems.lego_batch import LEGOBatchProblem
 FloatArray = NDArray[np.float64]
 
 
-@formulation(LEGOBatchProblem)
-def state(problem: LEGOBatchProblem, *, scaled: bool = False) -> ExactProgram:
-    """The comparator of Theorem 2.2 of Jain et al. (2008), corrected: ``D_ld(A, A_0) + eta sum_t loss_t(A)``.
-
-    Its optimum times ``1 / eta + reach`` is the tightest allowance, see `LEGOProblem.allowance`. For a single pair and
-    ``A_0 = A_t`` this is the program that one step solves. Variable ``M``, which is the paper's A; the logarithm of the
-    determinant keeps it in the cone.
-
-    Parameters
-    ----------
-    problem : LEGOBatchProblem
-    scaled : bool, default False
-        Without effect: the program is stated in one way.
-    """
-    stream, d = problem.stream, problem.X.shape[1]
-    inverse = np.linalg.inv(stream.initial_metric)
-    A, _ = metric_variable(d)  # a cone beside that of log_det would only cost accuracy
-    # D_ld(A, A_0) = tr(A A_0^-1) - log det(A A_0^-1) - d
-    divergence = cp.trace(A @ inverse) - cp.log_det(A) - np.linalg.slogdet(inverse)[1] - d
-    program = cp.Problem(cp.Minimize(divergence + stream.learning_rate * _losses(A, stream, np.eye(d))))
-
-    def read() -> Point:
-        return Point(np.asarray(A.value))
-
-    return ExactProgram(program, read)
-
-
 @formulation(LEGOProblem, exact=False)
 def state_comparator(problem: LEGOProblem) -> ExactProgram:
     """The program of the comparator of a stream, `LEGOBatchProblem`."""
-    return state(LEGOBatchProblem(problem))
+    return terms.state(LEGOBatchProblem(problem))
 
 
 def state_fixed(problem: LEGOProblem) -> ExactProgram:

@@ -60,7 +60,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     if problem.total.ridge:
         objective += problem.total.ridge * cp.trace(M)
     ties, first = [], n_costs
-    for name, term in zip(problem.weights, problem.terms, strict=True):
+    for name, term in zip(problem.names, problem.terms, strict=True):
         if isinstance(term, PairLoss | EntryLoss):
             u = cp.Variable(term.size, name=name)
             if isinstance(term, PairLoss):
@@ -96,7 +96,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     t = cp.Variable(name="violation")
     losses = [term for term in problem.terms if isinstance(term, Loss)]
     u = {v.name(): v for v in program.variables()}
-    named = [name for name, term in zip(problem.weights, problem.terms, strict=True) if isinstance(term, Loss)]
+    named = [name for name, term in zip(problem.names, problem.terms, strict=True) if isinstance(term, Loss)]
     within = [u[named[k]] <= t * getattr(losses[k], "unit", 1.0) for k in hard]
     feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *within, t >= 0])
 

@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
 from sdpmetric.linalg.distances import distances
@@ -74,6 +75,8 @@ class MetricProblem(Problem):
     terms : tuple of Term
         Bound to the data: indices are arrays, weights are those of the objective.
     domain : Domain
+    names : tuple of str
+        Of the terms, as `weights` and the exact program have them.
     weights : tuple of str
         Names of the terms, for `path`: ``sm.path(problem, triplet_hinge=[0.1, 1.0])`` varies the weight of that term.
         Of terms of one name the second is called ``triplet_hinge_2``.
@@ -100,6 +103,7 @@ class MetricProblem(Problem):
     X: NDArray[np.floating]
     terms: tuple[Term, ...]
     domain: Domain = field(repr=False)
+    names: tuple[str, ...] = field(repr=False, metadata=NOT_STATED)
 
     def __init__(
         self,
@@ -162,7 +166,13 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        for name, value in (("X", X), ("terms", terms), ("domain", domain), ("weights", tuple(names))):
+        for name, value in (
+            ("X", X),
+            ("terms", terms),
+            ("domain", domain),
+            ("names", tuple(names)),
+            ("weights", tuple(names)),
+        ):
             object.__setattr__(self, name, value)
 
     def with_weights(self, **values: float) -> Self:
@@ -179,7 +189,7 @@ class MetricProblem(Problem):
             if validation.check_number(name, value, 0.0) == 0.0:
                 raise ValueError(f"the weight {name} must be positive; leave the term out for 0.")
         new = object.__new__(type(self))
-        named = zip(self.weights, self.terms, strict=True)
+        named = zip(self.names, self.terms, strict=True)
         new._set(self.X, tuple(replace(t, weight=values.get(n, t.weight)) for n, t in named), self.domain)
         return new
 
@@ -229,8 +239,8 @@ class MetricProblem(Problem):
     # -- for solvers --------------------------------------------------------------------------------------------
 
     @cached_property
-    def moderate(self) -> tuple[FloatArray, float]:
-        """Coordinates (k, p) of the domain in which the best multiple of the identity is near it, and the objective."""
+    def moderate(self) -> tuple[FloatArray, float, float]:
+        """Coordinates (k, p) of moderate size; the best multiple of the identity there, for a factor; its objective."""
         T = self.dual.slack.descent_coordinates
         L = T.T @ self.domain.basis
 
@@ -241,7 +251,7 @@ class MetricProblem(Problem):
         D = distances(self.centered @ L.T, *self.total.pairs.T)
         least = SMALL / math.sqrt(float(D.mean())) if D.any() else 0.0  # where the best one is about 0
         scale, size = max(math.exp(float(found.x)), least), abs(float(found.fun))
-        return (scale * T, size) if 1e-100 < size < 1e100 else (T, 1.0)
+        return scale * T, math.exp(float(found.x)) / scale, size if 1e-100 < size < 1e100 else 1.0
 
     def multipliers(self, components: FloatArray, width: float = 1e-9) -> FloatArray:
         """The slopes of the smoothed losses at a point, a dual candidate, (m,)."""
@@ -290,7 +300,7 @@ class MetricProblem(Problem):
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         return DualityCertificate(
             objective=self.total.highest(self.X, L) if math.isfinite(objective) else objective,
-            lower_bound=proven.value,
+            lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(proven.value, 0.0),
             program="sum of terms",
             primal_residual=max(residual, violation),
             dual_residual=proven.residual,
@@ -338,7 +348,7 @@ class MetricProblem(Problem):
             dual = self.recognised.listed(dual, loss.roles())
         a = self.prove(components, dual).multipliers[0]
         alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
-        return hinge_constraints(self.total, loss, components, a, dict(zip(self.weights, alone, strict=True)))
+        return hinge_constraints(self.total, loss, components, a, dict(zip(self.names, alone, strict=True)))
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""

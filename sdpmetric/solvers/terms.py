@@ -162,8 +162,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     Step
         Each with the problem's certificate.
     """
-    T, size = problem.moderate
-    factor = Factor(problem, T, _start(problem, T, start), problem.total)
+    T, multiple, size = problem.moderate
+    factor = Factor(problem, T, _start(problem, T, multiple, start), problem.total)
     zero = np.zeros((0, problem.X.shape[1]))
     yield Step.certified(problem, zero, problem.multipliers(zero, FIRST))
     factor.total = problem.total.stiffened(size)
@@ -192,15 +192,15 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         factor.escape(S)
 
 
-def _start(problem: MetricProblem, T: FloatArray, start: FloatArray | None) -> FloatArray:
+def _start(problem: MetricProblem, T: FloatArray, multiple: float, start: FloatArray | None) -> FloatArray:
     if problem.domain.diagonal:
         k = len(problem.domain.basis)
         if start is None:
-            return np.ones(k)
+            return multiple * np.ones(k)
         weights = np.linalg.lstsq((problem.domain.basis.T * np.diag(T)).T, start.T, rcond=None)[0]
         return np.asarray(np.linalg.norm(weights, axis=1)) + 1e-3
     if start is None:
-        return np.eye(T.shape[1])
+        return multiple * np.eye(T.shape[1])
     found = np.linalg.lstsq(problem.domain.basis.T @ T, start.T, rcond=None)[0].T
     sizes = np.linalg.norm(found)
     return np.concatenate([found, 1e-3 * (sizes or 1.0) * np.eye(T.shape[1])])
@@ -217,7 +217,8 @@ def _descend(
         F = flat.reshape(shape)
         value, _, S = factor.total.smoothed(factor.components(F), width, center)
         if not math.isfinite(value):
-            return 1e300, np.zeros(flat.shape)
+            back = F - factor.F  # to where the objective is finite
+            return lowest[0] + 10.0 * abs(lowest[0]), (20.0 * abs(lowest[0]) / np.sum(back**2) * back).ravel()
         if value < lowest[0]:
             lowest[0], factor.F = value, F.copy()
         return value, factor.gradient(F, S).ravel()
