@@ -31,6 +31,7 @@ from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.lfda import LFDAProblem
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.mlkr import MLKRProblem
@@ -40,7 +41,9 @@ from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.problems.rca import RCAProblem
+from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.screening import Screening
+from sdpmetric.problems.sdml import SDMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.streams.frml import FRMLStream
@@ -78,6 +81,7 @@ __all__ = [
     "LFDAProblem",
     "LMNNProblem",
     "LORETAStream",
+    "LSMLProblem",
     "LiftedDistances",
     "MCMLProblem",
     "MLKRProblem",
@@ -97,6 +101,8 @@ __all__ = [
     "RegretCertificate",
     "RelaxationCertificate",
     "Relevance",
+    "SCMLProblem",
+    "SDMLProblem",
     "Screening",
     "SmoothProblem",
     "Solution",

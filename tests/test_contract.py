@@ -55,6 +55,9 @@ FACTORIES = {
     "nca": lambda X, y: sm.NCAProblem(X, y),
     "lfda": lambda X, y: sm.LFDAProblem(X, y, 2, 3),
     "mlkr": lambda X, y: sm.MLKRProblem(X, y + 0.3 * X[:, 0]),
+    "lsml": lambda X, y: sm.LSMLProblem.from_labels(X, y, 30),
+    "sdml": lambda X, y: sm.SDMLProblem.from_labels(X, y, 30),
+    "scml": lambda X, y: sm.SCMLProblem.from_labels(X, y, 8, 2, 2, 0.01),
     "mlr": lambda X, y: sm.MLRProblem.from_labels(X, y, "map", 4.0),
     "mlr, auc": lambda X, y: sm.MLRProblem.from_labels(X, y, "auc", 4.0),
     "frml": lambda X, y: sm.FRMLProblem.from_labels(X, y, 2, "auc", regularization=0.1),
@@ -82,13 +85,15 @@ WORKS = {
         "pola, hard",
         "itml",
         "lego-batch",
+        "lsml",
+        "scml",
         "terms, triplets",
     },
     "to_cvxpy": {*FACTORIES} - {"nca", "mlkr", "mlr", "mlr, auc"},
 }
 EXAMPLES = [(name, entry.name) for name, make in FACTORIES.items() for entry in sm.solvers_of(make(*data()))]
 # Values along a path, where others are out of range.
-VALUES = {"gamma": [1.0, 2.0]}
+VALUES = {"gamma": [1.0, 2.0], "repulsion": [1e-4, 2e-4]}
 # Relative gaps to ask for, where they are not those of the solvers.
 TOLERANCES = {"conic": 1e-5, "subgradient": 1e-2, "batch": 0.9}
 
@@ -171,7 +176,7 @@ def test_the_optimum_does_not_depend_on_the_order_of_rows_or_the_names_of_classe
 def point(problem):
     """Components of the right shape, near the identity."""
     r = problem.X.shape[1]
-    L = np.eye(r)[: getattr(problem, "n_components", r)]
+    L = problem.domain.basis if problem.statement == "scml" else np.eye(r)[: getattr(problem, "n_components", r)]
     return np.stack([L] * 3) if problem.statement == "multi-metric-lmnn" else L
 
 

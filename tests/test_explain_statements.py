@@ -499,6 +499,7 @@ REFUSED: dict[str, tuple[Callable[[], sm.Problem], str]] = {
     "rca": (lambda: sm.RCAProblem(X, y), "state them as an ITMLProblem"),
     "nca": (lambda: sm.NCAProblem(X, y), "stationary"),
     "lfda": (lambda: sm.LFDAProblem(X, y), "state the same labels as an LMNNProblem"),
+    "sdml": (lambda: sm.SDMLProblem.from_labels(X, y), "exactly one loss"),
     "mlr": (lambda: sm.MLRProblem.from_labels(X, y), "explain.solve.problem.triplets"),
     "mlkr": (lambda: sm.MLKRProblem(X, X[:, 0]), "stationary"),
     "frml": (lambda: sm.FRMLProblem.from_labels(X, y, 2), "explained by explain"),

@@ -1,9 +1,11 @@
-"""MMC, ITML, LFDA and MLKR of metric-learn judged by this package's certificates.
+"""MMC, ITML, LFDA, MLKR, LSML, SDML and SCML of metric-learn judged by this package's certificates.
 
 Run it with ``python examples/benchmarks/relatives_against_metric_learn.py PYTHON``, PYTHON that of an environment with
 metric-learn (``examples/benchmarks/peers.sh`` builds one). Both sides get the same 150 pairs of each kind, and ITML the
 same bounds on squared distances; LFDA two components and 7 neighbors; MLKR (diabetes, not convex) two components from
-the same start, and the share of the targets' variance that is left is printed.
+the same start, and the share of the targets' variance that is left is printed; LSML the same 200 quadruplets and the
+identity as prior, metric-learn with square roots of distances, which both objectives are printed for; SDML the same
+pairs; SCML the same triplets and bases.
 """
 
 import subprocess
@@ -30,6 +32,13 @@ for gamma in given["gammas"]:
     out[f"itml {gamma:g}"] = itml.get_mahalanobis_matrix()
 if "y" in given:
     out["lfda"] = ml.LFDA(n_components=2, k=7).fit(given["X"], given["y"]).components_
+    X = given["X"]
+    lsml = ml.LSML(prior="identity", tol=1e-10, max_iter=100000).fit(X[given["quadruplets"]])
+    out["lsml"] = lsml.get_mahalanobis_matrix()
+    sdml = ml.SDML(prior="identity", balance_param=float(given["balance"]), sparsity_param=0.01)
+    out["sdml"] = sdml.fit(X[given["pairs"]], y).get_mahalanobis_matrix()
+    scml = ml.SCML(beta=1e-3, basis=given["bases"], n_basis=len(given["bases"]), max_iter=100000, random_state=0)
+    out["scml"] = scml.fit(X[given["triplets"]]).get_mahalanobis_matrix()
 np.savez(sys.argv[2], **out)
 """
 PEER_MLKR = """
@@ -53,6 +62,13 @@ def say(name: str, kind: str, own: sm.Solution, above: float) -> None:
     print(f"{name}, {kind}: proven gap {own.relative_gap:.1e}; metric-learn above the bound by {above:.1e}")
 
 
+def rooted(X: np.ndarray, quadruplets: np.ndarray, M: np.ndarray) -> float:
+    """LSML's objective as its paper and metric-learn have it, less its value at the identity."""
+    a, b, c, d = X[np.asarray(quadruplets).T]
+    near, far = (np.sqrt(np.einsum("ij,jk,ik->i", v, M, v)) for v in (a - b, c - d))
+    return float(np.mean(np.maximum(near - far, 0.0) ** 2) + np.trace(M) - np.linalg.slogdet(M)[1] - len(M))
+
+
 def compare_mlkr(python: str) -> None:
     X, y = load_diabetes(return_X_y=True)
     problem = sm.MLKRProblem(StandardScaler().fit_transform(X), y, 2)
@@ -73,14 +89,28 @@ def compare(name: str, X: np.ndarray, y: np.ndarray, python: str) -> None:
     problems = {"mmc": mmc}
     for gamma in GAMMAS:
         problems[f"itml {gamma:g}"] = sm.ITMLProblem(X, mmc.pairs, mmc.similar, *bounds, gamma)
-    metrics = ask(PEER, python, X=X, y=y, pairs=mmc.pairs, similar=mmc.similar, bounds=bounds, gammas=GAMMAS)
+    d, balance = X.shape[1], 0.05 / len(mmc.pairs)
+    lsml = sm.LSMLProblem.from_labels(X, y, 200, np.eye(d))
+    scml = sm.SCMLProblem.from_labels(X, y, 10 * d)
+    problems["lsml"], problems["scml"] = lsml, scml
+    problems["sdml"] = sm.SDMLProblem(X, mmc.pairs, mmc.similar, np.eye(d), 0.05, 0.01)
+    quadruplets, triplets = lsml.terms[0].quadruplets, scml.terms[0].triplets
+    shared = {"quadruplets": quadruplets, "triplets": triplets, "bases": scml.domain.basis, "balance": balance}
+    drawn = {"pairs": mmc.pairs, "similar": mmc.similar, "bounds": bounds, "gammas": GAMMAS}
+    metrics = ask(PEER, python, X=X, y=y, **drawn, **shared)
     for kind, problem in problems.items():
         M = psd.project(metrics[kind])
+        if kind == "scml":  # up to rounding a combination of the bases
+            w = problem.domain.combination(M)
+            M = (problem.domain.basis.T * w) @ problem.domain.basis
         if kind == "mmc":  # the same objective up to the metric's scale
             M /= problem.spent(psd.factor(M))
         own, theirs = sm.solve(problem), problem.certify(metric=M)
         above = (theirs.objective - own.lower_bound) / abs(own.objective)
         say(name, kind, own, above)
+        if kind == "lsml":
+            roots = [rooted(X, quadruplets, metric) for metric in (own.metric, M)]
+            print(f"{name}, lsml with square roots, not convex: {roots[0]:.6f} here, {roots[1]:.6f} by metric-learn")
     lfda = sm.LFDAProblem(X, y, 2)
     own, theirs = sm.solve(lfda), lfda.certify(metrics["lfda"])
     say(name, "lfda", own, (theirs.objective - own.lower_bound) / abs(own.objective))

@@ -15,6 +15,7 @@ from sdpmetric.estimators.pair_classifier import PairClassifier
 from sdpmetric.estimators.pairs import ITML, MMC
 from sdpmetric.estimators.pola import POLA
 from sdpmetric.estimators.rca import RCA
+from sdpmetric.estimators.sums import LSML, SCML, SDML
 from sdpmetric.estimators.tuples import QuadrupletClassifier, TripletClassifier
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LEGO",
     "LFDA",
     "LMNN",
+    "LSML",
     "MCML",
     "MLKR",
     "MLR",
@@ -30,6 +32,8 @@ __all__ = [
     "NCA",
     "POLA",
     "RCA",
+    "SCML",
+    "SDML",
     "EnergyClassifier",
     "KernelLMNN",
     "MultiMetricLMNN",

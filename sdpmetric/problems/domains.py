@@ -117,11 +117,18 @@ class Domain:
         elif not self.diagonal:
             nearest = self.basis.T @ (self.basis @ M @ self.basis.T) @ self.basis
         else:
-            products = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
-            lengths = np.maximum(np.linalg.norm(products, axis=1), 1e-300)
-            weights, _ = nnls((products / lengths[:, None]).T, (M / size).ravel(), maxiter=30 * len(products))
-            nearest = size * (weights @ (products / lengths[:, None])).reshape(M.shape)
+            nearest = (self.basis.T * self.combination(M)) @ self.basis
         return float(np.abs(M - nearest).max()) / size
+
+    def combination(self, M: FloatArray) -> FloatArray:
+        """The weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""
+        if self.plain:
+            return np.maximum(np.diag(M), 0.0)
+        size = float(np.abs(M).max()) or 1.0
+        products = (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
+        lengths = np.maximum(np.linalg.norm(products, axis=1), 1e-300)
+        weights, _ = nnls((products / lengths[:, None]).T, (M / size).ravel(), maxiter=30 * len(products))
+        return np.asarray(size * weights / lengths)
 
     def check(self, components: FloatArray) -> float:
         """The relative distance of a metric from the cone.

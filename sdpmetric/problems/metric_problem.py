@@ -296,6 +296,8 @@ class MetricProblem(Problem):
             if proof is not None:
                 return proof
         zero = abs(self.total.value(np.zeros((0, L.shape[1])))[0])
+        if not math.isfinite(zero):  # LogDet, which at a metric e times as large is about its weight a dimension
+            zero = L.shape[1] * sum(term.weight for term in self.total.regularizers)
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         return DualityCertificate(
@@ -310,7 +312,7 @@ class MetricProblem(Problem):
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
             constraints="multipliers",
             null_dimension=proven.null_dimension,
-            resolution=RESOLUTION * zero if math.isfinite(zero) else 0.0,
+            resolution=RESOLUTION * zero,
             weakness=proven.weakness,
         )
 

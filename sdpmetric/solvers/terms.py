@@ -197,8 +197,8 @@ def _start(problem: MetricProblem, T: FloatArray, multiple: float, start: FloatA
         k = len(problem.domain.basis)
         if start is None:
             return multiple * np.ones(k)
-        weights = np.linalg.lstsq((problem.domain.basis.T * np.diag(T)).T, start.T, rcond=None)[0]
-        return np.asarray(np.linalg.norm(weights, axis=1)) + 1e-3
+        roots = np.sqrt(problem.domain.combination(start.T @ start)) / np.maximum(np.diag(T), 1e-300)
+        return np.asarray(roots + 1e-3 * (float(roots.max()) or 1.0))
     if start is None:
         return multiple * np.eye(T.shape[1])
     found = np.linalg.lstsq(problem.domain.basis.T @ T, start.T, rcond=None)[0].T

@@ -13,6 +13,7 @@ from sdpmetric.terms.pair_hinge import PairHinge
 from sdpmetric.terms.pair_softmax import PairSoftmax
 from sdpmetric.terms.pull import Pull
 from sdpmetric.terms.quadruplet_hinge import QuadrupletHinge
+from sdpmetric.terms.repulsion import Repulsion
 from sdpmetric.terms.spread import Spread
 from sdpmetric.terms.trace import Trace
 from sdpmetric.terms.triplet_hinge import TripletHinge
@@ -35,6 +36,7 @@ __all__ = [
     "Pull",
     "QuadrupletHinge",
     "Regularizer",
+    "Repulsion",
     "Spread",
     "Sum",
     "Term",

@@ -88,6 +88,33 @@ class Hinge(ScalarLoss):
         return cp.pos(u), []
 
 
+class Linear(ScalarLoss):
+    """``u``, with the one slope 1 and conjugate 0."""
+
+    name = "linear"
+    lowest = 1.0
+    highest = 1.0
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """U itself."""
+        return u
+
+    def slopes(self, u: FloatArray, width: float) -> FloatArray:
+        """1."""
+        return np.ones_like(u)
+
+    def conjugates(self, s: FloatArray) -> FloatArray:
+        """0."""
+        return np.zeros_like(s)
+
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+        """U itself."""
+        return u, []
+
+
+LINEAR = Linear()
+
+
 class SquaredHinge(ScalarLoss):
     """``[u]_+^2``, conjugate ``s^2 / 4`` for ``s >= 0``."""
 

@@ -1,0 +1,109 @@
+"""LSML as a sum of terms: comparisons of two pairs, near a given metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sdpmetric import terms
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import pairs_of_labels
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.problems.sdml import find_prior
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class LSMLProblem(MetricProblem):
+    """Least squares metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form.
+
+    Quadruplets (a, b, c, d) say that a and b are nearer than c and d. Minimize over positive definite matrices, with D
+    the squared distance and the LogDet divergence from M0::
+
+        comparison_weight * mean_t [ D(a, b) - D(c, d) ]_+^2  +  trace(M M0^-1) - log det(M M0^-1) - d
+
+    The paper, and metric-learn, square the excess of the distances themselves, ``sqrt D(a, b) - sqrt D(c, d)``; a
+    difference of square roots is not convex in M, and no optimum of it is proven. Of squared distances it is convex,
+    and both are 0 for the same quadruplets.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    quadruplets : (t, 4) integer array
+        Row numbers of X: the near pair, then the far one.
+    weights : (t,) array, optional
+        Of quadruplets; they are divided by their sum.
+    prior : {"covariance"} or (d, d) array, default "covariance"
+        Positive definite ``M0``, or the inverse of the data's covariance; see `sdpmetric.problems.sdml.find_prior`.
+    comparison_weight : float, default 1
+    """
+
+    statement: ClassVar[str] = "lsml"
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        quadruplets: ArrayLike,
+        weights: ArrayLike | None = None,
+        prior: ArrayLike | str = "covariance",
+        comparison_weight: float = 1.0,
+    ) -> None:
+        rows = np.asarray(quadruplets)
+        w = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
+        mean = validation.check_number("comparison_weight", comparison_weight, 0.0) / max(float(w.sum()), 1e-300)
+        push = terms.QuadrupletHinge(rows, margin=0.0, loss="squared_hinge", weights=w)
+        data = validation.check_examples(X)
+        super().__init__(data, mean * push + terms.LogDet(to=find_prior(prior, data)))
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_quadruplets: int = 1000,
+        prior: ArrayLike | str = "covariance",
+        comparison_weight: float = 1.0,
+        *,
+        random_state: int | None = None,
+    ) -> LSMLProblem:
+        """State LSML for labelled data: a similar pair beside a dissimilar one, both drawn at random.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_quadruplets : int, default 1000
+            At most so many.
+        prior, comparison_weight
+            As in the constructor.
+        random_state : int, optional
+            Seed of the draw; default 0.
+        """
+        data = validation.check_examples(X)
+        _, index = validation.check_labels(y, len(data))
+        return cls(data, drawn_quadruplets(index, n_quadruplets, random_state), None, prior, comparison_weight)
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return f"LSML (Liu et al. 2012), convex: {super().describe()}"
+
+
+def drawn_quadruplets(index: np.ndarray, count: int, random_state: int | None) -> np.ndarray:
+    """Similar pairs beside dissimilar ones, (t, 4).
+
+    Raises
+    ------
+    ValueError
+        If no class has two members.
+    """
+    pairs, similar = pairs_of_labels(index, count, random_state)
+    near, far = pairs[similar], pairs[~similar]
+    if not len(near):
+        raise ValueError("every class has one member, so that no pair is similar; merge classes.")
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    size = min(count, max(len(near), len(far)))
+    draw = [np.resize(rng.permutation(len(kind)), size) for kind in (near, far)]
+    return np.concatenate([near[draw[0]], far[draw[1]]], axis=1)

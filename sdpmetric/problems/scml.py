@@ -1,0 +1,149 @@
+"""SCML as a sum of terms: a few of many given directions, weighted so that triplets hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import NearestNeighbors
+
+from sdpmetric import terms
+from sdpmetric.core import validation
+from sdpmetric.problems.metric_problem import MetricProblem
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Nearest members of each class around a center, from which one local discriminant is made: at two scales.
+SCALES = (10, 20)
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class SCMLProblem(MetricProblem):
+    """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014].
+
+    The metric is ``sum_k w_k b_k b_k^T`` with ``w >= 0`` for given unit vectors b. Minimize over w::
+
+        mean_t [ 1 + D(i, j) - D(i, l) ]_+  +  sparsity * sum_k w_k
+
+    over triplets (i, j, l). The sum of w is the trace of the metric; most weights are 0 at the optimum.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    triplets : (t, 3) integer array
+        Row numbers of X: anchor, target, impostor.
+    bases : (k, d) array
+        Directions; they are scaled to length 1.
+    sparsity : float, default 1e-3
+        Positive.
+    """
+
+    statement: ClassVar[str] = "scml"
+
+    def __init__(self, X: ArrayLike, triplets: ArrayLike, bases: ArrayLike, sparsity: float = 1e-3) -> None:
+        rows, B = np.asarray(triplets), np.asarray(bases, dtype=np.float64)
+        lengths = np.linalg.norm(B, axis=-1, keepdims=True)
+        if B.ndim != 2 or not np.isfinite(B).all() or not (lengths > 0.0).all():
+            raise ValueError(f"bases must be a (k, d) array of finite rows that are not 0, got shape {B.shape}.")
+        trace = validation.check_number("sparsity", sparsity, np.finfo(np.float64).tiny) * terms.Trace()
+        super().__init__(X, (1.0 / max(len(rows), 1)) * terms.TripletHinge(rows) + trace, bases=B / lengths)
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_bases: int | None = None,
+        n_neighbors: int = 3,
+        n_impostors: int = 10,
+        sparsity: float = 1e-3,
+        *,
+        bases: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> SCMLProblem:
+        """State SCML for labelled data: triplets of near examples, and bases that discriminate locally.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_bases : int, optional
+            About so many; default 20 d, or fewer where there are few examples.
+        n_neighbors, n_impostors : int
+            The nearest members of the class, and of other classes, that make an example's triplets.
+        sparsity : float, default 1e-3
+        bases : (k, d) array, optional
+            In place of local discriminants.
+        random_state : int, optional
+            Seed of the clusters; default 0.
+        """
+        data = validation.check_examples(X)
+        _, index = validation.check_labels(y, len(data))
+        rows = np.asarray(data, dtype=np.float64)
+        triplets = nearest_triplets(rows, index, n_neighbors, n_impostors)
+        directions = local_discriminants(rows, index, n_bases, random_state) if bases is None else bases
+        return cls(data, triplets, directions, sparsity)
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return f"SCML (Shi et al. 2014): {super().describe()}"
+
+
+def nearest_triplets(X: FloatArray, index: IndexArray, n_neighbors: int, n_impostors: int) -> IndexArray:
+    """Each example with its nearest neighbors of its class and the nearest of other classes, (t, 3).
+
+    Raises
+    ------
+    ValueError
+        If no class has two members.
+    """
+    for name, count in (("n_neighbors", n_neighbors), ("n_impostors", n_impostors)):
+        validation.check_integer(name, count)
+    found = [np.zeros((0, 3), dtype=np.int32)]
+    for c in range(int(index.max()) + 1):
+        own, others = np.flatnonzero(index == c), np.flatnonzero(index != c)
+        near, far = min(n_neighbors, len(own) - 1), min(n_impostors, len(others))
+        if near < 1:
+            continue
+        targets = own[NearestNeighbors(n_neighbors=near).fit(X[own]).kneighbors(return_distance=False)]
+        impostors = others[NearestNeighbors(n_neighbors=far).fit(X[others]).kneighbors(X[own], return_distance=False)]
+        i, j, l = np.broadcast_arrays(own[:, None, None], targets[:, :, None], impostors[:, None, :])
+        found.append(np.stack([i, j, l], axis=-1).reshape(-1, 3).astype(np.int32))
+    triplets = np.concatenate(found)
+    if not len(triplets):
+        raise ValueError("every class has one member, so that there are no triplets; merge classes.")
+    return triplets
+
+
+def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, random_state: int | None) -> FloatArray:
+    """Unit vectors from linear discriminant analysis around cluster centers (section 3.1 of [SBS2014]), (k, d).
+
+    Around each center of k-means, the nearest 10, and the nearest 20, members of each class are discriminated.
+    """
+    (n, d), n_classes = X.shape, int(index.max()) + 1
+    each = min(n_classes - 1, d)
+    wanted = min(20 * d, 2 * n * each) if n_bases is None else validation.check_integer("n_bases", n_bases)
+    clusters = min(max(1, math.ceil(wanted / (2 * each))), len(np.unique(X, axis=0)))
+    seed = 0 if random_state is None else random_state
+    centers = KMeans(clusters, n_init=1, random_state=seed).fit(X).cluster_centers_
+    bases = []
+    for scale in SCALES:
+        near = []
+        for c in range(n_classes):
+            own = np.flatnonzero(index == c)
+            search = NearestNeighbors(n_neighbors=min(scale, len(own))).fit(X[own])
+            near.append(own[search.kneighbors(centers, return_distance=False)])
+        for rows in np.concatenate(near, axis=1):
+            model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-3).fit(X[rows], index[rows])
+            bases.append(model.scalings_.T[:each])
+    found = np.concatenate(bases)
+    lengths = np.linalg.norm(found, axis=1)
+    kept = np.isfinite(lengths) & (lengths > 0.0)
+    return np.asarray(found[kept] / lengths[kept, None])

@@ -1,0 +1,132 @@
+"""SDML as a sum of terms: sparse metrics from pairs, near a given metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric import terms
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.problems.metric_problem import MetricProblem
+
+FloatArray = NDArray[np.float64]
+
+
+# Share of the mean variance that is added to the covariance, so that it has an inverse.
+RIDGE = 1e-3
+
+
+def find_prior(prior: ArrayLike | str, X: NDArray[np.floating]) -> FloatArray:
+    """A metric to stay near: as given, or the inverse of the data's covariance with 0.1 % of the mean variance added.
+
+    Raises
+    ------
+    ValueError
+        If it is another word, or all examples are equal.
+    """
+    if not isinstance(prior, str):
+        return np.asarray(prior, dtype=np.float64)
+    if prior != "covariance":
+        raise ValueError(f"prior must be 'covariance' or a positive definite matrix, got {prior!r}.")
+    validation.check_spread(X)
+    C = np.cov(np.asarray(X, dtype=np.float64), rowvar=False, bias=True).reshape(X.shape[1], X.shape[1])
+    inverse: FloatArray = np.linalg.inv(C + RIDGE * np.trace(C) / len(C) * np.eye(len(C)))
+    return 0.5 * (inverse + inverse.T)
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class SDMLProblem(MetricProblem):
+    """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009].
+
+    With ``y_p`` 1 for similar and -1 for dissimilar pairs, minimize over positive definite matrices::
+
+        trace(M M0^-1) - log det(M M0^-1) - d + pair_weight * sum_p y_p D(p) + sparsity * sum_{j != k} |M_jk|
+
+    A graphical lasso. Dissimilar pairs gain without bound; the weights are refused where the linear part, ``M0^-1 +
+    pair_weight * sum y_p v_p v_p^T``, is not positive definite.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    pairs : (p, 2) integer array
+        Row numbers of X.
+    similar : (p,) array
+        bool, or +1 for similar and -1 for dissimilar.
+    prior : {"covariance"} or (d, d) array, default "covariance"
+        Positive definite ``M0``, or the inverse of the data's covariance; see `find_prior`.
+    pair_weight : float, default 0.3
+        Of the *mean* over the pairs: the sum is divided by their number.
+    sparsity : float, default 0.01
+        0: no term of sparsity.
+
+    Raises
+    ------
+    ValueError
+        If the linear part is not positive definite; lower `pair_weight` then.
+    """
+
+    statement: ClassVar[str] = "sdml"
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        pairs: ArrayLike,
+        similar: ArrayLike,
+        prior: ArrayLike | str = "covariance",
+        pair_weight: float = 0.3,
+        sparsity: float = 0.01,
+    ) -> None:
+        data = validation.check_examples(X)
+        rows, flags = check_labelled_pairs(pairs, similar, len(data))
+        share = validation.check_number("pair_weight", pair_weight, 0.0) / len(rows)
+        divergence = terms.LogDet(to=find_prior(prior, data)).bind(data)
+        total = divergence + validation.check_number("sparsity", sparsity, 0.0) * terms.OffDiagonal()
+        V = np.asarray(data, dtype=np.float64)[rows[:, 0]] - np.asarray(data, dtype=np.float64)[rows[:, 1]]
+        linear = divergence.inverse_root @ divergence.inverse_root + share * (V.T * np.where(flags, 1.0, -1.0)) @ V
+        if np.linalg.eigvalsh(linear)[0] <= 0.0:
+            raise ValueError(
+                f"pair_weight={pair_weight:g} is too large: dissimilar pairs gain more than the divergence and similar "
+                "pairs cost, so that there may be no minimum; lower it, or scale the features."
+            )
+        for kind, term in ((flags, terms.Pull), (~flags, terms.Repulsion)):
+            if kind.any() and share:
+                total = total + share * term(rows[kind])
+        super().__init__(data, total)
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_pairs: int | None = 1000,
+        prior: ArrayLike | str = "covariance",
+        pair_weight: float = 0.3,
+        sparsity: float = 0.01,
+        *,
+        random_state: int | None = None,
+    ) -> SDMLProblem:
+        """State SDML for labelled data: pairs of equal labels are similar, all others dissimilar.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+        n_pairs : int or None, default 1000
+            Pairs of each kind at most, drawn at random; None: all.
+        prior, pair_weight, sparsity
+            As in the constructor.
+        random_state : int, optional
+            Seed of the draw; default 0.
+        """
+        data = validation.check_examples(X)
+        _, index = validation.check_labels(y, len(data))
+        return cls(data, *pairs_of_labels(index, n_pairs, random_state), prior, pair_weight, sparsity)
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        return f"SDML (Qi et al. 2009): {super().describe()}"

@@ -1,0 +1,125 @@
+"""LSML, SDML and SCML: objectives by loops from the papers, the sandwich, and what each is for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conftest import assert_same, rounding
+from sklearn.covariance import graphical_lasso
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import StandardScaler
+
+import sdpmetric as sm
+from sdpmetric.estimators import LSML, SCML, SDML, QuadrupletClassifier
+
+X, Y = load_iris(return_X_y=True)
+X, Y = StandardScaler().fit_transform(X)[::5], Y[::5]
+RNG = np.random.default_rng(0)
+A = RNG.normal(size=(4, 4))
+M0 = A @ A.T + np.eye(4)
+
+
+def squared(M, i, j):
+    return float((X[i] - X[j]) @ M @ (X[i] - X[j]))
+
+
+def divergence(M):
+    ratio = M @ np.linalg.inv(M0)
+    return float(np.trace(ratio)) - math.log(np.linalg.det(ratio)) - 4
+
+
+def lsml(M, problem):
+    rows = problem.terms[0].quadruplets
+    return divergence(M) + 3.0 * np.mean([max(0.0, squared(M, a, b) - squared(M, c, d)) ** 2 for a, b, c, d in rows])
+
+
+PAIRS, SIMILAR = sm.core.pairs.pairs_of_labels(np.searchsorted([0, 1, 2], Y).astype(np.int32), 60, 1)
+
+
+def sdml(M, problem):
+    pulls = [(1 if s else -1) * squared(M, i, j) for (i, j), s in zip(PAIRS, SIMILAR, strict=True)]
+    return divergence(M) + 0.01 * np.mean(pulls) + 0.02 * (np.abs(M).sum() - np.trace(np.abs(M)))
+
+
+def scml(M, problem):
+    rows = problem.terms[0].triplets
+    return np.mean([max(0.0, 1 + squared(M, i, j) - squared(M, i, l)) for i, j, l in rows]) + 0.01 * np.trace(M)
+
+
+CASES = {
+    "lsml": (lambda: sm.LSMLProblem.from_labels(X, Y, 50, M0, 3.0), lsml),
+    "sdml": (lambda: sm.SDMLProblem(X, PAIRS, SIMILAR, M0, 0.01, 0.02), sdml),
+    "scml": (lambda: sm.SCMLProblem.from_labels(X, Y, 12, 2, 3, 0.01), scml),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_objective_is_that_of_loops_and_two_solvers_prove_each_other(name):
+    make, by_loops = CASES[name]
+    problem, rng = make(), np.random.default_rng(1)
+    B = problem.domain.basis
+    for _ in range(3):
+        L = np.sqrt(rng.exponential(size=len(B)))[:, None] * B if name == "scml" else rng.normal(size=(4, 4))
+        assert_same(problem.objective(L), by_loops(L.T @ L, problem))
+    fast, exact = sm.solve(problem, tol=1e-5), sm.solve(problem, "conic", tol=1e-5)
+    for below in (fast, exact):
+        for above in (fast, exact):
+            assert below.lower_bound <= above.objective + rounding(above.objective)
+    assert fast.relative_gap <= 1e-4
+    assert fast.objective == pytest.approx(exact.objective, rel=1e-4)
+
+
+def test_sdml_is_a_graphical_lasso():
+    problem = CASES["sdml"][0]()
+    V = X[PAIRS[:, 0]] - X[PAIRS[:, 1]]
+    S = np.linalg.inv(M0) + 0.01 / len(V) * (V.T * np.where(SIMILAR, 1.0, -1.0)) @ V
+    _, precision = graphical_lasso(S, 0.02, tol=1e-5, max_iter=2000)
+    solution = sm.solve(problem, tol=1e-7)
+    assert problem.objective(metric=precision) >= solution.lower_bound - rounding(1.0)
+    assert problem.objective(metric=precision) == pytest.approx(solution.objective, rel=1e-4)
+    with pytest.raises(ValueError, match="pair_weight=1000 is too large"):
+        sm.SDMLProblem(X, PAIRS, ~SIMILAR, M0, 1000.0)
+
+
+def test_scml_keeps_few_directions_and_tells_the_feature_that_matters():
+    rng = np.random.default_rng(3)
+    y = np.repeat([0, 1, 2], 30)
+    data = rng.normal(size=(90, 5))
+    data[:, 0] += 6.0 * y
+    problem = sm.SCMLProblem.from_labels(data, y, 40, sparsity=0.05)
+    solution = sm.solve(problem, tol=1e-3)
+    weights = problem.domain.combination(solution.metric)
+    assert np.count_nonzero(weights > 1e-3 * weights.max()) < 0.5 * len(weights)
+    assert solution.metric[0, 0] == np.diag(solution.metric).max()
+
+
+def test_estimators_learn_from_tuples_as_well():
+    quadruplets = sm.LSMLProblem.from_labels(X, Y, 50).terms[0].quadruplets
+    model = LSML().fit_quadruplets(X, quadruplets)
+    assert model.dual_gap_ <= 1e-3
+    classifier = QuadrupletClassifier(LSML(comparison_weight=100.0), examples=X)
+    assert classifier.fit(quadruplets).score(quadruplets) > 0.8
+    assert SDML().fit_pairs(X, PAIRS, SIMILAR).dual_gap_ <= 1e-3
+    triplets = sm.SCMLProblem.from_labels(X, Y, 12).terms[0].triplets
+    assert SCML(n_bases=12).fit_triplets(X, triplets, Y).dual_gap_ <= 1e-3
+    assert SCML(bases=np.eye(4)).fit_triplets(X, triplets).components_.shape[1] == 4
+    with pytest.raises(ValueError, match="pass bases="):
+        SCML().fit_triplets(X, triplets)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 99]]), "quadruplet"),
+        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="identity"), "prior must be"),
+        (lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
+        (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.zeros((2, 4))), "bases"),
+        (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.eye(4), 0.0), "sparsity"),
+        (lambda: sm.SCMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
