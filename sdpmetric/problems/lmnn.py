@@ -27,7 +27,7 @@ from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
-from sdpmetric.problems.well_posed import Ridge, Spread, caution
+from sdpmetric.problems.well_posed import Ridge, caution
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod, TripletSource
@@ -167,7 +167,10 @@ class LMNNProblem(Problem):
 
     def _checked(self, ridge: Ridge | None = None) -> Self:
         mu = validation.check_number("push_weight", self.push_weight, 0.0, 1.0)
-        ridge = replace(self, push_weight=mu).spread.ridge(self.ridge if ridge is None else ridge)
+        asked = self.ridge if ridge is None else ridge
+        if isinstance(asked, str):
+            asked = replace(self, push_weight=mu).pull_cost.sample_size.ridge(asked)
+        ridge = validation.check_number("ridge", asked, 0.0)
         if mu == 1.0 and ridge == 0.0:
             raise ValueError("push_weight=1 leaves nothing to minimise but hinges; pass a positive ridge with it.")
         if self.loss not in ("hinge", "squared_hinge"):
@@ -240,7 +243,7 @@ class LMNNProblem(Problem):
         return pull + ridge + self.push_weight * self.push.loss(Z, among)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """Of at most 1000 anchors, evenly spread, with every example as a possible impostor."""
+        """Of at most 1000 anchors, evenly sample_size, with every example as a possible impostor."""
         Z = self.embed(components)
         among = np.unique(np.linspace(0, len(Z) - 1, min(1000, len(Z))).astype(np.int32))
         return lambda scale: self.partial_objective(scale * Z, scale * components, among)
@@ -263,16 +266,12 @@ class LMNNProblem(Problem):
         state = {part.name: getattr(self, part.name) for part in fields(self)}
         return state | ({"_whitening": self.coordinates} if {"pull_cost", "_whitening"} & vars(self).keys() else {})
 
-    @property
-    def spread(self) -> Spread:
-        """How many examples the pull cost was learned from, and in how many directions they vary."""
-        return Spread.of(self.centered, *self.target_pairs, self.pull_cost.scales)
-
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
-        total = self.push_weight * self.source.total_weight
-        separated = 1.0 - self.push_weight * self.source.totals_within(self.null_groups)[0] / total if total else 0.0
-        return super().caution(components, certificate) or caution(certificate, [self.spread], self.ridge, separated)
+        total, (within, _) = self.source.total_weight, self.source.totals_within(self.null_groups)
+        free = 1.0 - within / total if total and self.push_weight else 0.0
+        zero = super().caution(components, certificate)
+        return zero or caution(certificate, [self.pull_cost.sample_size], self.ridge, free)
 
     @cached_property
     def cone(self) -> DualCone:

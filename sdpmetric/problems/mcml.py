@@ -22,7 +22,7 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import mcml_certificate as judge
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.well_posed import Spread, caution
+from sdpmetric.problems.well_posed import SampleSize, caution
 
 FloatArray = NDArray[np.float64]
 
@@ -119,8 +119,8 @@ class MCMLProblem(SmoothProblem):
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples."""
         n, varying = len(self.X), int(self.centered.any(axis=0).sum())
-        spread, remedy = Spread(n, min(varying, n - 1), lambda: 0.0), "learn by LMNN, which has a ridge"
-        return super().caution(components, certificate) or caution(certificate, [spread], 0.0, remedy=remedy)
+        sample_size, remedy = SampleSize(n, min(varying, n - 1), lambda: 0.0), "learn by LMNN, which has a ridge"
+        return super().caution(components, certificate) or caution(certificate, [sample_size], 0.0, remedy=remedy)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum over all examples of the divergence KL(p0 || p).

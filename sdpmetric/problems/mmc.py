@@ -23,7 +23,7 @@ from sdpmetric.linalg.rigorous import Images, above, below, sum_above, sum_below
 from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.well_posed import Spread, caution
+from sdpmetric.problems.well_posed import SampleSize, caution
 
 FloatArray = NDArray[np.float64]
 
@@ -315,9 +315,9 @@ class MMCProblem(SmoothProblem):
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples in similar pairs."""
         first, second = self.similar_pairs
-        spread = Spread.of(self.centered, first, second, np.ones(len(first)))
+        sample_size = SampleSize.of(self.centered, first, second, np.ones(len(first)))
         remedy = "learn by ITML, whose prior is such a ridge"
-        return super().caution(components, certificate) or caution(certificate, [spread], 0.0, remedy=remedy)
+        return super().caution(components, certificate) or caution(certificate, [sample_size], 0.0, remedy=remedy)
 
     @cached_property
     def cone(self) -> DualCone:

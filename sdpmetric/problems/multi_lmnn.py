@@ -27,7 +27,7 @@ from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.problems.regions import Regions, check_members, divide
-from sdpmetric.problems.well_posed import Ridge, Spread, caution
+from sdpmetric.problems.well_posed import Ridge, caution
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import LabeledTriplets
@@ -116,7 +116,7 @@ class MultiMetricLMNNProblem(Problem):
         problem = cls(tied, index, names)
         if ridge != "auto":
             return problem
-        return problem.with_weights(ridge=max(spread.ridge("auto") for spread in problem.spreads))
+        return problem.with_weights(ridge=max(cost.sample_size.ridge("auto") for cost in problem.pull_costs))
 
     # -- the statement ----------------------------------------------------------------------------------------------
 
@@ -269,14 +269,10 @@ class MultiMetricLMNNProblem(Problem):
         data, mu, w = self.tied.centered, self.push_weight, self.source.target_weights()
         return [PullCost(data, first[o], second[o], 1 - mu, self.ridge, None if w is None else w[o]) for o in own]
 
-    @property
-    def spreads(self) -> list[Spread]:
-        """Of each metric, how many examples its pull cost was learned from, and in how many directions they vary."""
-        return [Spread.of(cost.X, cost.first, cost.second, cost.scales) for cost in self.pull_costs]
-
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also an objective of 0, and too few examples for some metric."""
-        return super().caution(components, certificate) or caution(certificate, self.spreads, self.ridge)
+        sample_sizes = [cost.sample_size for cost in self.pull_costs]
+        return super().caution(components, certificate) or caution(certificate, sample_sizes, self.ridge)
 
     @cached_property
     def regional_points(self) -> list[FloatArray]:

@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
 from sdpmetric.linalg.rigorous import Images, above, sum_above
+from sdpmetric.problems.well_posed import SampleSize
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -53,6 +54,11 @@ class PullCost:
         """``weight * w_p`` of each pair, (p,)."""
         w = np.ones(len(self.first)) if self.pair_weights is None else self.pair_weights
         return self.weight * w
+
+    @property
+    def sample_size(self) -> SampleSize:
+        """How many examples the cost was learned from, and in how many directions they vary."""
+        return SampleSize.of(self.X, self.first, self.second, self.scales)
 
     @cached_property
     def coordinates(self) -> psd.Whitening:

@@ -31,7 +31,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
-from sdpmetric.problems.well_posed import Ridge, Spread, caution
+from sdpmetric.problems.well_posed import Ridge, SampleSize, caution
 
 FloatArray = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ class RCAProblem(Problem):
             )
         for name, value in (("X", data), ("chunks", given.astype(np.int64))):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "ridge", self.spread.ridge(ridge))
+        object.__setattr__(self, "ridge", self.sample_size.ridge(ridge))
         if not self.coordinates.rank:
             raise ValueError(
                 "no chunklet has two different members, so that no covariance is known; pass larger chunklets."
@@ -151,14 +151,14 @@ class RCAProblem(Problem):
         )
 
     @property
-    def spread(self) -> Spread:
+    def sample_size(self) -> SampleSize:
         """How many examples the covariance was learned from, and in how many directions they vary."""
         parts = self.parts
-        return Spread(len(parts), min(int(parts.any(axis=0).sum()), len(parts)), lambda: float(np.sum(parts**2)))
+        return SampleSize(len(parts), min(int(parts.any(axis=0).sum()), len(parts)), lambda: float(np.sum(parts**2)))
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples."""
-        return super().caution(components, certificate) or caution(certificate, [self.spread], self.ridge)
+        return super().caution(components, certificate) or caution(certificate, [self.sample_size], self.ridge)
 
     @cached_property
     def root(self) -> FloatArray:

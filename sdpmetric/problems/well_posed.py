@@ -24,7 +24,7 @@ FREE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class SampleSize:
     """What the cost of a metric was learned from.
 
     Attributes
@@ -41,7 +41,9 @@ class Spread:
     cost: Callable[[], float]
 
     @classmethod
-    def of(cls, X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray) -> Spread:
+    def of(
+        cls, X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
+    ) -> SampleSize:
         """Of ``sum_p w_p D_M(p)`` over pairs of examples.
 
         Parameters
@@ -81,7 +83,7 @@ class Spread:
 
 def caution(
     certificate: Certificate,
-    spreads: Sequence[Spread],
+    sample_sizes: Sequence[SampleSize],
     ridge: float,
     separated: float = 0.0,
     *,
@@ -92,7 +94,7 @@ def caution(
     Parameters
     ----------
     certificate : Certificate
-    spreads : sequence of Spread
+    sample_sizes : sequence of SampleSize
         Of each metric.
     ridge : float
     separated : float, default 0
@@ -105,7 +107,7 @@ def caution(
         return f"directions of the data that cost no pull separate {separated:.0%} of the triplets: {advice}"
     if isinstance(certificate, DualityCertificate) and 0.0 <= certificate.objective <= certificate.resolution:
         return f"the objective is 0, so that every metric of this kind is optimal whatever the labels say: {advice}"
-    worst = max(spreads, key=lambda spread: spread.crowding)
+    worst = max(sample_sizes, key=lambda sample_size: sample_size.crowding)
     if ridge == 0.0 and worst.crowding > CROWDED:
         return (
             f"{worst.examples} examples in {worst.directions} directions are too few to know what each direction "
