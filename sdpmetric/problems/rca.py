@@ -1,4 +1,7 @@
-"""Relevant component analysis (RCA): the statement, its objective, and its certificate."""
+"""Relevant component analysis (RCA): the statement, its objective, and its certificate.
+
+`terms.Pull` with `terms.LogDet` would need a solver for what has a closed form.
+"""
 
 from __future__ import annotations
 
