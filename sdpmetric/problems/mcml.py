@@ -1,6 +1,6 @@
 """Maximally collapsing metric learning (MCML): the statement, its objective, and its certificate.
 
-`terms.Collapse` states the same; listing all pairs it takes three times as long, so that this statement keeps its loops.
+`terms.Collapse` states the same; it lists all pairs and takes three times as long, so this statement keeps its loops.
 """
 
 from __future__ import annotations
