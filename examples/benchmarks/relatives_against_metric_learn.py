@@ -40,7 +40,8 @@ if "y" in given:
     V = np.diff(X[given["pairs"]], axis=1)[:, 0]
     linear = np.eye(X.shape[1]) + float(given["balance"]) * (V.T * y) @ V
     out["sdml"] = graphical_lasso(linear, 0.01)[1]
-    scml = ml.SCML(beta=1e-3, basis=given["bases"], n_basis=len(given["bases"]), max_iter=20000, random_state=0)
+    scml = ml.SCML(beta=1e-3, n_basis=len(given["bases"]), max_iter=20000, random_state=0)
+    scml._initialize_basis = lambda triplets, X: (given["bases"], len(given["bases"]))  # it refuses arrays as basis=
     out["scml"] = scml.fit(X[given["triplets"]]).get_mahalanobis_matrix()
 np.savez(sys.argv[2], **out)
 """

@@ -39,6 +39,7 @@ class Repulsion(MarginLoss):
     pairs: ArrayLike | None = None
 
     name: ClassVar[str] = "repulsion"
+    nonnegative: ClassVar[bool] = False
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Check the pairs against data."""
