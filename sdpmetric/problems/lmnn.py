@@ -155,11 +155,6 @@ class LMNNProblem(Problem):
             Nonnegative weights of the hinges; default 1. The pull term counts each (anchor, target) once.
         push_weight, ridge, loss
             As in `from_labels`.
-
-        Raises
-        ------
-        ValueError
-            If the data are not finite, or a triplet or a weight is out of range.
         """
         data = validation.check_examples(X)
         checked, values = validation.check_triplets(triplets, weights, len(data))
@@ -221,15 +216,7 @@ class LMNNProblem(Problem):
         return self.pull_cost.value(components, Z)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 14).
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        """
+        """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 14); see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         Z = self.embed(L)
         return self.cost(L, Z) + self.push_weight * self.push.loss(Z)
@@ -243,7 +230,7 @@ class LMNNProblem(Problem):
         return pull + ridge + self.push_weight * self.push.loss(Z, among)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """Of at most 1000 anchors, evenly sample_size, with every example as a possible impostor."""
+        """Of at most 1000 anchors, evenly spread, with every example as a possible impostor."""
         Z = self.embed(components)
         among = np.unique(np.linspace(0, len(Z) - 1, min(1000, len(Z))).astype(np.int32))
         return lambda scale: self.partial_objective(scale * Z, scale * components, among)
@@ -308,12 +295,8 @@ class LMNNProblem(Problem):
 
         Parameters
         ----------
-        Z : (n, r) array
-            Embedded points.
-        widen : float, default 0
-            Impostors are listed up to ``(1 + max_j D_ij) * (1 + widen)``.
-        among : (m,) int32 array, optional
-            Only rows of these anchors.
+        Z, widen, among
+            As in `TripletSource.near`.
         most : float, default infinity
             Candidate pairs that may be listed; `TooManyCandidates` is raised for more.
         """
@@ -341,16 +324,9 @@ class LMNNProblem(Problem):
     ) -> DualityCertificate:
         """Certify any point; see `Problem.certify`.
 
-        The objective is taken over all triplets. The lower bound comes from multipliers ``a`` in their box: scaled so
-        that ``C - sum a_t B_t`` is PSD they are dual feasible, and ``sum a_t`` is then below every objective. See
+        Multipliers ``a`` in their box, scaled so that ``C - sum a_t B_t`` is PSD, are dual feasible, and ``sum a_t`` is
+        then below every objective. Default: the (smoothed) hinge slopes at the point, the best of several widths. See
         ``docs/certificates.md``.
-
-        Parameters
-        ----------
-        components, metric
-            As there.
-        dual : Dual, optional
-            Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
         """
         return judge.certificate(self, *self.check_point(components, metric), dual)
 
@@ -360,17 +336,8 @@ class LMNNProblem(Problem):
         Parameters
         ----------
         dual : Dual
-            Any multipliers; those of foreign triplets become 0.
-
-        Returns
-        -------
-        Dual
-            Positive ones only. Their sum, less ``sum a^2 / (4 mu w)`` for the squared hinge, is the bound of `certify`.
-
-        Raises
-        ------
-        ValueError
-            If the multipliers are not finite, or name rows that are not in the data.
+            Those of foreign triplets become 0; positive ones are returned. Their sum, less ``sum a^2 / (4 mu w)`` for
+            the squared hinge, is the bound of `certify`.
         """
         return judge.feasible_dual(self, dual)
 

@@ -176,13 +176,7 @@ class MultiMetricLMNNProblem(Problem):
         return f"{self.n_regions} metrics (section 5.2, Eq. 16), {self.tied.describe()}"
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `push_weight` or `ridge`; data, triplets and regions are shared.
-
-        Parameters
-        ----------
-        **values : float
-            As in `from_labels`; what is not given stays.
-        """
+        """State the same problem with another `push_weight` or `ridge`; see `Problem.with_weights`."""
         return replace(self, tied=self.tied.with_weights(**values))
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
@@ -195,11 +189,8 @@ class MultiMetricLMNNProblem(Problem):
                 f"expected one matrix for each of {self.n_regions} regions, an array of three dimensions; "
                 f"got shape {np.shape(given)}."
             )
-        d = self.X.shape[1]
-        if metric is None:
-            checked = [validation.check_point(L, None, d) for L in np.asarray(given)]
-        else:
-            checked = [validation.check_point(None, M, d) for M in np.asarray(given)]
+        each = [(L, None) if metric is None else (None, L) for L in np.asarray(given)]
+        checked = [validation.check_point(L, M, self.X.shape[1]) for L, M in each]
         return psd.stack([L for L, _ in checked]), max(residual for _, residual in checked)
 
     def embed(self, components: FloatArray) -> list[FloatArray]:
@@ -207,15 +198,7 @@ class MultiMetricLMNNProblem(Problem):
         return [self.tied.embed(L) for L in components]
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 16).
-
-        Parameters
-        ----------
-        components : (c, r, d) array, optional
-            Factors of the metrics.
-        metric : (c, d, d) array, optional
-            The metrics themselves; exactly one of the two.
-        """
+        """Evaluate the objective at factors (c, r, d) or metrics (c, d, d) over all triplets (Eq. 16) [WS2009]."""
         L, _ = self.check_point(components, metric)
         embedded = self.embed(L)
         near = self.near(embedded)
@@ -345,17 +328,9 @@ class MultiMetricLMNNProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge any point, whoever made it; see `LMNNProblem.certify`.
+        """Certify factors (c, r, d) or metrics (c, d, d); see `LMNNProblem.certify`.
 
         The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
-
-        Parameters
-        ----------
-        components : (c, r, d) array, optional
-        metric : (c, d, d) array, optional
-            Exactly one of the two.
-        dual : Dual, optional
-            Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
         """
         return judge.certificate(self, *self.check_point(components, metric), dual)
 

@@ -214,11 +214,10 @@ class POLAProblem(Problem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
+        components, metric : arrays, optional
+            Exactly one of the two.
         threshold : float, optional
             Default: the best one.
-        metric : (d, d) array, optional
-            Exactly one of `components` and `metric`.
 
         Returns
         -------
@@ -336,12 +335,7 @@ class POLAProblem(Problem):
         return rays.best_dual_multiple(total, summed, size, self.initial_threshold, ceiling)
 
     def contradicts(self, dual: FloatArray) -> bool:
-        """Whether nonnegative multipliers prove that no point keeps all hard margins; see `contradiction.contradicts`.
-
-        Parameters
-        ----------
-        dual : (p,) array
-        """
+        """Whether multipliers (p,) prove that no point keeps all hard margins; see `contradiction.contradicts`."""
         rest = self.difference_rests
         return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual, rest)
 
