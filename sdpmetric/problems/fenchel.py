@@ -39,6 +39,8 @@ TRIES = 8
 LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
 # Share of the slack matrix by which slopes are raised beyond what is needed.
 RAISED = 1e-9
+# Slopes of regularizers at nearly singular metrics that are larger prove nothing.
+LARGEST = 1e100
 # Numbers that are divided by are at least this.
 SMALLEST = 1e-100
 # Terms of sums of dual values may be off by so many units in the last place.
@@ -91,7 +93,7 @@ class FenchelDual:
         off = max((float(np.abs(x - y).max(initial=0.0)) for x, y in zip(a, given, strict=True)), default=0.0)
         size = max((float(np.abs(x).max(initial=0.0)) for x in a), default=0.0)
         U = [term.gradient(components) for term in self.others]
-        U = [matrix if np.isfinite(matrix).all() else np.zeros_like(matrix) for matrix in U]
+        U = [matrix if np.abs(matrix).max(initial=0.0) < LARGEST else np.zeros_like(matrix) for matrix in U]
         tries: list[Proven] = []
         for start in self._anchors(a, components):
             segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
