@@ -9,7 +9,12 @@ LEGO and by Euclidean distances, each by a linear scan and by an index that rank
 constraints and queries in random order, and the recall so far, by LEGO with a linear scan, with an index whose keys are
 made anew after every constraint (naive), with one whose keys follow the metric, and by a Euclidean linear scan. Patches
 and constraints are those of ``lego_patches.py``, in place of Photo Tourism.
+
+.. image:: /pictures/lego_fig2.png
+   :alt: LEGO, Fig. 2, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/lego_fig2.png'
 
 import time
 from pathlib import Path
