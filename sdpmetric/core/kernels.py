@@ -86,7 +86,10 @@ class KernelFunction:
                 f"{len(left)} and {len(right)} examples."
             )
         if not np.isfinite(K).all():
-            raise ValueError("kernel values overflow or are NaN; scale the features, for example to [0, 1].")
+            name = "" if callable(self.kernel) else f"{self.kernel} "
+            raise ValueError(
+                f"values of the {name}kernel overflow or are NaN; scale the features, for example to [0, 1]."
+            )
         return K
 
 

@@ -254,7 +254,7 @@ def run(
     if best is None or bound is None:
         best = bound = Step(problem.zero)
     if stream and best.certificate is not None:  # of the stream; only its learner knows it
-        components, certificate, dual = _in_dtype(best.components, problem.X.dtype), best.certificate, None
+        components, certificate, dual = in_dtype(best.components, problem.X.dtype), best.certificate, None
     else:
         try:
             with threads.one_pool(), deadline(budget.last):
@@ -317,7 +317,7 @@ def _judge(
     """The certificate of the best point, in the data's dtype, with the best lower bound."""
     if best.certificate is not None and best.certificate.proves_optimal(tol):
         bound = best
-    components = _in_dtype(best.components, problem.X.dtype)
+    components = in_dtype(best.components, problem.X.dtype)
     dual = None if bound.dual is None else bound.dual()
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
         certificate = best.certificate
@@ -331,7 +331,8 @@ def _judge(
     return components, certificate, dual
 
 
-def _in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
+def in_dtype(components: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
+    """Components in a dtype, for example that of the data; an error where they are too large for it."""
     with np.errstate(over="ignore"):
         cast: NDArray[np.floating] = components.astype(dtype)
     if not np.isfinite(cast).all() and np.isfinite(components).all():

@@ -6,10 +6,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.callback import with_callbacks
 
 from sdpmetric.core import validation
 from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.scml import SCMLProblem, local_discriminants
@@ -23,6 +23,8 @@ class LSML(LabelledEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. Default: all.
     prior : {"covariance"} or (d, d) array, default "covariance"
         What the metric stays near; see `LSMLProblem`.
     comparison_weight : float, default 1
@@ -50,6 +52,7 @@ class LSML(LabelledEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         prior: ArrayLike | str = "covariance",
         comparison_weight: float = 1.0,
         n_quadruplets: int = 1000,
@@ -60,6 +63,7 @@ class LSML(LabelledEstimator):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        self.n_components = n_components
         self.prior = prior
         self.comparison_weight = comparison_weight
         self.n_quadruplets = n_quadruplets
@@ -98,6 +102,8 @@ class SDML(PairsEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. Default: all.
     prior : {"covariance"} or (d, d) array, default "covariance"
         What the metric stays near; see `SDMLProblem`.
     pair_weight : float, default 0.3
@@ -128,6 +134,7 @@ class SDML(PairsEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         prior: ArrayLike | str = "covariance",
         pair_weight: float = 0.3,
         sparsity: float = 0.01,
@@ -139,6 +146,7 @@ class SDML(PairsEstimator):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        self.n_components = n_components
         self.prior = prior
         self.pair_weight = pair_weight
         self.sparsity = sparsity
@@ -165,6 +173,8 @@ class SCML(LabelledEstimator):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples. Default: all.
     sparsity : float, default 1e-3
         Of the sum of all weights.
     bases : (k, d) array, optional
@@ -195,6 +205,7 @@ class SCML(LabelledEstimator):
     def __init__(
         self,
         *,
+        n_components: int | None = None,
         sparsity: float = 1e-3,
         bases: ArrayLike | None = None,
         n_bases: int | None = None,
@@ -207,6 +218,7 @@ class SCML(LabelledEstimator):
         verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        self.n_components = n_components
         self.sparsity = sparsity
         self.bases = bases
         self.n_bases = n_bases

@@ -273,12 +273,19 @@ class ITMLProblem(SmoothProblem):
 
     @cached_property
     def _prior(self) -> LogDetPrior:
-        return LogDetPrior(self.prior, self.root)
+        return LogDetPrior.of(self.prior, self.root)
+
+    @cached_property
+    def _power(self) -> int:
+        """Distances are taken times ``4^power`` where those of the bounds could underflow or overflow."""
+        power = -int(np.frexp(self.bounds.max(initial=1.0))[1]) // 2
+        return power if abs(power) > 100 else 0
 
     def _highest(self, components: FloatArray) -> float:
         """A float not below the objective of exact components."""
-        low, high = Images.of(self.X, self.centered, components.T).distances(*self.ends)
-        least, most = low / self.bounds * (1.0 - 4.0 * U), high / self.bounds * (1.0 + 4.0 * U)
+        low, high = Images.of(self.X, self.centered, np.ldexp(components.T, self._power)).distances(*self.ends)
+        bounds = np.ldexp(self.bounds, 2 * self._power)
+        least, most = low / bounds * (1.0 - 4.0 * U), high / bounds * (1.0 + 4.0 * U)
         ratios = np.where(self.similar, np.maximum(most, 1.0), np.minimum(least, 1.0))
         if not (ratios > 0.0).all():
             return math.inf
@@ -289,7 +296,8 @@ class ITMLProblem(SmoothProblem):
     def _lowest(self, a: FloatArray, P: FloatArray) -> float:
         """A float not above the dual value of multipliers; P makes ``P^T (A0^-1 + sum s a v v^T) P`` the identity."""
         signed = self.signs * a
-        form = Images.of(self.X, self.centered, P).form(*self.ends, signed)
+        images = Images.of(self.X, self.centered, np.ldexp(P, self._power))
+        form = images.form(*self.ends, np.ldexp(signed, -2 * self._power))
         shares = a * self.bounds / self.gamma
         rest = np.where(self.similar, 1.0 - shares * (1.0 + 4.0 * U), 1.0 + shares * (1.0 - 4.0 * U))
         rest = np.where(a > 0.0, rest * (1.0 - 2.0 * U), 1.0)

@@ -322,7 +322,7 @@ class LEGOProblem(Problem):
     @cached_property
     def prior(self) -> LogDetPrior:
         """``A_0`` with bounds of the divergence from it."""
-        return LogDetPrior(self.initial_metric, np.ascontiguousarray(self.root.T))
+        return LogDetPrior.of(self.initial_metric, np.ascontiguousarray(self.root.T))
 
     def loss_above(self, components: FloatArray) -> float:
         """A float not below what the exact metric with a factor of floats loses on the whole stream.

@@ -68,7 +68,7 @@ class LogDet(Regularizer):
     @cached_property
     def prior(self) -> LogDetPrior:
         """M0 for bounds in floating point."""
-        return LogDetPrior(self.target, self.root)
+        return LogDetPrior.of(self.target, self.root)
 
     @cached_property
     def inverse_root(self) -> FloatArray:

@@ -153,5 +153,5 @@ def test_kernels_of_differences_know_no_origin():
     assert near.solution_.objective == pytest.approx(far.solution_.objective, rel=2e-3)
     K = sm.KernelLMNNProblem.from_labels(np.arange(5.0)[:, None], [0, 0, 1, 1, 1], 1, kernel="rbf", gamma=0.5).space
     np.testing.assert_allclose(K.rows([[1.5]])[0], np.exp(-0.5 * (1.5 - np.arange(5.0)) ** 2))
-    with pytest.raises(ValueError, match="values of the poly kernel overflow; scale the features"):
+    with pytest.raises(ValueError, match="values of the poly kernel overflow or are NaN; scale the features"):
         estimators.KernelLMNN(kernel="poly").fit(1e120 * X, y)

@@ -300,7 +300,7 @@ def test_push_weight_lies_between_0_and_1(X, mu):
 
 @pytest.mark.parametrize("ridge", [-1e-9, np.inf, np.nan, "some"])
 def test_ridge_is_not_negative(X, ridge):
-    refused("ridge must be a finite number of at least 0", X, ridge=ridge)
+    refused("ridge must be a .*number of at least 0", X, ridge=ridge)
 
 
 def test_push_weight_1_needs_a_ridge(X):

@@ -127,7 +127,7 @@ def test_divergences_from_a_prior_and_determinants_relative_to_it(plain, rng):
         G = rng.normal(size=(d + 1, d)) * 10.0 ** (decades * rng.uniform(-1, 1, size=d))
         A0 = np.eye(d) if plain else G.T @ G
         A0 = 0.5 * (A0 + A0.T)
-        prior = LogDetPrior(A0, np.eye(d) if plain else np.linalg.cholesky(A0))
+        prior = LogDetPrior.of(A0, np.eye(d) if plain else np.linalg.cholesky(A0))
         far = rng.normal(size=(d, d)) @ np.linalg.cholesky(A0).T
         for L in (far, np.linalg.cholesky(A0).T):
             value, exact = prior.divergence(L), divergence(metric(L), A0)

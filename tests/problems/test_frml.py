@@ -289,7 +289,7 @@ def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
         (lambda: sm.FRMLStream(3, 2, start=np.ones((2, 3))), "smaller rank"),
         (lambda: sm.FRMLStream(3, 2, start=np.eye(3)), "shape"),
         (lambda: sm.FRMLStream(3, 2, batch_size=0), "batch_size must be a positive integer"),
-        (lambda: sm.FRMLStream(3, 2).update(np.ones(4), np.ones(3), np.ones((2, 3))), "cannot change its dimension"),
+        (lambda: sm.FRMLStream(3, 2).update(np.ones(4), np.ones(3), np.ones((2, 3))), "3 features, a number that"),
         (lambda: sm.FRMLStream(3, 2).update(np.ones(3), np.ones(3), np.ones((0, 3))), "without irrelevant items"),
         (lambda: sm.FRMLStream(3, 2).update(np.full(3, np.inf), np.ones(3), np.ones((2, 3))), "NaN or infinity"),
         (lambda: sm.FRMLStream(3, 2).partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),

@@ -15,6 +15,9 @@ from sdpmetric.linalg.rigorous.matrices import congruence, log_det, log_det_gram
 
 FloatArray = NDArray[np.float64]
 
+# Priors with roots of sizes between 2^-MODERATE and 2^MODERATE are taken as they are.
+MODERATE = 64
+
 
 @dataclass(frozen=True, eq=False)
 class LogDetPrior:
@@ -26,13 +29,30 @@ class LogDetPrior:
     Attributes
     ----------
     matrix : (d, d) array
-        A_0, symmetric, taken as exact.
+        ``A_0 / 4^power``, symmetric, taken as exact, with entries of moderate size.
     root : (d, d) array
-        T with ``T T^T`` about A_0.
+        T with ``T T^T`` about it.
+    power : int
+        Factors are divided by ``2^power``, so that squares of their entries do not overflow.
     """
 
     matrix: FloatArray
     root: FloatArray
+    power: int
+
+    @classmethod
+    def of(cls, matrix: FloatArray, root: FloatArray) -> LogDetPrior:
+        """The prior A_0 with a root of it, in units in which the root's largest entry is about 1.
+
+        Parameters
+        ----------
+        matrix, root : (d, d) arrays
+        """
+        power = int(np.frexp(np.abs(root).max(initial=0.0))[1])
+        scaled = np.ldexp(matrix, -2 * power)
+        if abs(power) < MODERATE or not np.array_equal(np.ldexp(scaled, 2 * power), matrix):
+            return cls(matrix, root, 0)
+        return cls(scaled, np.ldexp(root, -power), power)
 
     @cached_property
     def _plain(self) -> bool:
@@ -69,8 +89,10 @@ class LogDetPrior:
         components : (m, d) array
         """
         K, inner, error, r = self._inverse
-        if not r < 0.5:
+        scaled = np.ldexp(components, -self.power)
+        if not r < 0.5 or not np.array_equal(np.ldexp(scaled, self.power), components):
             return math.inf
+        components = scaled
         B, E = self._product(components, K)
         size = np.abs(B) + E
         trace = above(float(np.sum(size * size)) / (1.0 - r), B.size + 8)
@@ -94,8 +116,10 @@ class LogDetPrior:
             ``P^T F P``.
         """
         K, _, _, r = self._inverse
-        if not r < 0.5:
+        scaled = np.ldexp(P, -self.power)  # with F multiplied by 4^power its form is the same
+        if not r < 0.5 or not np.array_equal(np.ldexp(scaled, self.power), P):
             return -math.inf
+        P = scaled
         N, E = self._product(np.ascontiguousarray(K.T), P)
         size = np.abs(N) + E
         inner = Form(N.T @ N, norm_above(self._gram_errors(size, E)), above(float(np.sum(size * size)), N.size + 4))

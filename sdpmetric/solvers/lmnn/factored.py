@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from scipy.optimize import OptimizeResult, minimize
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
 from sdpmetric.engine.interface import current
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -212,7 +213,7 @@ def refine_until_proven(
 
 def _certified(problem: RegionalProblem, L: FloatArray, dual: Dual | None, gamma: float) -> Step:
     """Report factors with their certificate, in the dtype of the data, in which they are returned."""
-    components = problem.lift_regional(L).astype(problem.X.dtype)
+    components = cast(FloatArray, in_dtype(problem.lift_regional(L), problem.X.dtype))
     found, proof = problem.certify(components, dual=dual), None if dual is None else lambda: dual
     return Step(components, found.objective, found.lower_bound, proof, found, gamma, found.n_active)
 
