@@ -278,7 +278,7 @@ class ITMLProblem(SmoothProblem):
     @cached_property
     def _power(self) -> int:
         """Distances are taken times ``4^power`` where those of the bounds could underflow or overflow."""
-        power = -int(np.frexp(self.bounds.max(initial=1.0))[1]) // 2
+        power = -int(np.frexp(self.bounds.max(initial=0.0) or 1.0)[1]) // 2
         return power if abs(power) > 100 else 0
 
     def _highest(self, components: FloatArray) -> float:

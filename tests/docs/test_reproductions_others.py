@@ -63,6 +63,7 @@ def test_nca_fig2(run):
     assert float(line.split(" / ")[-1].strip("% |")) < 12
 
 
+@pytest.mark.slow
 def test_nca_fig3(run):
     text = run("nca_fig3", "--pairs", "150", "--iterations", "60")
     (line,) = [line for line in text.splitlines() if line.startswith("| network by Eq. 8")]
@@ -100,6 +101,7 @@ def test_pola_fig2(run):
     assert learned[2] == "0%"
 
 
+@pytest.mark.slow
 def test_pola_fig3_rivals(run, tmp_path):
     """Made digits, two classes of which differ in a few pixels: POLA sees them, and so does Fisher's direction."""
     rng = np.random.default_rng(0)
@@ -145,6 +147,7 @@ def test_lego_fig1(run, pairs, tmp_path):
     assert f"| LEGO against POLA {expected}" in text
 
 
+@pytest.mark.slow
 def test_lego_patches(run):
     text = run("lego_patches")
     found = {name: float(re.search(rf"\| {name} \| ([\d.]+) \|", text)[1]) for name in ("L2", "LEGO", "POLA")}
@@ -159,6 +162,7 @@ def test_lego_fig2(run):
     assert text.count("| right: ") == 4
 
 
+@pytest.mark.slow
 def test_frml_table1(run):
     text = run("frml_table1", "--only", "digits", "--passes", "1")
     assert "| digits | FRML-WARP, gamma 25 |" in text

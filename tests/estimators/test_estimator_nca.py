@@ -164,6 +164,7 @@ def test_example_plot_nca_classification():
     assert np.mean(own.predict(grid) != theirs.predict(grid)) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_example_plot_nca_dim_reduction():
     def make(kind):

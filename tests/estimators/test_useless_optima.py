@@ -109,6 +109,7 @@ def test_a_ridge_is_a_number_or_auto(wide):
         LMNN(ridge="some").fit(*wide[:2])
 
 
+@pytest.mark.slow
 def test_the_command_line_warns_on_standard_error(wide, tmp_path):
     np.savez(tmp_path / "wide.npz", X=wide[0], y=wide[1])
     arguments = ["solve", str(tmp_path / "wide.npz"), "--n-neighbors", "1", "--tol", "1e-2"]

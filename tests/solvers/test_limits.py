@@ -163,6 +163,7 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
         problem.screen(solution.components, lower_bound=0.0, most=10)
 
 
+@pytest.mark.slow
 def test_a_kernel_is_solved_within_a_cap_on_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_blobs(120, 3, centers=3, cluster_std=3.0, random_state=0)[:2]
     monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 2000)
