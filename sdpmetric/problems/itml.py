@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
@@ -22,7 +21,7 @@ from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
 from sdpmetric.core.problem import Extras, SmoothProblem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import Images, LogDetPrior, U, above, log_bounds, sum_above, sum_below
+from sdpmetric.problems.itml_bounds import SMALLEST, ITMLBounds
 
 FloatArray = NDArray[np.float64]
 
@@ -30,10 +29,6 @@ FloatArray = NDArray[np.float64]
 PERCENTILES = (5.0, 95.0)
 # An objective below this per dimension and pair is nothing but rounding.
 ZERO = 1e-15
-# Near a pole of the dual nothing is proven: multiples are then made shorter by these shares.
-SHORTER = (1e-9, 1e-6, 1e-3)
-# Distances over their bounds, and singular values, are taken as at least this where a solver looks at them.
-SMALLEST = 1e-100
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -272,45 +267,13 @@ class ITMLProblem(SmoothProblem):
         return np.abs(self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
 
     @cached_property
-    def _prior(self) -> LogDetPrior:
-        return LogDetPrior.of(self.prior, self.root)
-
-    @cached_property
-    def _power(self) -> int:
-        """Distances are taken times ``4^power`` where those of the bounds could underflow or overflow."""
-        power = -int(np.frexp(self.bounds.max(initial=0.0) or 1.0)[1]) // 2
-        return power if abs(power) > 100 else 0
-
-    def _highest(self, components: FloatArray) -> float:
-        """A float not below the objective of exact components."""
-        low, high = Images.of(self.X, self.centered, np.ldexp(components.T, self._power)).distances(*self.ends)
-        bounds = np.ldexp(self.bounds, 2 * self._power)
-        least, most = low / bounds * (1.0 - 4.0 * U), high / bounds * (1.0 + 4.0 * U)
-        ratios = np.where(self.similar, np.maximum(most, 1.0), np.minimum(least, 1.0))
-        if not (ratios > 0.0).all():
-            return math.inf
-        # r - 1 - log r falls before 1 and rises after it.
-        slack = sum_above(np.concatenate([np.nextafter(ratios - 1.0, np.inf), -log_bounds(ratios)[0]]))
-        return sum_above(np.array([self._prior.divergence(components), above(self.gamma * max(0.0, slack), 4)]))
-
-    def _lowest(self, a: FloatArray, P: FloatArray) -> float:
-        """A float not above the dual value of multipliers; P makes ``P^T (A0^-1 + sum s a v v^T) P`` the identity."""
-        signed = self.signs * a
-        images = Images.of(self.X, self.centered, np.ldexp(P, self._power))
-        form = images.form(*self.ends, np.ldexp(signed, -2 * self._power))
-        shares = a * self.bounds / self.gamma
-        rest = np.where(self.similar, 1.0 - shares * (1.0 + 4.0 * U), 1.0 + shares * (1.0 - 4.0 * U))
-        rest = np.where(a > 0.0, rest * (1.0 - 2.0 * U), 1.0)
-        volume = self._prior.log_det(P, form)
-        if not ((rest > 0.0).all() and math.isfinite(volume)):
-            return -math.inf
-        logs = self.gamma * sum_below(log_bounds(rest)[0])
-        return sum_below(np.array([volume, logs - 4.0 * U * abs(logs)]))
+    def _proven(self) -> ITMLBounds:
+        return ITMLBounds(self)
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge any point, whoever made it.
+        """Certify any point; see `Problem.certify`.
 
         The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + gamma sum_p
         log(1 - s_p a_p xi0_p / gamma)``, v in the coordinates of `points`, at the best of all multiples of a. See
@@ -318,32 +281,19 @@ class ITMLProblem(SmoothProblem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As there. The objective of a singular metric is infinite.
         dual : (p,) array, optional
             Multipliers of the pairs in their order; negative ones are taken as 0. Default: those of the point's slacks.
-
-        Returns
-        -------
-        DualityCertificate
-            The objective of a singular metric is infinite.
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite, or is not PSD, or the multipliers are not finite or not one
-            per pair.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         factor = self._inner(L)
         ratios = self.slack_ratios(factor)
-        objective = self._highest(L)
+        objective = self._proven.highest(L)
         tried = self.multipliers(L) if dual is None else dual
         given = check_multipliers(tried, len(self.pairs), "multipliers, one per pair")
         a = np.maximum(given, 0.0)
-        bound, scaling = self._bound(a)
+        bound, scaling = self._proven.lower_bound(a)
         D = distances(self.points @ factor.T, *self.ends)
         slack = float(np.sum(scaling * a * np.abs(D - self.bounds * ratios)))
         return DualityCertificate(
@@ -363,7 +313,7 @@ class ITMLProblem(SmoothProblem):
         factor = self._inner(components)
         tried = self.multipliers(components) if dual is None else dual
         a = np.maximum(check_multipliers(tried, len(self.pairs), "multipliers, one per pair"), 0.0)
-        a = self._bound(a)[1] * a
+        a = self._proven.lower_bound(a)[1] * a
         D, (first, second) = distances(self.points @ factor.T, *self.ends), self.ends
         loss = LogRatio(np.full(len(a), self.gamma), self.bounds, self.signs)
         excess = self.signs * (D - self.bounds)
@@ -379,32 +329,6 @@ class ITMLProblem(SmoothProblem):
             sums={"divergence": self._value(factor, np.ones(1)), "slack": slack},
             slopes={"gamma": slack},
         )
-
-    def _bound(self, a: FloatArray) -> tuple[float, float]:
-        """The largest dual value along the multiples of given multipliers, rounded downwards, and the multiple.
-
-        Along them the dual is a sum of logarithms, concave, and 0 at 0.
-        """
-        signed = self.signs * a
-        eigenvalues, vectors = np.linalg.eigh(adjoint(self.points, *self.ends, signed))
-        slopes = np.concatenate([eigenvalues, -signed * self.bounds / self.gamma])
-        weights = np.concatenate([np.ones(len(eigenvalues)), np.full(len(a), self.gamma)])
-
-        def slope(multiple: float) -> float:
-            return float(np.sum(weights * slopes / (1.0 + multiple * slopes)))
-
-        if not np.isfinite(slopes).all() or slope(0.0) <= 0.0:
-            return 0.0, 0.0
-        lowest = float(slopes.min())
-        # To the left of the pole the derivative falls from a positive value to minus infinity; without one, to 0.
-        end = (1.0 - 1e-12) / -lowest if lowest < 0.0 else 1e6
-        best = end if slope(end) >= 0.0 else float(brentq(slope, 0.0, end, xtol=1e-300, rtol=1e-14))
-        for multiple in (best, *(best * (1.0 - less) for less in SHORTER)):
-            P = self.root @ (vectors / np.sqrt(np.maximum(1.0 + multiple * eigenvalues, SMALLEST)))
-            bound = self._lowest(multiple * a, P)
-            if bound > 0.0:
-                return bound, multiple
-        return 0.0, 0.0
 
 
 def _burg(ratios: FloatArray) -> float:
