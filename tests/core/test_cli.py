@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest

@@ -29,6 +29,7 @@ def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # wherever the descent stops
 def test_neighbors_predict_better_under_it():
     X, y = load_diabetes(return_X_y=True)
     X, y = X[:200], y[:200]
