@@ -123,8 +123,8 @@ class MarginLoss(PairLoss):
     @cached_property
     def _signs(self) -> FloatArray:
         """1 where all entries of a row of the combination are at least 0, -1 where at most 0, else 0, (m,)."""
-        K = self.combination
-        return np.where(K.min(axis=1).toarray() >= 0.0, 1.0, np.where(K.max(axis=1).toarray() <= 0.0, -1.0, 0.0))
+        low, high = (found.toarray().ravel() for found in (self.combination.min(axis=1), self.combination.max(axis=1)))
+        return np.where(low >= 0.0, 1.0, np.where(high <= 0.0, -1.0, 0.0))
 
     def anchor(self, a: FloatArray) -> FloatArray:
         """The multipliers that add something positive semidefinite, and 0 for the others."""
