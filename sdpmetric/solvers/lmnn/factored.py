@@ -207,7 +207,8 @@ def refine_until_proven(
         if patience <= 0:
             wider = gamma, state.L
             # No further down than the tolerance asks for: the wider, the better conditioned.
-            gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, 0.4 * max(tol, LAST_WIDTH) / max(least, 1e-300))), PATIENCE
+            enough = 0.4 * max(tol, LAST_WIDTH) / max(least, 1e-300)
+            gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, enough)), PATIENCE
         state.L = _escape(working, state.L, gamma, bound)
 
 
