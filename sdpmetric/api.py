@@ -12,13 +12,14 @@ from sdpmetric.core.certificate import (
     StationarityCertificate,
 )
 from sdpmetric.core.comparison import Comparison, compare
+from sdpmetric.core.explanation import Explanation
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem, SmoothProblem
 from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.explanation import Explanation, explain
+from sdpmetric.explanation import explain
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex

@@ -1,4 +1,4 @@
-"""What the multipliers of a solution mean: support, influence of examples, slacks, and sensitivities.
+"""The verb `explain`: what the multipliers of a solution mean.
 
 For every statement with the capability `constraints` (`Constrained`); see ``docs/duals.md`` for the inequalities behind
 every number.
@@ -6,269 +6,22 @@ every number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.explanation import Columns, Explanation, Influence, Sensitivity, Slacks, Support
 from sdpmetric.core.problem import Constrained, Problem, refuse
 from sdpmetric.core.solution import Solution
 
 FloatArray = NDArray[np.float64]
-Columns = dict[str, NDArray[np.generic]]
 
 # Multipliers below this share of their bound (without a bound: of the largest) count as 0: what an interior-point
 # method leaves. Those as near to their bound, or as near as the relative gap, count as at it.
 SUPPORT = 1e-6
 # Relative rounding of objective and lower bound, to be taken for a part of the gap.
 ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Support:
-    """The support: constraints with a positive multiplier, largest first.
-
-    Attributes
-    ----------
-    kind : str
-        What the constraints are about, for example "triplets" or "pairs".
-    columns : mapping of str to (s,) array
-        What the constraints are: row numbers of X by role, and what else tells them apart.
-    multipliers : (s,) array
-        ``a_t`` of a feasible dual point: the derivative of the optimum by a tightening of this constraint alone.
-    ceilings : (s,) array
-        The largest multipliers; infinite where there is no upper bound.
-    lower, upper : (s,) arrays
-        Proven by the gap: in every optimal dual point the multiplier lies between the two.
-    tolerance : float
-        How far from its bound, relatively, a multiplier counts as at it: about the relative gap, as repair scales them.
-    """
-
-    kind: str
-    columns: Mapping[str, NDArray[np.generic]]
-    multipliers: FloatArray
-    ceilings: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    tolerance: float
-
-    def __len__(self) -> int:
-        return len(self.multipliers)
-
-    @property
-    def at_bound(self) -> NDArray[np.bool_]:
-        """Which multipliers are at their upper bound, as those of violated constraints under the hinge are, (s,)."""
-        bounded = np.isfinite(self.ceilings)
-        reached: NDArray[np.bool_] = self.multipliers >= (1 - self.tolerance) * np.where(bounded, self.ceilings, 0.0)
-        return bounded & reached
-
-    @property
-    def inside(self) -> NDArray[np.bool_]:
-        """Which multipliers are strictly between 0 and their bound: of hinges, those that hold exactly, (s,)."""
-        return ~self.at_bound
-
-    @property
-    def proven(self) -> NDArray[np.bool_]:
-        """Which constraints are in the support of every optimal dual point, (s,)."""
-        return self.lower > 0
-
-    def to_dict(self) -> Columns:
-        """Columns by name, as ``pandas.DataFrame`` takes them."""
-        values = {"multiplier": self.multipliers, "ceiling": self.ceilings, "lower": self.lower, "upper": self.upper}
-        return {**self.columns, **values}
-
-    def __str__(self) -> str:
-        split = f": {int(self.at_bound.sum()):,} at their bound, {int(self.inside.sum()):,} inside"
-        bounded = split if np.isfinite(self.ceilings).any() else ""
-        proven = int(self.proven.sum())
-        return f"{len(self):,} support {self.kind}{bounded}; {proven:,} proven to be in every support"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Influence:
-    """The part of every example in the multipliers.
-
-    Attributes
-    ----------
-    by_role : mapping of str to (n,) array
-        Sums of the multipliers of the constraints in which the example has this role; each array sums to ``sum a``.
-    contribution : (n,) array
-        Signed contribution to the size of the metric: of ``a_t D`` for each distance that a constraint asks to be
-        larger, and of ``-a_t D`` for each that it asks to be smaller, the two examples have half each.
-    """
-
-    by_role: Mapping[str, FloatArray]
-    contribution: FloatArray
-
-    @property
-    def total(self) -> FloatArray:
-        """Sum over the roles, (n,)."""
-        return np.asarray(np.sum(list(self.by_role.values()), axis=0))
-
-    def to_dict(self) -> Columns:
-        """Columns by name, one row for each example."""
-        roles = {f"as_{role}": values for role, values in self.by_role.items()}
-        return {"example": np.arange(len(self.total)), **roles, "total": self.total, "contribution": self.contribution}
-
-    def __str__(self) -> str:
-        total = self.total
-        first = np.argsort(-total, kind="stable")[:5]
-        most = ", ".join(f"{i} ({total[i]:.4g})" for i in first if total[i] > 0)
-        return f"{int((total > 0).sum()):,} of {len(total):,} examples have influence; most: {most or 'none'}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Slacks:
-    """The violated constraints of the metric, all of them, largest slack first.
-
-    Attributes
-    ----------
-    kind : str
-        As in `Support`.
-    columns : mapping of str to (v,) array
-        As in `Support`.
-    values : (v,) array
-        By how much each is violated, positive; for a margin, ``1 - (D(i, l) - D(i, j))``.
-    losses : (v,) array
-        What each costs, a part of the objective.
-    by_role : mapping of str to (n,) array
-        Sums of the losses of the constraints in which the example has this role.
-    sums : mapping of str to float
-        The sums that the objective is made of, by name.
-    """
-
-    kind: str
-    columns: Mapping[str, NDArray[np.generic]]
-    values: FloatArray
-    losses: FloatArray
-    by_role: Mapping[str, FloatArray]
-    sums: Mapping[str, float]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def to_dict(self) -> Columns:
-        """Columns by name, one row for each violated constraint."""
-        return {**self.columns, "slack": self.values, "loss": self.losses}
-
-    def __str__(self) -> str:
-        examples = int((np.sum(list(self.by_role.values()), axis=0) > 0).sum())
-        worst = f", largest slack {self.values[0]:.4g}" if len(self) else ""
-        sums = ", ".join(f"{name} {value:.6g}" for name, value in self.sums.items())
-        return f"{len(self):,} violated {self.kind} of {examples:,} examples{worst}{'; ' if sums else ''}{sums}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Sensitivity:
-    """Derivatives of the optimum, up to the gap; supergradients (by the margin: a subgradient) where it has none.
-
-    Attributes
-    ----------
-    objective, lower_bound : float
-        Proven for the problem as it is stated.
-    weights : mapping of str to float
-        By each weight of the statement (`Problem.weights`).
-    margin : float or None
-        By the margin of all constraints, ``sum a``; None for a statement without a margin. Where the other terms are
-        linear and the losses are hinges, the optimum is proportional to the margin, and that is the lower bound itself.
-    constraint_weights : (v,) array
-        By the factor of the loss of every violated constraint, in the order of `Slacks`; 0 for all others.
-    problem : Problem
-    components : (r, d) array
-        The point.
-    """
-
-    objective: float
-    lower_bound: float
-    weights: Mapping[str, float]
-    margin: float | None
-    constraint_weights: FloatArray
-    problem: Problem
-    components: FloatArray
-
-    def at_most(self, **weights: float) -> float:
-        """Bound the optimum from above at other weights: by the objective of this metric there.
-
-        Where the objective is linear in the weights, that is the tangent with the derivatives `weights`.
-
-        Parameters
-        ----------
-        **weights : float
-            Any that the problem takes; what is not given stays.
-
-        Raises
-        ------
-        TypeError
-            If the statement has no such weight.
-        ValueError
-            If a weight is out of range.
-        """
-        return self.problem.with_weights(**weights).objective(self.components) if weights else self.objective
-
-    def at_least(self, *, margin: float) -> float:
-        """Bound the optimum from below at another margin than 1: it is convex in it, and above each of its tangents.
-
-        Parameters
-        ----------
-        margin : float
-            At least 0.
-
-        Raises
-        ------
-        TypeError
-            If the statement has no margin.
-        """
-        if self.margin is None:
-            raise TypeError(f"{type(self.problem).__name__} has no margin; its multipliers are for single constraints.")
-        return self.lower_bound + self.margin * (margin - 1.0)
-
-    def to_dict(self) -> dict[str, float]:
-        """The derivatives by margin and weights, by name."""
-        return ({} if self.margin is None else {"margin": self.margin}) | dict(self.weights)
-
-    def __str__(self) -> str:
-        slopes = ", ".join(f"{name} {value:+.6g}" for name, value in self.to_dict().items())
-        return f"optimum by {slopes or 'none of its weights'}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
-    """What a certified solution says about its constraints, its examples and its weights.
-
-    Attributes
-    ----------
-    certificate : Certificate
-        Of exactly the point and the multipliers that are explained. Its gap is the error of everything here.
-    dual : Dual or (p,) array
-        The feasible multipliers themselves, also the tiny ones.
-    support : Support
-    influence : Influence
-    slacks : Slacks
-    sensitivity : Sensitivity
-    """
-
-    certificate: Certificate
-    dual: Multipliers
-    support: Support
-    influence: Influence
-    slacks: Slacks
-    sensitivity: Sensitivity
-
-    def __str__(self) -> str:
-        parts = (self.certificate, self.support, self.influence, self.slacks, self.sensitivity)
-        return "\n".join(map(str, parts))
-
-    def __repr__(self) -> str:
-        return f"<Explanation {self}>"
-
-    def _repr_html_(self) -> str:
-        parts = ("support", "influence", "slacks", "sensitivity")
-        return html.facts(str(self.certificate), {name: str(getattr(self, name)) for name in parts})
 
 
 def explain(solution: Solution, problem: Problem | None = None) -> Explanation:

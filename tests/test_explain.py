@@ -12,7 +12,7 @@ import pytest
 from conftest import KINDS, Instance, assert_close, assert_same, make_instance, rounding
 
 import sdpmetric as sm
-from sdpmetric.explanation import Slacks, Support
+from sdpmetric.core.explanation import Slacks, Support
 from sdpmetric.formulations.lmnn import all_triplets
 from sdpmetric.linalg.distances import distances
 from sdpmetric.triplets.margins import margins

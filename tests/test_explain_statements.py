@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 
 import sdpmetric as sm
 from sdpmetric.core.constraints import Constraints, Hinge
+from sdpmetric.core.explanation import Support
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras
-from sdpmetric.explanation import Support
 from sdpmetric.linalg.distances import adjoint, distances
 
 N = 14

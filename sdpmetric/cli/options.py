@@ -172,6 +172,6 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         command(**given, **built)
 
     del expanded.__wrapped__
-    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__dict__["__signature__"] = inspect.Signature(parameters)
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return expanded

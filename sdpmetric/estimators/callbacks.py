@@ -6,13 +6,11 @@ With scikit-learn 1.6 to 1.8 estimators work without callbacks: they have no ``s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, Self, TypeVar
-
-Method = TypeVar("Method", bound=Callable[..., object])
+from typing import TYPE_CHECKING, Protocol, Self
 
 
 class CallbackContext(Protocol):
-    """A task of a fit, of which callbacks are told."""
+    """A task of a fit that callbacks can follow."""
 
     def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
         """A part of the task."""
@@ -24,31 +22,34 @@ class CallbackContext(Protocol):
         """Tell that the task has ended; True if a callback asks to stop."""
 
 
-try:
+if TYPE_CHECKING:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:
 
-    class _Silent:
-        """A task of which nobody is told."""
+        class _Silent:
+            """A task without callbacks."""
 
-        def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
-            return self
+            def subcontext(self, *, task_name: str, max_subtasks: int | None = 0) -> Self:
+                return self
 
-        def call_on_fit_task_begin(self, **seen: object) -> Self:
-            return self
+            def call_on_fit_task_begin(self, **seen: object) -> Self:
+                return self
 
-        def call_on_fit_task_end(self, **seen: object) -> bool:
-            return False
+            def call_on_fit_task_end(self, **seen: object) -> bool:
+                return False
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands for scikit-learn's class where there is none."""
+        class CallbackSupportMixin:
+            """Stands for scikit-learn's class where there is none."""
 
-        def _init_callback_context(self, max_subtasks: int | None = 0) -> CallbackContext:
-            return _Silent()
+            def _init_callback_context(self, max_subtasks: int | None = 0) -> CallbackContext:
+                return _Silent()
 
-    def with_callbacks(method: Method) -> Method:
-        """The method as it is."""
-        return method
+        def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
+            """The method as it is."""
+            return method
 
 
 __all__ = ["CallbackContext", "CallbackSupportMixin", "with_callbacks"]

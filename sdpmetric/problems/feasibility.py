@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.problems.fenchel import NULL, FenchelDual
 from sdpmetric.terms.base import PairLoss
 
@@ -16,6 +17,8 @@ Lists = list[FloatArray]
 
 # Parts of multipliers added where constraints pull together, so that a proof of a contradiction bears rounding.
 MORE = (0.0, 1e-9, 1e-6, 1e-3)
+# Multipliers below this share of the largest are left out of the list of constraints that contradict each other.
+NEGLIGIBLE = 1e-6
 
 
 def unbounded(dual: FenchelDual) -> int:
@@ -56,4 +59,26 @@ def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
         if proven.value > 0.0:
             parts = iter(proven.multipliers)
             return np.concatenate([next(parts) if is_hard else part for part, is_hard in zip(found, hard, strict=True)])
+    return None
+
+
+def certificate(dual: FenchelDual, components: FloatArray, given: FloatArray | None) -> InfeasibilityCertificate | None:
+    """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
+
+    Parameters
+    ----------
+    dual : FenchelDual
+    components : (r, d) array
+    given : (m,) array or None
+    """
+    total = dual.total
+    if not any(loss.hard for loss in total.losses):
+        return None
+    u = total.excess(components)
+    tries = [] if given is None else [total.split(given)]
+    tries.append([np.maximum(part, 0.0) if loss.hard else part for loss, part in zip(total.losses, u, strict=True)])
+    for a in tries:
+        if (found := contradiction(dual, a)) is not None:
+            rows = tuple(int(i) for i in np.flatnonzero(found > NEGLIGIBLE * found.max()))
+            return InfeasibilityCertificate(program="sum of terms", constraints="hard constraints", contradiction=rows)
     return None

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
@@ -39,8 +39,6 @@ WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 EXPLAINED = ("hinge", "squared hinge")
 # Mean distances are not scaled down below the square of this.
 SMALL = 0.3
-# Multipliers below this share of the largest are not named in a contradiction.
-NEGLIGIBLE = 1e-6
 # Share of the objective of the zero metric that gaps are relative to at least.
 RESOLUTION = 1e-9
 
@@ -292,7 +290,8 @@ class MetricProblem(Problem):
         L, residual = self.check_point(components, metric)
         objective, u = self.total.value(L)
         if not math.isfinite(objective):
-            proof = self.contradiction(L, dual)
+            given = None if dual is None else check_multipliers(dual, self.total.n_multipliers, "multipliers")
+            proof = feasibility.certificate(self.dual, L, given)
             if proof is not None:
                 return proof
         zero = abs(self.total.value(np.zeros((0, L.shape[1])))[0])
@@ -315,25 +314,6 @@ class MetricProblem(Problem):
             resolution=RESOLUTION * zero,
             weakness=proven.weakness,
         )
-
-    def contradiction(self, components: FloatArray, dual: Multipliers | None) -> InfeasibilityCertificate | None:
-        """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point."""
-        if not any(loss.hard for loss in self.total.losses):
-            return None
-        u = self.total.excess(components)
-        tries = [
-            [np.maximum(part, 0.0) if loss.hard else part for loss, part in zip(self.total.losses, u, strict=True)]
-        ]
-        if dual is not None:
-            tries.insert(0, self.total.split(check_multipliers(dual, self.total.n_multipliers, "multipliers")))
-        for a in tries:
-            found = feasibility.contradiction(self.dual, a)
-            if found is not None:
-                rows = tuple(int(i) for i in np.flatnonzero(found > NEGLIGIBLE * found.max()))
-                return InfeasibilityCertificate(
-                    program="sum of terms", constraints="hard constraints", contradiction=rows
-                )
-        return None
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.

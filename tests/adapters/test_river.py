@@ -8,12 +8,13 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
 
+import sdpmetric as sm
+
 river = pytest.importorskip("river")
-
-from river import checks, compose, preprocessing, stream  # noqa: E402  after the skip
-
-import sdpmetric as sm  # noqa: E402
-from sdpmetric.adapters import river as adapter  # noqa: E402
+checks, compose, preprocessing, stream = (
+    pytest.importorskip(f"river.{name}") for name in ("checks", "compose", "preprocessing", "stream")
+)
+adapter = pytest.importorskip("sdpmetric.adapters.river")
 
 TRANSFORMERS = [adapter.POLATransformer(seed=1), adapter.LEGOTransformer(seed=1)]
 CASES = [

@@ -9,14 +9,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import sdpmetric as sm
+from sdpmetric import plotting
+from sdpmetric.classification import knn_predict
+from sdpmetric.estimators import LMNN, POLA, MultiMetricLMNN
+from sdpmetric.plotting import DistancesDisplay, FeaturesDisplay, PathDisplay
+
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-
-import sdpmetric as sm  # noqa: E402  after the choice of a backend
-from sdpmetric import plotting  # noqa: E402
-from sdpmetric.classification import knn_predict  # noqa: E402
-from sdpmetric.estimators import LMNN, POLA, MultiMetricLMNN  # noqa: E402
-from sdpmetric.plotting import DistancesDisplay, FeaturesDisplay, PathDisplay  # noqa: E402
 
 NAMES = load_wine().feature_names
 X, y = load_wine(return_X_y=True)

@@ -6,13 +6,12 @@ Coarse to fine in the anchors and in the smoothing width; see ``docs/factored.md
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.multipliers import Dual
@@ -21,6 +20,7 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
 from sdpmetric.engine.interface import current
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solvers.lmnn.descent import Slow, State, descend, escape
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
 from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem
 from sdpmetric.solvers.lmnn.start import scaled_start
@@ -46,21 +46,8 @@ STALL, LEAST_STALL = 1e-2, 1e-10
 SMALL_STEP = 1e-3
 # Rounds without a proof that fits the width, before it shrinks all the same.
 PATIENCE = 16
-# L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
-LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
 # Down to this relative gap, values in single precision are good enough; certificates are in double precision.
 SINGLE = 1e-4
-# Rows of the factor shorter than this share of the longest are dropped.
-NEGLIGIBLE = 1e-3
-# A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
-COLLAPSED = 1e-12
-
-
-@dataclass
-class State:
-    """The factors on `regional_points`, (c, r, rank), kept current so that an interrupted solve can still be judged."""
-
-    L: FloatArray
 
 
 @solver(LMNNProblem, "factored", tol=1e-3, default=True, engines=True)
@@ -209,7 +196,7 @@ def refine_until_proven(
             # No further down than the tolerance asks for: the wider, the better conditioned.
             enough = 0.4 * max(tol, LAST_WIDTH) / max(least, 1e-300)
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, enough)), PATIENCE
-        state.L = _escape(working, state.L, gamma, bound)
+        state.L = escape(working, state.L, gamma, bound)
 
 
 def _certified(problem: RegionalProblem, L: FloatArray, dual: Dual | None, gamma: float) -> Step:
@@ -229,19 +216,6 @@ def _extrapolated(wider: tuple[float, FloatArray], narrower: tuple[float, FloatA
     (gamma, L), (small, end) = wider, narrower
     M, N = (np.swapaxes(factor, 1, 2) @ factor for factor in (L, end))
     return psd.stack([psd.factor(each) for each in N + small / (gamma - small) * (N - M)])
-
-
-@dataclass
-class Slow:
-    """Enough when the value falls by less than a share of itself between two looks."""
-
-    share: float
-    before: float = math.inf
-
-    def __call__(self, L: FloatArray, value: float) -> bool:
-        """Look at a factor and its value; whether it is enough."""
-        decrease, self.before = self.before - value, value
-        return decrease < self.share * value
 
 
 @dataclass
@@ -294,62 +268,3 @@ def _step(
     if not working.whole:  # both are estimates
         return Step(problem.lift_regional(state.L), step=gamma)
     return Step(problem.lift_regional(state.L), objective, bound.value, dual, step=gamma, n_active=n_active)
-
-
-def descend(
-    state: State,
-    working: WorkingSet,
-    gamma: float,
-    budget: Budget,
-    enough: Callable[[FloatArray, float], bool],
-) -> None:
-    """One round of L-BFGS on the smoothed objective; `enough` looks at the factor and the value now and then."""
-    start, shape, iterations = state.L, state.L.shape, 0
-
-    def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
-        budget.spend()
-        value = working.value(v.reshape(shape), gamma)
-        return value.smoothed, value.gradient.ravel()
-
-    def look(intermediate_result: OptimizeResult) -> None:
-        nonlocal iterations
-        iterations += 1
-        state.L = intermediate_result.x.reshape(shape).copy()
-        if iterations % LOOK_EVERY == 0 and enough(state.L, float(intermediate_result.fun)):
-            raise StopIteration
-
-    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0, "maxls": 60}
-    minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
-    _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
-    longest = sigma.max(axis=1, keepdims=True)
-    if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate held it up: far enough down to find some
-        state.L = math.sqrt(0.5) * start
-        return
-    sigma[sigma <= NEGLIGIBLE * longest] = 0.0
-    rank = max(1, int((sigma > 0.0).sum(axis=1).max()))
-    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
-
-
-def _escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
-    """Add the directions in which the dual slack is negative: there the gradient in the factor is blind.
-
-    Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
-    """
-    w, rank = bound.eigenvalues, L.shape[2]
-    excess = np.where(w[:, ::-1] > 1.0 + 1e-4, w[:, ::-1] - 1.0, 0.0)
-    width = int((excess > 0.0).sum(axis=1).max())
-    if width == 0:
-        return L
-    D = np.sqrt(excess[:, :width, None]) * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
-    D *= math.sqrt(float(np.sum(L**2)) / float(np.sum(D**2)))
-    best, grown = working.value(L, gamma).smoothed, L
-    for t in np.geomspace(1e-4, 1.0, 9):
-        longer = np.concatenate([L, t * D], axis=1)
-        value = working.value(longer, gamma).smoothed
-        if value >= best:
-            break
-        best, grown = value, longer
-    if grown.shape[1] > rank:  # directions that the metric has, but too little of
-        _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
-        grown = sigma[:, :, None] * rows
-    return grown

@@ -14,7 +14,7 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.solvers.lmnn import factored
-from sdpmetric.solvers.lmnn.factored import State
+from sdpmetric.solvers.lmnn.descent import NEGLIGIBLE, State
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.start import scaled_start
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
@@ -72,7 +72,7 @@ def factored_steps(
             yield from factored.approach(problem, state, budget, rng, LEVELS)
             both = [math.sqrt(1.0 - KEPT) * state.L, math.sqrt(KEPT) * single]
             _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
-            rank = max(1, int((sigma > factored.NEGLIGIBLE * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
+            rank = max(1, int((sigma > NEGLIGIBLE * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
             state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
         yield from factored.refine_until_proven(problem, state, working, budget, tol, FIRST_WIDTH)
     except (BudgetSpent, KeyboardInterrupt):
