@@ -37,7 +37,7 @@ FORMAT = 1
 class Model:
     """A learned metric that can be applied to raw data: what ``sdpmetric solve --output`` writes.
 
-    No training example is kept.
+    No training example is stored.
 
     Attributes
     ----------
@@ -155,9 +155,9 @@ class Model:
             "linear": self.linear,
         }
         problem = self.solution.problem
-        kept = self.solution.to_arrays(fingerprint=None if problem is None else problem.fingerprint())
+        saved = self.solution.to_arrays(fingerprint=None if problem is None else problem.fingerprint())
         with Path(path).open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **kept, **arrays, model=np.array(json.dumps(model)))
+            np.savez_compressed(file, allow_pickle=False, **saved, **arrays, model=np.array(json.dumps(model)))
 
     @classmethod
     def load(cls, path: str | Path) -> Model:

@@ -3,7 +3,7 @@
     SDPMETRIC_DATA=DATA python examples/benchmarks/pruning.py
 
 Under the metric of 4,000 rows, all examples of a class are divided into tiles by a k-d tree, the best case for bounds.
-A tile of the distance matrix is silent if a lower bound of all its distances is above the largest limit of its rows:
+A tile of the distance matrix is inactive if a lower bound of all its distances is above the largest limit of its rows:
 the distance of bounding boxes in principal coordinates, of balls, or of intervals of norms. The second table asks when
 the candidates of one search over all anchors would hold the next one's: if the least eigenvalue of the new metric
 relative to the old one, times how much wider the old search was than its limits, is above the growth of the limits.
@@ -38,8 +38,8 @@ def limits(problem: sm.LMNNProblem, Z: np.ndarray) -> np.ndarray:
     return 1.0 + np.max([np.sum((Z - Z[targets[:, k]]) ** 2, axis=1) for k in range(targets.shape[1])], axis=0)
 
 
-def silent(P: np.ndarray, y: np.ndarray, limit: np.ndarray, height: int, width: int) -> tuple[float, float, float]:
-    """Shares of pairs of other classes in tiles that boxes, balls and norms prove silent, of every tenth row tile."""
+def inactive(P: np.ndarray, y: np.ndarray, limit: np.ndarray, height: int, width: int) -> tuple[float, float, float]:
+    """Shares of pairs of other classes in tiles that boxes, balls and norms prove inactive, of every tenth row tile."""
     classes = [np.flatnonzero(y == label) for label in np.unique(y)]
     columns = [tile for members in classes for tile in leaves(P, members, width)]
     label, size = y[[tile[0] for tile in columns]], np.array([len(tile) for tile in columns])
@@ -89,9 +89,9 @@ def main() -> None:
     problem = sm.LMNNProblem.from_labels(X, y)
     Z = X @ small.lift(searches[-1]).T
     P = (Z - Z.mean(axis=0)) @ np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2].T
-    print("| rows x columns of a tile | silent by boxes | by balls | by norms |\n| --- | --- | --- | --- |")
+    print("| rows x columns of a tile | inactive by boxes | by balls | by norms |\n| --- | --- | --- | --- |")
     for height, width in TILES:
-        shares = silent(P, y, limits(problem, Z), height, width)
+        shares = inactive(P, y, limits(problem, Z), height, width)
         print(f"| {height} x {width} | " + " | ".join(f"{share:.1%}" for share in shares) + " |", flush=True)
     print("\n| search | least eigenvalue against the one before | largest growth of a limit |\n| --- | --- | --- |")
     for k in range(1, len(searches)):

@@ -11,7 +11,7 @@ from sdpmetric._loops import FAST
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 
-# Most distances are too large to matter. Of so many at once it is found without a branch whether any does: mostly none.
+# Distances that are compared together, without a branch: mostly all of them are too large to matter.
 CHUNK = 128
 # Training examples whose distances to some queries are made and looked at while they are in a core's cache.
 TILE = 8 * CHUNK

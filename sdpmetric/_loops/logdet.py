@@ -79,7 +79,7 @@ def strength(distance: float, target: float, rate: float, explicit: bool) -> tup
 
 
 @nb.njit(cache=True)
-def kept(excess: float, side: float) -> bool:
+def satisfied(excess: float, side: float) -> bool:
     """Whether a target is satisfied; side is 0 for "equal", 1 for "at most", -1 for "at least"."""
     return excess == 0.0 or side * excess < 0.0
 
@@ -136,7 +136,7 @@ def pair_step(
     """
     distance = image(G, z, left, right)
     excess = distance - target
-    if kept(excess, side) or not np.isfinite(distance):
+    if satisfied(excess, side) or not np.isfinite(distance):
         return distance, False
     size = largest(left) * largest(right)
     sigma, ratio = book(distance, target, rate, explicit, size, totals)
@@ -296,7 +296,7 @@ def take_kernel_pairs(
             return t, distance
         distance = max(distance, 0.0)
         excess = distance - targets[t]
-        if kept(excess, sides[t]):
+        if satisfied(excess, sides[t]):
             continue
         c[a] += 1.0
         c[b] -= 1.0

@@ -134,7 +134,7 @@ def _class_row(row: FloatArray, i: int, begin: int, end: int, logarithm: bool, c
         _weigh(row[:begin], -1.0 / total, columns[:begin])
         _weigh(row[end:], -1.0 / total, columns[end:])
         _weigh(row[begin:end], others / (matches * total), columns[begin:end])
-        # log1p of what is beside the matches keeps the digits of values near 0.
+        # log1p of the sum over the other classes keeps the digits of values near 0.
         if share * matches > others:
             return float(np.log1p(others / (share * matches)))
         return float(own - nearest + np.log(total) - np.log(matches))

@@ -84,7 +84,7 @@ class Stated:
     parameters: dict[str, Value]
 
     def model(self, solution: Solution) -> Model:
-        """What is kept of a solution of the problem."""
+        """What is saved of a solution of the problem."""
         linear = solution.components.shape[-1] == self.X.shape[1] and np.array_equal(self.problem.X, self.X)
         about = (self.table.features, self.table.label, self.statement, self.parameters, linear)
         return Model(solution, self.preparation, *about)

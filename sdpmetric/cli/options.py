@@ -125,7 +125,7 @@ class StatementOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """What every solver is told alike."""
+    """The options of every solver."""
 
     tol: Annotated[
         float | None,

@@ -114,12 +114,12 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
         return _drawn_pairs(index, n_pairs, rng)
     first, second = np.triu_indices(len(index), 1)
     similar = index[first] == index[second]
-    kept = np.arange(len(first))
+    chosen = np.arange(len(first))
     if n_pairs is not None:
         kinds = (np.flatnonzero(similar), np.flatnonzero(~similar))
-        kept = np.sort(np.concatenate([rng.permutation(kind)[:n_pairs] for kind in kinds]))
-    pairs = np.stack([first[kept], second[kept]], axis=1).astype(np.int32)
-    return pairs, similar[kept]
+        chosen = np.sort(np.concatenate([rng.permutation(kind)[:n_pairs] for kind in kinds]))
+    pairs = np.stack([first[chosen], second[chosen]], axis=1).astype(np.int32)
+    return pairs, similar[chosen]
 
 
 def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> tuple[IndexArray, BoolArray]:

@@ -188,7 +188,7 @@ def _read_csv(path: Path, columns: Columns) -> Table:
     if not header:
         raise ValueError(f"{path} is empty; expected a header line with the names of the columns.")
     features, label = columns.chosen(header, path)
-    places = [header.index(name) for name in features]
+    indices = [header.index(name) for name in features]
     at = None if label is None else header.index(label)
     X: list[FloatArray] = []
     y: list[str] = []
@@ -200,7 +200,7 @@ def _read_csv(path: Path, columns: Columns) -> Table:
             if not cells[at]:
                 raise ValueError(f"{where} has no label in column {label!r}; drop the row or give it one.")
             y.append(cells[at])
-        numbers = [cells[place] for place in places]
+        numbers = [cells[index] for index in indices]
         if columns.decimal == ",":
             numbers = [cell.replace(",", ".") for cell in numbers]
         X.append(_numbers(numbers, features, where))

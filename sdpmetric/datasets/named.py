@@ -164,10 +164,10 @@ def load_split(
 def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None]:
     """The data, and the number of leading rows for training where that is known."""
     name, path, folder = str(name_or_path), Path(name_or_path), _folder()
-    kept = None if folder is None or path.name != name else folder / f"{name}.npz"
-    if kept is not None and name not in NAMED and kept.is_file():
-        path = kept
-    if path is not kept and name not in NAMED and path.suffix.lower() in TABLES and path.is_file():
+    local = None if folder is None or path.name != name else folder / f"{name}.npz"
+    if local is not None and name not in NAMED and local.is_file():
+        path = local
+    if path is not local and name not in NAMED and path.suffix.lower() in TABLES and path.is_file():
         return read_table(path, columns), None
     if columns.features or columns.drop or columns.delimiter:
         raise ValueError(f"{name} is no CSV or Parquet file; columns are chosen of such files only.")
@@ -177,7 +177,7 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
     if name in NAMED:
         bunch = NAMED[name]()
         return Table(bunch.data, bunch.target, tuple(map(str, bunch.feature_names))), None
-    if path is not kept and (fetched := fetch(name, label)) is not None:
+    if path is not local and (fetched := fetch(name, label)) is not None:
         X, y, n_train = fetched
         return Table(X, y), n_train
     if not path.is_file():

@@ -162,8 +162,8 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
     except ValueError as error:
         raise ValueError("the texts have no words of two letters or more; there is nothing to count.") from error
     often = np.asarray(found.sum(axis=0)).ravel()
-    kept = np.sort(np.argsort(-often, kind="stable")[:n_words])  # columns are in alphabetical order
-    counts: NDArray[np.uint16] = found[:, kept].minimum(np.iinfo(np.uint16).max).astype(np.uint16).toarray()
+    commonest = np.sort(np.argsort(-often, kind="stable")[:n_words])  # columns are in alphabetical order
+    counts: NDArray[np.uint16] = found[:, commonest].minimum(np.iinfo(np.uint16).max).astype(np.uint16).toarray()
     return counts
 
 

@@ -103,7 +103,7 @@ class Dask:
                 return future.result(timeout=LOOK)
             except TimeoutError:
                 self.look_for(address)
-            except CancelledError as error:  # what it was to be made from went with a worker
+            except CancelledError as error:  # its inputs were lost with a worker
                 raise ShardLost(str(error)) from error
 
     def look_for(self, address: str) -> None:

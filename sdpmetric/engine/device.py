@@ -84,7 +84,7 @@ class TorchLoops:
         return self._torch.tensor(array, device=self._device)
 
     def _cached(self, array: NDArray[np.generic], what: str, make: Callable[[], Tensor]) -> Tensor:
-        """What is made from an array that nobody changes, kept as long as the array lives."""
+        """What is computed from an array that does not change, cached as long as the array exists."""
         key = id(array), what
         if key not in self._kept:
             self._kept[key] = make()

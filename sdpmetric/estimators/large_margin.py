@@ -145,7 +145,7 @@ class LargeMarginEstimator(LabelledEstimator):
         context = self._init_callback_context(max_subtasks=int(self.n_passes))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         weights = check_sample_weight(sample_weight, len(X))
-        if weights is not None and not weights.all():  # what weighs nothing is left out
+        if weights is not None and not weights.all():  # examples of weight 0 are left out
             used = weights > 0.0
             X, y, weights = X[used], y[used], weights[used]
             regions = None if regions is None else regions[used]

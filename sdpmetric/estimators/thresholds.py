@@ -59,7 +59,7 @@ def best_threshold(
         raise ValueError(f"strategy={strategy!r} needs pairs of both kinds, and none is {kind}; use 'accuracy'.")
     order = np.argsort(distances, kind="stable")
     ordered = distances[order]
-    # cut c calls the first c pairs similar; equal distances are not told apart
+    # cut c calls the first c pairs similar; equal distances are on one side
     cuts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(ordered) > 0), [len(ordered)]])
     tp = np.concatenate([[0], np.cumsum(similar[order])])[cuts]
     tn = negative - (cuts - tp)

@@ -53,12 +53,12 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
     """
     V = problem.differences
     U, sigma, _ = np.linalg.svd(V, full_matrices=False)
-    kept = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
+    positive = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
     a = cp.Variable(len(V), nonneg=True, name="a")
     t = cp.Variable(name="t")
     constraints = [problem.signs @ a <= t, cp.sum(a) == 1]
-    if kept.any():
-        U = np.sqrt(len(V)) * U[:, kept]
+    if positive.any():
+        U = np.sqrt(len(V)) * U[:, positive]
         rank = U.shape[1]
         products = (U[:, :, None] * U[:, None, :] * problem.signs[:, None, None]).reshape(len(V), -1)
         matrix = cp.reshape(products.T @ a, (rank, rank), order="C")

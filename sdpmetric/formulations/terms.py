@@ -41,8 +41,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     elif domain.blocks:
         reached = [np.flatnonzero(T[part].any(axis=0)) for part in domain.blocks]
         found = [metric_variable(len(columns), f"M{b}") for b, columns in enumerate(reached)]
-        places = [np.eye(T.shape[1])[:, columns] for columns in reached]
-        N = sum(place @ block @ place.T for (block, _), place in zip(found, places, strict=True))
+        bases = [np.eye(T.shape[1])[:, columns] for columns in reached]
+        N = sum(place @ block @ place.T for (block, _), place in zip(found, bases, strict=True))
         outer = T
         M = T @ N @ T.T
         D = squared_distances(N, X @ T, problem.total.pairs)

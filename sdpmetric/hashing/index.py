@@ -284,8 +284,8 @@ class HashIndex:
         """The bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
         self._upkeep.catch_up()
         words = self._upkeep.table.keys[self._upkeep.table.alive]
-        places = np.arange(self.n_bits, dtype=np.uint64)
-        return (words[:, places // 64] >> places % 64 & np.uint64(1)).astype(np.bool_)
+        bits = np.arange(self.n_bits, dtype=np.uint64)
+        return (words[:, bits // 64] >> bits % 64 & np.uint64(1)).astype(np.bool_)
 
     # -- files --------------------------------------------------------------------------------------------------
 

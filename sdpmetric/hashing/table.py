@@ -81,9 +81,9 @@ class Table:
 
     def close(self) -> None:
         """Compact the arrays; the order stays."""
-        kept = np.flatnonzero(self.alive)
-        self._held = {name: held[: self.size][kept] for name, held in self._held.items()}
-        self.size = len(kept)
+        rows = np.flatnonzero(self.alive)
+        self._held = {name: held[: self.size][rows] for name, held in self._held.items()}
+        self.size = len(rows)
         self._show()
         self.slots = dict(zip(self.ids.tolist(), range(self.size), strict=True))
 

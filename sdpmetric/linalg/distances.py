@@ -165,7 +165,7 @@ def pair_forms(P: FloatArray, N: FloatArray, blocks: Blocks, first: IndexArray, 
 def laplacian_form(
     X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, blocks: Blocks | None = None
 ) -> FloatArray:
-    """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block unless told otherwise."""
+    """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks = Blocks.one(len(X)) if blocks is None else blocks
     if (loops := current().loops) is not None:
         return loops.form(X, blocks.bounds, first, second, weights)

@@ -163,7 +163,7 @@ def projection_slopes(values: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.
     Returns
     -------
     row, column : (p,) arrays
-        The places on and above the diagonal where ``Omega`` is not 0.
+        The entries on and above the diagonal where ``Omega`` is not 0.
     slopes : (p,) array
         ``Omega`` there, off the diagonal twice: ``<H, derivative(H)> = sum slopes * (Q^T H Q)[row, column]^2``.
     """

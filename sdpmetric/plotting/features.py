@@ -156,9 +156,9 @@ class FeaturesDisplay:
         image = axes.imshow(M, cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
         figure_of(axes).colorbar(image, ax=axes, location="top", shrink=0.7, label="metric")
         if len(self.names) <= NAMED:
-            places = np.arange(len(self.names))
-            axes.set_xticks(places, self.names, rotation=60, ha="right", rotation_mode="anchor", fontsize="small")
-            axes.set_yticks(places, self.names, fontsize="small")
+            positions = np.arange(len(self.names))
+            axes.set_xticks(positions, self.names, rotation=60, ha="right", rotation_mode="anchor", fontsize="small")
+            axes.set_yticks(positions, self.names, fontsize="small")
 
     def _spectrum(self, axes: Axes) -> None:
         values = np.linalg.eigvalsh(self._scaled)[::-1]

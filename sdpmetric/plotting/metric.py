@@ -157,15 +157,15 @@ class MetricDisplay:
         if labels is not None and len(labels) != len(data):
             raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
         if centers is not None:
-            places = np.asarray(centers, dtype=np.float64)
-            if places.shape != (len(L), d):
-                raise ValueError(f"centers must be one row of {d} for each of {len(L)} metrics, got {places.shape}.")
+            origins = np.asarray(centers, dtype=np.float64)
+            if origins.shape != (len(L), d):
+                raise ValueError(f"centers must be one row of {d} for each of {len(L)} metrics, got {origins.shape}.")
         else:
             means = _class_means(data, labels)
-            places = means if len(L) == len(means) > 1 else np.tile(data.mean(axis=0), (len(L), 1))
+            origins = means if len(L) == len(means) > 1 else np.tile(data.mean(axis=0), (len(L), 1))
         named = [str(names[f]) if names is not None else f"feature {f}" for f in (first, second)]
         metrics = np.swapaxes(L, 1, 2) @ L
-        return cls(metrics, data, labels, features=(first, second), centers=places, names=(named[0], named[1]))
+        return cls(metrics, data, labels, features=(first, second), centers=origins, names=(named[0], named[1]))
 
     @property
     def sections(self) -> FloatArray:
@@ -231,24 +231,24 @@ class MetricDisplay:
             )  # fmt: skip
         classes, several = self.classes, len(self.metrics) > 1
         names = [f"metric of {c}" for c in classes] if classes else [f"metric {c}" for c in range(len(self.metrics))]
-        places = self.centers[:, list(self.features)]
+        origins = self.centers[:, list(self.features)]
         shape = {"fill": False, "zorder": 3}
         for c, (half, vectors, radius) in enumerate(zip(*self.axes, strict=True)):
             angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
             # Colours stand for classes; a metric that belongs to no class is black.
             colour = COLOURS[c % len(COLOURS)] if classes else INK
-            ellipse = Ellipse(places[c], *(2 * half), angle=angle, edgecolor=colour, linewidth=2.2, **shape)
+            ellipse = Ellipse(origins[c], *(2 * half), angle=angle, edgecolor=colour, linewidth=2.2, **shape)
             ellipse.set_label(f"{names[c]}: distance {radius:.3g}" if several else f"distance {radius:.3g}")
-            circle = Circle(places[c], SHARE * self.extent / 2, edgecolor="0.35", linestyle="--", linewidth=1, **shape)
-            circle.set_label("Euclidean, same area" if c == len(places) - 1 else None)
+            circle = Circle(origins[c], SHARE * self.extent / 2, edgecolor="0.35", linestyle="--", linewidth=1, **shape)
+            circle.set_label("Euclidean, same area" if c == len(origins) - 1 else None)
             for patch in (ellipse, circle) if radius > 0 else (circle,):
                 axes.add_artist(
                     patch
                 )  # unlike add_patch, this keeps the limits: the ellipse of a singular metric is unbounded
             reach = np.minimum(np.linalg.norm(vectors * half, axis=1), self.extent)
-            axes.update_datalim([places[c] - reach, places[c] + reach])
+            axes.update_datalim([origins[c] - reach, origins[c] + reach])
             zero = None if radius > 0 else f"{names[c]} is 0 here" if several else "the metric is 0 here"
-            axes.plot(*places[c], "+", color=colour, markersize=9, markeredgewidth=1.6, zorder=4, label=zero)
+            axes.plot(*origins[c], "+", color=colour, markersize=9, markeredgewidth=1.6, zorder=4, label=zero)
         axes.set(xlabel=self.names[0], ylabel=self.names[1])
         axes.set_aspect("equal", adjustable="datalim")
         axes.autoscale_view()

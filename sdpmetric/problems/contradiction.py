@@ -185,9 +185,9 @@ def _form(V: FloatArray, R: FloatArray, weights: FloatArray) -> tuple[Form, bool
     differences are those of points, each entry rounded once, to the origin.
     """
     _, sigma, basis = np.linalg.svd(V, full_matrices=False)
-    kept = sigma > NULL * sigma.max(initial=0.0)
-    points, rank = np.concatenate([V, np.zeros((1, V.shape[1]))]), int(kept.sum())
-    images = Images.of(points, points, basis[kept].T / sigma[kept])
+    nonzero = sigma > NULL * sigma.max(initial=0.0)
+    points, rank = np.concatenate([V, np.zeros((1, V.shape[1]))]), int(nonzero.sum())
+    images = Images.of(points, points, basis[nonzero].T / sigma[nonzero])
     ends = (np.arange(len(V), dtype=np.int32), np.full(len(V), len(V), dtype=np.int32))
     form = images.form(*ends, weights, accuracy=0.0)
     if rank == min(V.shape):

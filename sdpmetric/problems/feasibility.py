@@ -48,12 +48,12 @@ def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
     alone = replace(
         dual.total, terms=tuple(loss for loss, is_hard in zip(dual.total.losses, hard, strict=True) if is_hard)
     )
-    kept = [part / size for part, is_hard in zip(found, hard, strict=True) if is_hard]
+    scaled = [part / size for part, is_hard in zip(found, hard, strict=True) if is_hard]
     own = FenchelDual(alone, replace(dual.slack, total=alone))
     for more in MORE:
         raised = [
             np.where(part > 0.0, part + more * (loss.anchor(part) > 0.0), 0.0)
-            for loss, part in zip(alone.losses, kept, strict=True)
+            for loss, part in zip(alone.losses, scaled, strict=True)
         ]
         proven = own.prove(raised, np.zeros((0, dual.d)))
         if proven.value > 0.0:

@@ -35,7 +35,7 @@ FloatArray = NDArray[np.float64]
 NULL = 1e-9
 # How often a multiple is lowered until it is proven.
 TRIES = 8
-# Multiples of the metric under which pairs that are pulled have unit distances, on average, that are added for anchors.
+# Multiples, added for anchors, of the metric under which pulled pairs have unit distances on average.
 LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
 # Share of the slack matrix by which slopes are raised beyond what is needed.
 RAISED = 1e-9

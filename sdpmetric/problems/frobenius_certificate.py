@@ -15,7 +15,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images, above, below, metric_norm_above, sum_above, sum_below
 from sdpmetric.problems.push import ClippedMultipliers
 from sdpmetric.problems.push_dual import SMOOTHINGS
-from sdpmetric.triplets.bounds import largest_hinges, margin_form, silent_beyond, slope_form, target_bounds
+from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, margin_form, slope_form, target_bounds
 from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def certificate(
     widths = () if dual is not None else SMOOTHINGS
     totals, forms = [0.0] * len(widths), [Form.zero(base.X.shape[1]) for _ in widths]
     losses, n_active = [], 0
-    for block in base.push.near(images.points, widen=silent_beyond(images)):
+    for block in base.push.near(images.points, widen=inactive_beyond(images)):
         near, highest = target_bounds(images, block.anchors, block.targets)
         loss, active = largest_hinges(images, block, near, highest, squared=False)
         losses.append(loss)

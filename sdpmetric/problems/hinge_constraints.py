@@ -35,18 +35,18 @@ def hinge_constraints(
     D = distances(total.centered @ components.T, total.pairs[:, 0], total.pairs[:, 1])
     excess, own, K = total.excess(components, D)[0], len(total.costs[0]), loss.combination
     rows, columns = total.pairs[own:], K.indices.reshape(loss.size, -1)
-    kept = np.flatnonzero((a > 0.0) | (excess > 0.0))
+    listed = np.flatnonzero((a > 0.0) | (excess > 0.0))
     kind = SquaredHinge if loss.scalar.highest == np.inf else Hinge
     stretch = [
-        (*rows[column[kept]].T, -sign[kept] * D[own:][column[kept]])
+        (*rows[column[listed]].T, -sign[listed] * D[own:][column[listed]])
         for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
     ]
     return Constraints(
         dual=a,
-        roles={role: index[kept] for role, index in loss.roles().items()},
-        multipliers=a[kept],
-        excess=excess[kept],
-        loss=kind(loss.item_weights[kept]),
+        roles={role: index[listed] for role, index in loss.roles().items()},
+        multipliers=a[listed],
+        excess=excess[listed],
+        loss=kind(loss.item_weights[listed]),
         stretch=stretch,
         sums=sums,
         slopes=sums,

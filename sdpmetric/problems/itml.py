@@ -71,7 +71,7 @@ class ITMLProblem(SmoothProblem):
     ------
     ValueError
         If the data are not finite; a pair is out of range, of a row with itself, or both similar and dissimilar; the
-        two examples of a dissimilar pair coincide, which no metric can part; bounds are not in order; gamma is not
+        two examples of a dissimilar pair coincide; bounds are not in order; gamma is not
         positive; or the prior is not positive definite.
     """
 
@@ -103,8 +103,8 @@ class ITMLProblem(SmoothProblem):
         same = (data[rows[:, 0]] == data[rows[:, 1]]).all(axis=1) & ~flags
         if same.any():
             raise ValueError(
-                f"dissimilar pair {rows[same][0].tolist()} has two equal examples, which no metric can part; "
-                "leave it out."
+                f"dissimilar pair {rows[same][0].tolist()} has two equal examples, whose distance is 0 under every "
+                "metric; leave it out."
             )
         d = data.shape[1]
         A0 = np.eye(d) if prior is None else validation.check_positive_definite("prior", prior, d)
@@ -146,7 +146,7 @@ class ITMLProblem(SmoothProblem):
     ) -> ITMLProblem:
         """State ITML for labelled data: pairs of equal labels are similar, all others dissimilar.
 
-        Equal examples of different labels, which no metric can part, are not paired.
+        Equal examples of different labels are not paired: their distance is 0 under every metric.
 
         Parameters
         ----------
@@ -163,8 +163,8 @@ class ITMLProblem(SmoothProblem):
         data = validation.check_examples(X)
         _, index = validation.check_labels(y, len(data))
         pairs, similar = pairs_of_labels(index, n_pairs, random_state)
-        kept = similar | (data[pairs[:, 0]] != data[pairs[:, 1]]).any(axis=1)
-        return cls(data, pairs[kept], similar[kept], upper, lower, gamma, prior)
+        distinct = similar | (data[pairs[:, 0]] != data[pairs[:, 1]]).any(axis=1)
+        return cls(data, pairs[distinct], similar[distinct], upper, lower, gamma, prior)
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class ITMLProblem(SmoothProblem):
         return np.asarray(np.linalg.solve(self.root, components.T).T)
 
     def slack_ratios(self, factor: FloatArray) -> FloatArray:
-        """Best slacks at a factor on `points`, over their bounds; 1 where the bound is kept."""
+        """Best slacks at a factor on `points`, over their bounds; 1 where the bound is satisfied."""
         ratios = distances(self.points @ factor.T, *self.ends) / self.bounds
         return np.where(self.similar, np.maximum(ratios, 1.0), np.minimum(ratios, 1.0))
 

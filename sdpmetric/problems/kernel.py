@@ -69,15 +69,15 @@ class FeatureSpace:
         mean = K.mean(axis=0)
         centered = psd.symmetrize(K - mean - mean[:, None] + mean.mean())
         values, vectors = scipy.linalg.eigh(centered)
-        kept = np.flatnonzero(values > ZERO * max(values[-1], float(np.abs(K).max()) * len(K) * ZERO))[::-1]
-        if not len(kept):
+        positive = np.flatnonzero(values > ZERO * max(values[-1], float(np.abs(K).max()) * len(K) * ZERO))[::-1]
+        if not len(positive):
             raise ValueError(
                 "all examples coincide in the feature space of the kernel; there is nothing to learn: scale the "
                 "features, or choose another kernel or gamma."
             )
         # For a column v with eigenvalue s the coordinates of the examples are sqrt(s) v = centered v / sqrt(s).
-        vectors = vectors[:, kept] - vectors[:, kept].mean(axis=0)
-        roots = np.sqrt(values[kept])
+        vectors = vectors[:, positive] - vectors[:, positive].mean(axis=0)
+        roots = np.sqrt(values[positive])
         return cls(kernel, dict(parameters), data, vectors / roots, mean), vectors * roots
 
     def rows(self, X: ArrayLike | None = None) -> FloatArray:
@@ -303,7 +303,7 @@ def _check_kernel(K: NDArray[np.floating]) -> FloatArray:
     """A kernel matrix in float64, symmetric; one that is not PSD is refused."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {K.shape}.")
-    # Kernels in single precision bring its rounding along.
+    # Kernel values in single precision have its rounding errors.
     rounding = PSD_TOLERANCE if K.dtype == np.float64 else 1e-5
     values = np.asarray(K, dtype=np.float64)
     check_symmetric(values, rounding)

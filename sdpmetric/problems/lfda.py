@@ -224,8 +224,8 @@ class LFDAProblem(Problem):
         if embedding not in ("weighted", "orthonormalized", "plain"):
             raise ValueError(f"embedding must be 'weighted', 'orthonormalized' or 'plain', got {embedding!r}.")
         values, vectors = self.eigenpairs
-        kept = values[: self.n_components] > 0.0
-        values, L = values[: self.n_components][kept], self.lift(vectors[:, : self.n_components][:, kept].T)
+        positive = values[: self.n_components] > 0.0
+        values, L = values[: self.n_components][positive], self.lift(vectors[:, : self.n_components][:, positive].T)
         if embedding == "weighted":
             return np.sqrt(values)[:, None] * L
         return L if embedding == "plain" or not len(L) else np.ascontiguousarray(np.linalg.qr(L.T)[0].T)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sdpmetric.engine.interface import Part, ShardLost, current
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems.push_dual import PartOfSums, PushSums
-from sdpmetric.triplets.bounds import silent_beyond, slope_form
+from sdpmetric.triplets.bounds import inactive_beyond, slope_form
 from sdpmetric.triplets.limits import deadline, only_part, remaining
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def add_triplets(sums: PushSums, problem: LMNNProblem, images: Images, cone: Ima
     groups : (n,) int32 array
         Pairs of different groups take no part in dual candidates.
     """
-    for block in problem.push.near(images.points, widen=silent_beyond(images)):
+    for block in problem.push.near(images.points, widen=inactive_beyond(images)):
         for g, part, values in sums.add(images, block, groups):
             sums.forms[g][0] += slope_form(cone, part, values).times(problem.push_weight)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# Forms of at most so many pairs are made as accurate as they can be.
+# Forms of at most this number of pairs are computed as accurately as possible.
 FEW_PAIRS = 100_000
 # Multiples of the mean cost that are added to the metric for dual candidates inside the cone.
 SHARPENINGS = (0.01, 0.1, 1.0, 10.0, 100.0)

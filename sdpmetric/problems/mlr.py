@@ -28,7 +28,7 @@ MLRLoss = Literal["auc", "map"]
 
 # Distances in memory at once: a block of queries times all items.
 SCORES_AT_ONCE = 1 << 22
-# Cuts whose slopes are kept for those who ask again.
+# Cuts whose slopes are cached.
 KEPT = 400
 # Relative rounding of eigenvalues of sums of slopes.
 ROUNDING = 1e-12
@@ -237,8 +237,8 @@ class MLRProblem(Problem):
             The metric itself; exactly one of the two.
         dual : (k (1 + d^2),) array, optional
             For each of k cuts its multiplier, and the factor (d, d) of the metric at which it is separated, flat, with
-            rows of zeros at its end. The cuts are separated anew: nothing needs to be believed. Default: the cut at the
-            point itself, which proves little.
+            rows of zeros at its end. The cuts are computed again, so that no value of the caller is used. Default: the
+            cut at the point itself, which proves little.
 
         Raises
         ------

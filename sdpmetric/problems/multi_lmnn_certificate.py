@@ -15,7 +15,7 @@ from sdpmetric.linalg.rigorous import Form, Images, above
 from sdpmetric.problems.push import ClippedMultipliers
 from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
-from sdpmetric.triplets.bounds import scatter_form, silent_beyond, unit_hinges
+from sdpmetric.triplets.bounds import inactive_beyond, scatter_form, unit_hinges
 from sdpmetric.triplets.margins import slope_pairs
 from sdpmetric.triplets.totals import impostor_counts
 from sdpmetric.triplets.triplets import Triplets
@@ -100,7 +100,7 @@ def _push_sums(problem: MultiMetricLMNNProblem, images: list[Images], *, slopes:
             _add_unit_hinges(problem, sums, active, furthest)
             return sums
     pull, most = np.zeros((len(sums.forms), *near.shape)), 0
-    widen = max(silent_beyond(own) for own in images)
+    widen = max(inactive_beyond(own) for own in images)
     for region, found in problem.found(embedded, near, widen=widen):
         cone, own = problem.cones[region], (near[found.anchors], highest[found.anchors])
         for g, part, values in sums.add(images[region], found, cone.groups, own):

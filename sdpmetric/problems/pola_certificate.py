@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# A margin may be missed by this much, relative to the threshold, and count as kept up to rounding.
+# A margin may be missed by this much, relative to the threshold, and count as met.
 ROUNDING = 1e-9
 # A point that misses a hard margin by more than this, relative to the threshold, is not repaired: it is infeasible.
 REPAIRABLE = 1e-3
@@ -123,7 +123,7 @@ def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers 
         raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
     a = max((problem.best_multiple(a) * a for a in tries), key=lambda a: problem.dual_point(a).value)
     excess = 1.0 - problem.margins.of(q, b)
-    if problem.slack_weight is None:  # a hard margin that is missed by rounding only is met
+    if problem.slack_weight is None:  # a hard margin that is missed by rounding only counts as met
         excess = np.where(excess <= ROUNDING * max(1.0, b), np.minimum(excess, 0.0), excess)
     sums = {"frobenius": 0.5 * rays.squared_norm(L), "threshold": 0.5 * (b - problem.initial_threshold) ** 2}
     slack, soft = float(np.maximum(excess, 0.0).sum()), problem.slack_weight is not None
@@ -203,7 +203,7 @@ def dual_point(problem: POLAProblem, dual: FloatArray) -> DualPoint:
     L = psd.factor(problem.matrix(-dual))
     total = float(dual @ problem.signs)
     b = max(1.0, problem.initial_threshold + total)
-    # Rounding may take this much from the PSD part, which a longer negative part swamps.
+    # Rounding error of the PSD part, where the negative part is longer.
     scale = float(dual @ np.einsum("ij,ij->i", problem.differences, problem.differences))
     rounding = 4 * L.shape[1] * float(np.finfo(float).eps) * scale
     size = math.sqrt(rays.squared_norm(L)) + rounding

@@ -145,5 +145,5 @@ def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, r
             bases.append(model.scalings_.T[:each])
     found = np.concatenate(bases)
     lengths = np.linalg.norm(found, axis=1)
-    kept = np.isfinite(lengths) & (lengths > 0.0)
-    return np.asarray(found[kept] / lengths[kept, None])
+    valid = np.isfinite(lengths) & (lengths > 0.0)
+    return np.asarray(found[valid] / lengths[valid, None])

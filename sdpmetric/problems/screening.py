@@ -29,8 +29,8 @@ class Screening:
     violated : Triplets
         Their margin is below 1 in the whole ball: every optimal multiplier is push weight times weight.
     undecided : Triplets
-        All others that are not silent. *Silent* triplets are those in neither list: their margin is above 1 in the
-        whole ball, and every optimal multiplier is 0. Most triplets are silent; they are not listed.
+        All others that are not inactive. *Inactive* triplets are those in neither list: their margin is above 1 in the
+        whole ball, and every optimal multiplier is 0. Most triplets are inactive; they are not listed.
     size : int
         Number of triplets of the problem.
     radius : float
@@ -43,17 +43,17 @@ class Screening:
     radius: float
 
     @property
-    def n_silent(self) -> int:
-        """Number of silent triplets."""
+    def n_inactive(self) -> int:
+        """Number of inactive triplets."""
         return self.size - len(self.violated) - len(self.undecided)
 
     @property
     def share(self) -> float:
-        """Share of all triplets that are screened, silent or violated."""
+        """Share of all triplets that are screened, inactive or violated."""
         return 1.0 - len(self.undecided) / self.size if self.size else 1.0
 
-    def is_silent(self, triplets: Triplets, n: int) -> NDArray[np.bool_]:
-        """Which of some triplets of the problem are silent, (t,).
+    def is_inactive(self, triplets: Triplets, n: int) -> NDArray[np.bool_]:
+        """Which of some triplets of the problem are inactive, (t,).
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class Screening:
 
     def __repr__(self) -> str:
         return (
-            f"<Screening of {self.size:,} triplets: {self.n_silent:,} silent, {len(self.violated):,} violated, "
+            f"<Screening of {self.size:,} triplets: {self.n_inactive:,} inactive, {len(self.violated):,} violated, "
             f"{len(self.undecided):,} undecided; radius {self.radius:.3g}>"
         )
 

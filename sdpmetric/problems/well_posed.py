@@ -19,7 +19,7 @@ Ridge = float | Literal["auto"]
 # More directions than this, relative to the examples, and a metric without a ridge fits the training examples only:
 # docs/useless_optima.md has the measurements.
 CROWDED = 0.25
-# So many of the triplets may be separated at no cost.
+# Largest share of the triplets that may be separated at no cost without a warning.
 FREE = 0.5
 
 

@@ -157,8 +157,8 @@ class Relevance:
             As in `from_labels`.
         """
         found = sp.coo_array(matrix)
-        kept = found.data != 0
-        rows, columns = (np.asarray(axis, dtype=np.int64)[kept] for axis in found.coords)
+        nonzero = found.data != 0
+        rows, columns = (np.asarray(axis, dtype=np.int64)[nonzero] for axis in found.coords)
         return cls._of_pairs(rows, columns, found.shape, leave_one_out, unanswerable)
 
     @classmethod
@@ -296,8 +296,8 @@ class Relevance:
         place = np.full(self.n_items, -1, dtype=np.int32)
         place[items] = np.arange(len(items), dtype=np.int32)
         new = place[self.indices]
-        kept = np.concatenate([[0], np.cumsum(new >= 0)])
-        indptr = kept[self.indptr].astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(new >= 0)])
+        indptr = offsets[self.indptr].astype(np.int64)
         policy = self.unanswerable if unanswerable is None else unanswerable
         return Relevance(len(items), self.which[queries], indptr, new[new >= 0], leave, policy)
 

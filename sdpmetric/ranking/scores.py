@@ -120,7 +120,7 @@ def evaluate(
     Q = X if queries is None else _matrix("queries", queries, X.shape[1])
     if len(Q) != related.n_queries:
         raise ValueError(f"relevance is about {related.n_queries} queries, but there are {len(Q)} rows of queries.")
-    wanted = _places(ks)
+    wanted = _ranks(ks)
     left, right, products = _spaces(Q, X, components, metric, similarity)
     asked = related.queries
     out = np.empty((len(asked), 2 + len(wanted)))
@@ -213,7 +213,7 @@ def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     return items if Q is X else np.ldexp(Q, power), items
 
 
-def _places(ks: Sequence[int]) -> tuple[int, ...]:
+def _ranks(ks: Sequence[int]) -> tuple[int, ...]:
     given = np.asarray(ks)
     if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.min() < 1)):
         raise ValueError(f"ks must be a sequence of positive integers, for example (1, 10), got {ks!r}.")

@@ -14,9 +14,9 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step
 
 FloatArray = NDArray[np.float64]
 
-# Iterations before the first judgement, and how many times more before each of the next ones.
+# Iterations before the first certificate, and the factor by which each next round is longer.
 FIRST, GROWTH = 25, 2
-# Rounds without progress after which nothing more is to be had.
+# Rounds without progress after which the solver stops.
 PATIENCE = 2
 
 

@@ -1,4 +1,4 @@
-"""FRML by stochastic gradient steps on matrices of fixed rank, stopped early by the rankings of queries held back."""
+"""FRML by stochastic gradient steps on matrices of fixed rank, stopped early by the rankings of queries held out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FloatArray = NDArray[np.float64]
 
 # Mean squared distance between two items at the start, in units of the margin: hinges of near items only are positive.
 START = 20.0
-# Queries that are held back at most: ranking them takes time, and their mean is known well enough.
+# Queries that are held out at most: ranking them takes time, and their mean is known well enough.
 HELD_BACK = 500
 
 
@@ -58,7 +58,7 @@ def steps(
     passes : int, default 50
         Passes at most; each draws as many queries as there are.
     validation_share : float, default 0.1
-        Share of the queries, 500 at most, that are held back to measure the mean average precision (MAP) after each
+        Share of the queries, 500 at most, that are held out to measure the mean average precision (MAP) after each
         pass; where queries are items they are not ranked either. 0: none, the last metric is the answer.
     stop_after : int, default 5
         Passes without a better MAP after which the run ends with `Status.STOPPED_EARLY`.
@@ -86,9 +86,9 @@ def steps(
     unit = 2.0 ** round(math.log2(validation.check_spread(problem.X)) / 2)
     X = np.asarray(problem.X, dtype=np.float64) / unit
     Q = None if problem.queries is None else np.asarray(problem.queries, dtype=np.float64) / unit
-    kept, held = _split(problem.relevance, share, 0 if random_state is None else random_state)
-    items = kept if Q is None else np.arange(len(X))
-    related = problem.relevance.part(kept, items, unanswerable="exclude")
+    training, held_out = _split(problem.relevance, share, 0 if random_state is None else random_state)
+    items = training if Q is None else np.arange(len(X))
+    related = problem.relevance.part(training, items, unanswerable="exclude")
     stream = FRMLStream(
         X.shape[1],
         problem.n_components,
@@ -102,16 +102,16 @@ def steps(
         start=principal(X, problem.n_components, START) if start is None else unit * np.asarray(start),
         random_state=random_state,
     )
-    ranked = problem.relevance.part(held, items, unanswerable="exclude") if len(held) else None
+    ranked = problem.relevance.part(held_out, items, unanswerable="exclude") if len(held_out) else None
     best, best_score, idle = stream.components.copy(), -math.inf, 0
     for number in range(passes + 1):
         if number:
             evaluations = stream.n_evaluations
-            stream.partial_fit(X[items], related, None if Q is None else Q[kept])
+            stream.partial_fit(X[items], related, None if Q is None else Q[training])
             budget.spend(stream.n_evaluations - evaluations)
         score = math.nan
         if ranked is not None:
-            from_rows = X[held] if Q is None else Q[held]
+            from_rows = X[held_out] if Q is None else Q[held_out]
             score = ranking.evaluate(X[items], ranked, from_rows, components=stream.components, ks=()).map
         idle = 0 if not score <= best_score else idle + 1
         if idle == 0:
@@ -124,7 +124,7 @@ def steps(
 
 
 def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of the queries to learn from and of those held back, both increasing."""
+    """Rows of the queries to learn from and of those held out, both increasing."""
     count = min(HELD_BACK, int(share * relevance.n_queries))
     order = np.random.default_rng(random_state).permutation(relevance.n_queries)
     return np.sort(order[count:]), np.sort(order[:count])

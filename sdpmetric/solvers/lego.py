@@ -11,7 +11,7 @@ from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.lego import LEGOStream
 
-# How many times a run is judged on its way.
+# Number of certificates during a run.
 JUDGED = 8
 
 

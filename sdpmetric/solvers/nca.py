@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 
 # Iterations before the first report, how many times more before each of the next, and the pairs that L-BFGS remembers.
 FIRST, GROWTH, MEMORY = 50, 2, 20
-# Rounds without progress after which nothing more is to be had.
+# Rounds without progress after which the solver stops.
 PATIENCE = 2
 
 
@@ -94,7 +94,7 @@ def steps(
             factor = packed.factor(found.x)
             yield Step(factor, float(found.fun), status=ended, extras=_extras(problem, factor))
             return
-        L = reached  # a line search may end far out, where all is flat, beside a better point that it has passed
+        L = reached  # a line search may end in a flat region although it has evaluated a better point
         yield Step(L, best, extras=_extras(problem, L))
         if stationarity <= tol:
             return

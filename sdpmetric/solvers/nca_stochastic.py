@@ -143,7 +143,7 @@ def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: IndexArray, 
     Returns
     -------
     near : (m, k) integer array
-        Sorted in each row; places that are not needed hold the anchor itself.
+        Sorted in each row; entries that are not needed hold the anchor itself.
     """
     X = np.asarray(problem.X, dtype=np.float64)
     Z = ((X - X.mean(axis=0)) @ L.T).astype(np.float32)  # enough to choose by
@@ -171,8 +171,8 @@ def _nearest(Z: NDArray[np.float32], which: IndexArray, count: int) -> IndexArra
 
 def truncated_gradient(problem: NCAProblem, L: FloatArray, anchors: IndexArray, near: IndexArray) -> FloatArray:
     """The gradient of the terms of some anchors, each of which can choose among its candidates only, (r, d)."""
-    touched, places = np.unique(np.concatenate([anchors, near.ravel()]), return_inverse=True)
-    own, others = places[: len(anchors)], places[len(anchors) :].reshape(near.shape)
+    touched, positions = np.unique(np.concatenate([anchors, near.ravel()]), return_inverse=True)
+    own, others = positions[: len(anchors)], positions[len(anchors) :].reshape(near.shape)
     X = np.asarray(problem.X[touched], dtype=np.float64)
     X -= X.mean(axis=0)
     Z = X @ L.T

@@ -58,11 +58,11 @@ class _Dual(BoxDual[_Evaluation]):
     def at(self, a: FloatArray) -> _Evaluation:
         problem = self.problem
         values, vectors = np.linalg.eigh(problem.matrix(-a))
-        kept = values > 0.0
+        positive = values > 0.0
         total, start = float(a @ problem.signs), problem.initial_threshold
         b = max(1.0, start + total)
-        q = np.sum((problem.differences @ (vectors[:, kept] * np.sqrt(values[kept]))) ** 2, axis=1)
-        value = float(a.sum() - 0.5 * np.sum(values[kept] ** 2)) + 0.5 * (b - start) ** 2 - total * b
+        q = np.sum((problem.differences @ (vectors[:, positive] * np.sqrt(values[positive]))) ** 2, axis=1)
+        value = float(a.sum() - 0.5 * np.sum(values[positive] ** 2)) + 0.5 * (b - start) ** 2 - total * b
         return _Evaluation(value, 1.0 - problem.signs * (b - q), values, vectors, b > 1.0)
 
     def curvature_root(self, here: _Evaluation, free: NDArray[np.intp]) -> FloatArray:

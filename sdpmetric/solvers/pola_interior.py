@@ -1,6 +1,6 @@
 """Batch POLA by a primal-dual interior-point method, for pairs that contradict each other.
 
-Where hardly any margin can be kept, almost all multipliers are at a bound, large ones cancel in the metric, and
+Where hardly any margin can be satisfied, almost all multipliers are at a bound, large ones cancel in the metric, and
 active-set methods take thousands of steps. An interior-point method takes some thirty. Each costs a system of
 ``min(p, d (d + 1) / 2 + 1)`` equations for p pairs and d features. The direction is that of Nesterov and Todd [NT1998].
 """
@@ -41,7 +41,7 @@ def fits(problem: POLAProblem) -> bool:
 def iterates(problem: POLAProblem, budget: Budget) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Strictly feasible multipliers and metrics with complementarities that go to 0.
 
-    With a hard margin that cannot be kept, the multipliers grow along a proof of that.
+    With a hard margin that is infeasible, the multipliers grow along a proof of that.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ NEAR = (-0.05, 0.05)
 NEGLIGIBLE, NEW = 1e-5, 1e-3
 # Eigenvalues of the slack matrix below minus this, relative to its size, are descended along.
 ESCAPE = 1e-9
-# Levels without a better gap after which nothing more is to be had.
+# Levels without a better gap after which the solver stops.
 PATIENCE = 4
 
 
@@ -89,9 +89,9 @@ class Factor:
         for part in self.parts:
             values, vectors = np.linalg.eigh(slopes[np.ix_(part, part)])
             _, sigma, own = np.linalg.svd(self.F[:, part], full_matrices=False)
-            kept = sigma > NEGLIGIBLE * size
+            significant = sigma > NEGLIGIBLE * size
             found = np.concatenate(
-                [sigma[kept, None] * own[kept], NEW * size * vectors[:, values < -ESCAPE * steepest].T]
+                [sigma[significant, None] * own[significant], NEW * size * vectors[:, values < -ESCAPE * steepest].T]
             )
             rows.append(np.zeros((len(found), self.F.shape[1])))
             rows[-1][:, part] = found

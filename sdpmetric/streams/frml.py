@@ -169,7 +169,7 @@ class FRMLStream:
         if rows.ndim != 2 or rows.shape[1] != self.n_features or not len(rows):
             raise ValueError(
                 f"irrelevant must be at least one row of {self.n_features} features, got shape {rows.shape}; a query "
-                "without irrelevant items teaches nothing, leave it out."
+                "without irrelevant items has no loss; leave it out."
             )
         if not np.isfinite(rows).all():
             raise ValueError("irrelevant contains NaN or infinity; drop those items or fill them in.")

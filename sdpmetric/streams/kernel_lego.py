@@ -199,8 +199,8 @@ class KernelLEGOStream:
         """Take checked pairs; return the last pair's distance before its step."""
         used, index = np.unique(pairs, return_inverse=True)
         known = len(self._K)
-        places = self._places(X[used], strict)
-        rows = places[index.reshape(pairs.shape)].astype(np.int32)
+        indices = self._indices(X[used], strict)
+        rows = indices[index.reshape(pairs.shape)].astype(np.int32)
         same = (rows[:, 0] == rows[:, 1]) & (targets > 0.0) & (sides <= 0.0)
         if same.any():  # 0.0 and -0.0 have different bytes
             raise ValueError(f"pair {pairs[same][0].tolist()} has two equal examples; leave it out.")
@@ -217,11 +217,11 @@ class KernelLEGOStream:
             )
         return float(distance)
 
-    def _places(self, X: FloatArray, strict: bool) -> NDArray[np.int64]:
+    def _indices(self, X: FloatArray, strict: bool) -> NDArray[np.int64]:
         """Row numbers of examples in the support, which grows by new examples."""
         known = dict(self._rows)
-        places = np.array([known.setdefault((row + 0.0).tobytes(), len(known)) for row in X])
-        first = np.unique(places, return_index=True)
+        indices = np.array([known.setdefault((row + 0.0).tobytes(), len(known)) for row in X])
+        first = np.unique(indices, return_index=True)
         new = X[first[1][first[0] >= len(self._rows)]]
         if len(new):
             old = self._support
@@ -237,14 +237,14 @@ class KernelLEGOStream:
             else:
                 _check_rows(K, len(self._K))
             self._support, self._rows, self._K, self._S = support, known, K, S
-        return places
+        return indices
 
-    def _shrink(self, kept: NDArray[np.int64]) -> None:
+    def _shrink(self, retained: NDArray[np.int64]) -> None:
         """Forget the examples of pairs that were not taken."""
         assert self._support is not None
-        self._rows = {(row + 0.0).tobytes(): place for place, row in enumerate(self._support[kept])}
-        self._support = self._support[kept] if len(kept) else None
-        self._K, self._S = self._K[np.ix_(kept, kept)], self._S[np.ix_(kept, kept)]
+        self._rows = {(row + 0.0).tobytes(): place for place, row in enumerate(self._support[retained])}
+        self._support = self._support[retained] if len(retained) else None
+        self._K, self._S = self._K[np.ix_(retained, retained)], self._S[np.ix_(retained, retained)]
 
     def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         return self.kernel(X, Y) * self.initial_scale

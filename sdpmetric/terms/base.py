@@ -51,7 +51,7 @@ class Term(ABC):
     weight: float = 1.0
     name: ClassVar[str]
     nonnegative: ClassVar[bool] = True
-    # Numbers of NumPy leave their products with terms to the term.
+    # NumPy scalars defer to the term's own multiplication.
     __array_ufunc__: ClassVar[None] = None
 
     @abstractmethod

@@ -72,19 +72,19 @@ class DistanceBounds(MarginLoss):
                 "bounds must be in order."
             )
         w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], len(X))
-        kept = [np.flatnonzero(np.isfinite(upper)), np.flatnonzero(lower > 0.0)]
-        if not len(kept[0]) + len(kept[1]):
+        bounded = [np.flatnonzero(np.isfinite(upper)), np.flatnonzero(lower > 0.0)]
+        if not len(bounded[0]) + len(bounded[1]):
             raise ValueError(f"{self.name} needs at_most= or at_least=, with a bound that is not infinite or 0.")
-        if self.loss == "log_ratio" and not (upper[kept[0]] > 0.0).all():
+        if self.loss == "log_ratio" and not (upper[bounded[0]] > 0.0).all():
             raise ValueError(f"{self.name}: at_most must be positive with loss='log_ratio', which divides by it.")
-        same = (X[rows[kept[1], 0]] == X[rows[kept[1], 1]]).all(axis=1)
+        same = (X[rows[bounded[1], 0]] == X[rows[bounded[1], 1]]).all(axis=1)
         if same.any():
             raise ValueError(
-                f"{self.name}: pair {rows[kept[1]][same][0].tolist()} has two equal examples, whose distance is 0 "
+                f"{self.name}: pair {rows[bounded[1]][same][0].tolist()} has two equal examples, whose distance is 0 "
                 f"under every metric and below at_least ({int(same.sum())} such pairs); leave it out."
             )
-        sides = np.repeat([1.0, -1.0], [len(kept[0]), len(kept[1])])
-        found, every = np.concatenate([upper[kept[0]], lower[kept[1]]]), np.concatenate(kept)
+        sides = np.repeat([1.0, -1.0], [len(bounded[0]), len(bounded[1])])
+        found, every = np.concatenate([upper[bounded[0]], lower[bounded[1]]]), np.concatenate(bounded)
         bare = replace(self, at_most=None, at_least=None, sample_weight=None)
         return replace(bare, pairs=rows[every], weights=w[every], sides=sides, bounds=found)
 

@@ -200,7 +200,7 @@ class Hard(ScalarLoss):
     hard = True
 
     def values(self, u: FloatArray) -> FloatArray:
-        """0; what is violated is told apart by `violation`."""
+        """0; `violation` says what is violated."""
         return np.zeros_like(u)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:

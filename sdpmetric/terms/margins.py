@@ -18,7 +18,7 @@ from sdpmetric.terms.losses import ScalarLoss
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# A hard constraint may be violated by this much, relative to its unit, and count as kept.
+# A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
 FEASIBLE = 1e-7
 # Computed losses may be off by so many units in the last place of loss, argument and 1.
 ULPS = 8.0

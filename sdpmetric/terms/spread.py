@@ -46,10 +46,10 @@ class Spread(PairLoss):
         """Check the pairs against data; pairs of equal examples, whose distance is always 0, are left out."""
         rows = check_term_pairs(self.name, self.pairs, len(X))
         w = item_weights(self.name, self.weights, None, rows[:, 0], len(X))
-        kept = (w > 0.0) & (X[rows[:, 0]] != X[rows[:, 1]]).any(axis=1)
-        if not kept.any():
+        distinct = (w > 0.0) & (X[rows[:, 0]] != X[rows[:, 1]]).any(axis=1)
+        if not distinct.any():
             raise ValueError(f"{self.name}: all pairs coincide or have weight 0; check the data.")
-        return replace(self, pairs=rows[kept], weights=w[kept])
+        return replace(self, pairs=rows[distinct], weights=w[distinct])
 
     def describe(self) -> str:
         """Say in a few words what the term is."""

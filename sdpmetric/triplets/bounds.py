@@ -1,4 +1,4 @@
-"""Bounds on triplets that hold in spite of rounding: silent triplets, largest possible hinges, forms of multipliers."""
+"""Bounds on triplets that hold with rounding: inactive triplets, largest possible hinges, forms of multipliers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 
-def silent_beyond(images: Images) -> float:
+def inactive_beyond(images: Images) -> float:
     """How much wider than the computed limits to search, so that every triplet not found has a hinge of 0, proven.
 
     With ``s_l`` and ``s_j`` the computed distances (not squared) of an impostor and a target neighbor, g their relative

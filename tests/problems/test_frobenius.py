@@ -103,13 +103,15 @@ def check_sandwich_and_screening(seed: int) -> int:
             found.append(problem.screen(components, dual=dual))
         for each in found:
             violated = np.isin(every.keys(n), each.violated.keys(n))
-            silent = each.is_silent(every, n)
-            assert (a[silent] <= 1e-4 * ceilings[silent] + 1e-7).all(), f"{seed}: a silent triplet has a multiplier"
+            inactive = each.is_inactive(every, n)
+            assert (a[inactive] <= 1e-4 * ceilings[inactive] + 1e-7).all(), (
+                f"{seed}: an inactive triplet has a multiplier"
+            )
             assert (a[violated] >= (1 - 1e-4) * ceilings[violated] - 1e-7).all(), f"{seed}: a violated one is free"
-            assert not (silent & violated).any()
-            assert each.n_silent >= silent.sum()
+            assert not (inactive & violated).any()
+            assert each.n_inactive >= inactive.sum()
             assert len(each.violated) == violated.sum()
-            screened += int(silent.sum() + violated.sum())
+            screened += int(inactive.sum() + violated.sum())
     return screened
 
 

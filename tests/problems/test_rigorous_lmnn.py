@@ -9,7 +9,7 @@ import sdpmetric as sm
 from sdpmetric import LMNNProblem, MultiMetricLMNNProblem
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems import dual_cone
-from sdpmetric.triplets.bounds import silent_beyond
+from sdpmetric.triplets.bounds import inactive_beyond
 
 
 def exact_objective(problem, L, regions=None):
@@ -119,7 +119,7 @@ def test_several_metrics_hold_in_exact_arithmetic(family, rng):
 
 @pytest.mark.parametrize("method", ["brute", "ball_tree"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_triplets_that_the_search_leaves_out_are_silent(method, family, rng):
+def test_triplets_that_the_search_leaves_out_are_inactive(method, family, rng):
     """Exactly: D(i, l) >= 1 + max_j D(i, j) for every impostor that is not listed, however large the images are."""
     from exact import Distances
 
@@ -130,7 +130,7 @@ def test_triplets_that_the_search_leaves_out_are_silent(method, family, rng):
         L = rng.normal(size=(min(2, d), d)) * size / np.maximum(np.abs(X.astype(float) - X[0]).max(axis=0), 1e-300)
         images = Images.of(problem.X, problem.centered, L.T)
         listed = set()
-        for block in problem.push.near(images.points, widen=silent_beyond(images)):
+        for block in problem.push.near(images.points, widen=inactive_beyond(images)):
             listed |= set(zip(block.anchors[block.rows].tolist(), block.impostors.tolist(), strict=True))
         D = Distances(np.asarray(X, dtype=np.float64), L)
         for i, j in zip(*map(np.ndarray.tolist, problem.target_pairs), strict=True):

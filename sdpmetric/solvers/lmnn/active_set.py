@@ -143,7 +143,7 @@ class ActiveSet:
         slopes *= self.push.weight
         change = slopes if afresh else slopes - self.slopes
         difference = self._gradient(change)
-        # A new array in both cases: multipliers of earlier iterations hold on to the old one.
+        # A new array in both cases: multipliers of earlier iterations refer to the old one.
         self.matrices = difference if afresh else self.matrices + difference
         self.slopes, self.loss, self.n_active = slopes, self.push.weight * sums.loss, sums.n_active
 

@@ -71,7 +71,7 @@ class Reduction:
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
     ) -> ReducedProgram:
         """State a reduced program; the point L and its objective say how large the optimal metric may be."""
-        unit = objective or 1.0  # the trace is the cost, which an optimal metric has below any objective
+        unit = objective or 1.0  # the trace is the cost, and that of an optimal metric is below every objective
         return ReducedProgram.of(self.push, self.points, free, at_bound, regions=self.regions, unit=unit, faces=faces)
 
     def point(self, solved: ReducedProgram) -> FloatArray:
@@ -151,7 +151,7 @@ def _face(L: FloatArray, S: FloatArray) -> FloatArray:
     _, sigma, rows = np.linalg.svd(L, full_matrices=False)
     own = rows[sigma > 3e-3 * sigma.max(initial=0.0)].T
     _, vectors = np.linalg.eigh(S)
-    # However little of such a direction lies outside, that part is what turns the subspace.
+    # Even a small part of such a direction outside the subspace turns the subspace.
     beside = vectors[:, :FACE_MARGIN] - own @ (own.T @ vectors[:, :FACE_MARGIN])
     beside /= np.linalg.norm(beside, axis=0)
     beside -= own @ (own.T @ beside)
@@ -265,9 +265,9 @@ def generate(
         solved = len(free)
         free, at_bound = reduction.separate(L, free, at_bound)
         whole = faces is None or all(len(Q) == Q.shape[1] for Q in faces)
-        if len(free) == solved and whole:  # the program stands for the full one: only the accuracy is left
+        if len(free) == solved and whole:  # the reduced program is the full one: only accuracy is missing
             settings = settings[1:]
-        faces = reduction.faces(L, dual)  # the backend's own multipliers point to what the faces lack
+        faces = reduction.faces(L, dual)  # the backend's own multipliers show which directions the faces lack
 
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> Step:

@@ -19,8 +19,8 @@ from sdpmetric.triplets.triplets import Candidates
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# What a unit null direction is taken to cost where it is a direction as all others: next to nothing, so that slopes
-# along it prove next to nothing. The certificate of the problem takes it as 0.
+# Cost of a unit null direction where it is treated as all other directions: nearly 0, so that slopes
+# along it prove little. The certificate of the problem takes it as 0.
 NULL_COST = 1e-12
 
 

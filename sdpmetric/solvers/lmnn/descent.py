@@ -70,7 +70,7 @@ def descend(
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
     longest = sigma.max(axis=1, keepdims=True)
-    if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate held it up: far enough down to find some
+    if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate is active: a search will find others
         state.L = math.sqrt(0.5) * start
         return
     sigma[sigma <= NEGLIGIBLE * longest] = 0.0
@@ -97,7 +97,7 @@ def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> Fl
         if value >= best:
             break
         best, grown = value, longer
-    if grown.shape[1] > rank:  # directions that the metric has, but too little of
+    if grown.shape[1] > rank:  # directions in which the metric is too small
         _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
         grown = sigma[:, :, None] * rows
     return grown

@@ -85,7 +85,7 @@ class EditedProgram:
         weights = np.zeros(0)
         if not isinstance(program.objective, cp.Minimize) or not {v.id for v in expression.variables()} <= known:
             raise ValueError(f"the objective of program is not the problem's, and nothing could be proven; {REBUILD}")
-        # The objective is evaluated at one point of no special kind, every slack being 1.
+        # The objective is evaluated at one generic point, where every slack is 1.
         factor = np.random.default_rng(0).normal(size=M.shape)
         M.value = factor.T @ factor
         expected, same = problem.cost(factor, problem.embed(factor)), True

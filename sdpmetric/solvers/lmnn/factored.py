@@ -38,13 +38,13 @@ FEWEST, FEWEST_PER_DIMENSION = 1000, 4
 FEWEST_CANDIDATES = 8
 # Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
 FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
-# A gap below so many times what the smoothing alone keeps open is all that a width is good for.
+# A smoothing width is finished when the gap is at most this multiple of the gap due to smoothing alone.
 CLOSE, CLOSE_TIGHT, TIGHT = 5.0, 1.5, 1e-5
 # A round ends when the objective falls more slowly than this share of the gap; less after each round without progress.
 STALL, LEAST_STALL = 1e-2, 1e-10
 # Candidates are searched anew when a round has lowered the objective by this share of it.
 SMALL_STEP = 1e-3
-# Rounds without a proof that fits the width, before it shrinks all the same.
+# Rounds without such a gap, after which the width shrinks nevertheless.
 PATIENCE = 16
 # Down to this relative gap, values in single precision are good enough; certificates are in double precision.
 SINGLE = 1e-4
@@ -118,7 +118,7 @@ def approach(
     for share, gamma in levels:
         m = min(max(math.ceil(share * n), fewest), n)
         working = WorkingSet(problem, np.sort(order[:m]), np.float32, FEWEST_CANDIDATES, accepted)
-        for _ in range(2 if gamma == first else 1):  # the first steps leave the first candidates far behind
+        for _ in range(2 if gamma == first else 1):  # the first steps are long: candidates are soon out of date
             search(state, working, 0.3 if gamma == first else 0.1, budget)
             accepted = working.accepted
             descend(state, working, gamma, budget, Slow(1e-3))
@@ -159,18 +159,18 @@ def refine_until_proven(
         watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
         began = state.L.copy()
         descend(state, working, gamma, budget, watch)
-        if working.value(state.L, gamma).objective <= 0:  # all hinges out of sight, and nothing else holds it off 0
+        if working.value(state.L, gamma).objective <= 0:  # no candidate is active: the iterate has collapsed
             state.L = 0.5 * began
             search(state, working, 1.0, budget)
             continue
         bound = watch.best or prove(working, state.L, gamma)
-        # A round that proved nothing new has stopped too early: the next one is more patient.
+        # A round that did not improve the bound has stopped too early: the next one is longer.
         stall = stall if bound.value > lower_bound else max(0.1 * stall, LEAST_STALL)
         if bound.value > lower_bound and working.whole:
             proof = working.dual(bound.multipliers)
         lower_bound = max(lower_bound, bound.value)
         seen = working.value(state.L, gamma).objective
-        # Candidates hold for small steps; without a search the objective is too low, and may only tell of a large gap.
+        # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
         moved = before - seen > SMALL_STEP * seen
         least = bound.smoothing_loss / seen
         patience = patience - 1 if relative_gap(seen, bound.value) > _close(tol) * least else 0
@@ -193,7 +193,7 @@ def refine_until_proven(
                 yield Step(problem.lift_regional(end.L), value.objective, step=gamma, n_active=value.n_active)
         if patience <= 0:
             wider = gamma, state.L
-            # No further down than the tolerance asks for: the wider, the better conditioned.
+            # Not below what the tolerance needs: wider smoothing is better conditioned.
             enough = 0.4 * max(tol, LAST_WIDTH) / max(least, 1e-300)
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, enough)), PATIENCE
         state.L = escape(working, state.L, gamma, bound)
@@ -234,7 +234,7 @@ class _Settled:
         if value <= 0:  # no loss is below 0
             return True
         decrease, self.before = (self.before - value) / value, value
-        if decrease > 1e-2:  # far from anything that could be proven
+        if decrease > 1e-2:  # the gap is far from the tolerance
             return False
         bound = prove(self.working, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
@@ -242,7 +242,7 @@ class _Settled:
         objective = self.working.value(L, self.gamma).objective
         gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
         proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
-        # A width whose own loss is not below the tolerance cannot prove it: on to the next one when it is close.
+        # Where the gap due to smoothing exceeds the tolerance, the next width begins when the gap is close to it.
         close = least > 0.5 * self.tol and gap < _close(self.tol) * least
         return proven or close or decrease < self.stall * (gap - least) or least > 0.7 * gap
 

@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 
 # Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
 BAND = 0.3
-# Silent triplets leave the active set beyond this margin.
+# Inactive triplets leave the active set beyond this margin.
 DROP = 2.0
 # Anchors on which the scale of the first metric is found.
 SAMPLE = 300
@@ -41,7 +41,7 @@ SLOW, FADE = 0.5, 0.3
 INNER = 0.2
 # All triplets are screened again where the gap is this share of what it was.
 RESCREEN = 0.2
-# A screening that leaves more triplets than this, for each that is active, is not worth looking up.
+# A screening that leaves more undecided triplets than this for each active one is not used.
 USEFUL = 10
 
 
@@ -84,7 +84,7 @@ def steps(
         state = solve(state, budget, INNER * tol)
         dual = state.dual
         points = [state.here.components, problem.dual_point(dual).components]
-        # The second one is where the proximal term has nothing left to do.
+        # The second case: the proximal term no longer has an effect.
         L = min(points if nearness.weight > 0.0 else points[:1], key=lambda point: problem.objective(point))
         step = Step.certified(problem, L, dual)
         gap = step.objective - step.lower_bound
@@ -151,17 +151,17 @@ def _renewed(state: ActiveDual, nearness: Nearness, found: Screening | None, mos
     Where the first are more than `most`, only those that are used stay; what a search finds is as few as they leave.
     """
     problem, n, point = state.problem, len(state.problem.X), state.here
-    kept = (state.a > 0.0) | (point.gradient > 1.0 - DROP)
-    if np.count_nonzero(kept) > most:
-        kept = state.a > 0.0
-    own = state.triplets[kept]
+    retained = (state.a > 0.0) | (point.gradient > 1.0 - DROP)
+    if np.count_nonzero(retained) > most:
+        retained = state.a > 0.0
+    own = state.triplets[retained]
     near = _near(problem, point.components, max(most - len(own), 0))
     if found is not None and len(found.undecided) > USEFUL * max(len(own), 1):
         found = None
     fixed = state.violated if found is None else found.violated
     near = near[~np.isin(near.keys(n), np.concatenate([own.keys(n), fixed.keys(n)]))]
     joined = Triplets.from_array(np.concatenate([own.to_array(), near.to_array()]))
-    a = np.concatenate([state.a[kept], np.zeros(len(near))])
+    a = np.concatenate([state.a[retained], np.zeros(len(near))])
     if found is not None:
         undecided = np.isin(joined.keys(n), found.undecided.keys(n))
         joined, a = joined[undecided], a[undecided]

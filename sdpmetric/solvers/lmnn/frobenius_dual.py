@@ -44,7 +44,7 @@ class Nearness:
     def of(cls, problem: FrobeniusLMNNProblem, L: FloatArray, wanted: float) -> Nearness:
         """As much as brings the quadratic terms of a metric to a wanted size, around this metric."""
         M = L.T @ L
-        # A metric next to zero says nothing about the size of the optimal one: distances of about 1 do.
+        # A metric near 0 gives no scale for the optimal one: it is scaled to distances of about 1.
         spread = 2.0 * float(np.sum(np.var(problem.base.centered, axis=0)))
         size = max(float(np.sum(M**2)), 1.0 / spread**2) if spread > 0.0 else math.inf
         return cls(max(0.0, 2.0 * wanted / size - problem.frobenius), M)
@@ -121,9 +121,9 @@ class ActiveDual(BoxDual[DualValue]):
         problem, (total, W) = self.problem, self.fixed
         X, lam = problem.base.centered, self.quadratic
         values, vectors = np.linalg.eigh(W + margin_adjoint(X, self.triplets, a))
-        kept = values > 0.0
-        L = np.sqrt(values[kept] / lam)[:, None] * vectors[:, kept].T
-        value = total + float(a.sum()) - 0.5 * float(np.sum(values[kept] ** 2)) / lam
+        positive = values > 0.0
+        L = np.sqrt(values[positive] / lam)[:, None] * vectors[:, positive].T
+        value = total + float(a.sum()) - 0.5 * float(np.sum(values[positive] ** 2)) / lam
         return DualValue(value, 1.0 - margins(X @ L.T, self.triplets), values, vectors, L)
 
     def curvature_root(self, here: DualValue, free: NDArray[np.intp]) -> FloatArray:

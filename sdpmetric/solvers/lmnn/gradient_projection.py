@@ -167,7 +167,7 @@ def gradient_projection(coordinates: Coordinates, L: FloatArray, budget: Budget,
         converged = step * gradient <= NO_MOVE * metric
         if search:
             over = dual.improve(objective)
-            # The point is rounded to the data's precision before it is judged.
+            # The point is rounded to the data's precision before it is certified.
             bound, multipliers = dual.bound - precision * objective, dual.multipliers()
             yield Step(coordinates.lift(L), objective, bound, multipliers, None, step, active.n_active)
             if converged:

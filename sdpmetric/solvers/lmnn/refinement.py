@@ -202,7 +202,7 @@ def _least_change(free: Free, E: FloatArray) -> FloatArray:
             break
         Hd = free.curvature(d)
         curvature = float(np.sum(d * Hd))
-        if not curvature > 1e-30 * rr:  # a direction in which no multiplier can do anything
+        if not curvature > 1e-30 * rr:  # no multiplier changes this direction
             break
         y += (rr / curvature) * d
         r -= (rr / curvature) * Hd
