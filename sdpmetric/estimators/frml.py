@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators.base import Data, FloatArray
+from sdpmetric.estimators.options import Limited, Reduced, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.frml import FRMLProblem
@@ -22,7 +22,8 @@ RANK = 30
 OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start")
 
 
-class FRML(RankingEstimator):
+@options
+class FRML(RankingEstimator, Reduced, Limited):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
     Stochastic steps on matrices of fixed rank, stopped where the mean average precision of validation queries stops
@@ -70,40 +71,16 @@ class FRML(RankingEstimator):
     (178, 3)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        loss: RankLoss = "warp",
-        gamma: float = 1.0,
-        regularization: float = 0.01,
-        step: float = 10.0,
-        decay: float = 0.1,
-        batch_size: int = 5,
-        passes: int = 50,
-        validation_share: float = 0.1,
-        stop_after: int = 5,
-        start: FloatArray | None = None,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.loss = loss
-        self.gamma = gamma
-        self.regularization = regularization
-        self.step = step
-        self.decay = decay
-        self.batch_size = batch_size
-        self.passes = passes
-        self.validation_share = validation_share
-        self.stop_after = stop_after
-        self.start = start
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    loss: RankLoss = "warp"
+    gamma: float = 1.0
+    regularization: float = 0.01
+    step: float = 10.0
+    decay: float = 0.1
+    batch_size: int = 5
+    passes: int = 50
+    validation_share: float = 0.1
+    stop_after: int = 5
+    start: FloatArray | None = None
 
     def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> FRMLProblem:
         rank = min(RANK, X.shape[1]) if self.n_components is None else self.n_components

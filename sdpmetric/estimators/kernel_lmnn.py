@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import cast
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
@@ -13,12 +13,14 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
+from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.well_posed import Ridge
 
 
-class KernelLMNN(LargeMarginEstimator):
+@options
+class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
 
     Time is cubic and memory quadratic in the number of training examples.
@@ -62,44 +64,16 @@ class KernelLMNN(LargeMarginEstimator):
     (60, 2)
     """
 
-    space_: FeatureSpace
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
-        degree: float | None = None,
-        coef0: float | None = None,
-        n_neighbors: int = 3,
-        push_weight: float = 0.5,
-        ridge: Ridge = 0.1,
-        loss: Loss = "hinge",
-        warm_start: bool = False,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_neighbors = n_neighbors
-        self.push_weight = push_weight
-        self.ridge = ridge
-        self.loss = loss
-        self.warm_start = warm_start
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
+    degree: float | None = None
+    coef0: float | None = None
+    n_neighbors: int = 3
+    push_weight: float = 0.5
+    ridge: Ridge = 0.1
+    loss: Loss = "hinge"
+    warm_start: bool = False
+    space_: FeatureSpace = field(init=False)
 
     def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> KernelLMNNProblem:
         return KernelLMNNProblem.from_labels(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labelled_pairs, check_targets
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.options import Limited, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
@@ -31,7 +32,8 @@ class Targets:
     sides: FloatArray
 
 
-class LEGO(StreamingPairsEstimator):
+@options
+class LEGO(StreamingPairsEstimator, Limited):
     """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
     Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
@@ -75,33 +77,12 @@ class LEGO(StreamingPairsEstimator):
     'regret'
     """
 
-    learning_rate_: float
-    upper_: float
-    lower_: float
-    stream_: LEGOStream
-
-    def __init__(
-        self,
-        *,
-        learning_rate: float | None = None,
-        upper: float | None = None,
-        lower: float | None = None,
-        initial_metric: ArrayLike | None = None,
-        n_pairs: int | None = N_PAIRS,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.upper = upper
-        self.lower = lower
-        self.initial_metric = initial_metric
-        self.n_pairs = n_pairs
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    learning_rate: float | None = None
+    upper: float | None = None
+    lower: float | None = None
+    initial_metric: ArrayLike | None = None
+    n_pairs: int | None = N_PAIRS
+    stream_: LEGOStream = field(init=False)
 
     # -- in one pass --------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.lfda import Embedding, LFDAProblem
 
 
-class LFDA(LabelledEstimator):
+@options
+class LFDA(LabelledEstimator, Reduced):
     """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
 
     Parameters
@@ -38,18 +40,9 @@ class LFDA(LabelledEstimator):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 7,
-        embedding: Embedding = "weighted",
-        ridge: float = 0.0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.embedding = embedding
-        self.ridge = ridge
+    n_neighbors: int = 7
+    embedding: Embedding = "weighted"
+    ridge: float = 0.0
 
     def _problem(self, X: Data, y: Labels) -> LFDAProblem:
         return LFDAProblem(X, y, self.n_components, self.n_neighbors, self.ridge)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
+from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.well_posed import Ridge
 from sdpmetric.triplets.sources import SearchMethod
 
 
-class LMNN(LargeMarginEstimator):
+@options
+class LMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
     """Large margin nearest neighbor classification (Weinberger and Saul 2009, Eq. 14) [WS2009], solved to a proof.
 
     Parameters
@@ -78,46 +79,12 @@ class LMNN(LargeMarginEstimator):
     ('optimal', True)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 3,
-        push_weight: float = 0.5,
-        ridge: Ridge = "auto",
-        loss: Loss = "hinge",
-        search: SearchMethod = "auto",
-        n_passes: int = 1,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.3,
-        n_iter_no_change: int = 10,
-        init: FloatArray | None = None,
-        warm_start: bool = False,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.push_weight = push_weight
-        self.ridge = ridge
-        self.loss = loss
-        self.search = search
-        self.n_passes = n_passes
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.init = init
-        self.warm_start = warm_start
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    n_neighbors: int = 3
+    push_weight: float = 0.5
+    ridge: Ridge = "auto"
+    loss: Loss = "hinge"
+    search: SearchMethod = "auto"
+    n_passes: int = 1
 
     def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> LMNNProblem:
         return LMNNProblem.from_labels(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.problems.mcml import MCMLProblem
 
 
-class MCML(LabelledEstimator):
+@options
+class MCML(LabelledEstimator, Reduced, Solved):
     """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
 
     Time and memory are quadratic in the number of examples.
@@ -24,6 +26,8 @@ class MCML(LabelledEstimator):
         Limits on evaluations and on seconds.
     verbose : bool, default False
         Print progress.
+    random_state : int, RandomState or None, default None
+        Of the solver and of the choice of validation examples; None is 0.
 
     Attributes
     ----------
@@ -38,23 +42,6 @@ class MCML(LabelledEstimator):
     >>> bool(MCML(tol=1e-3).fit(X, y).dual_gap_ <= 1e-3)
     True
     """
-
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
 
     def _problem(self, X: Data, y: Labels) -> MCMLProblem:
         return MCMLProblem(X, y)

@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.options import Limited, Reduced, Started, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.mlkr import MLKRProblem
@@ -19,7 +20,8 @@ from sdpmetric.solvers.nca_start import Init, rescaled
 FloatArray = NDArray[np.float64]
 
 
-class MLKR(SoftNeighborEstimator):
+@options
+class MLKR(SoftNeighborEstimator, Reduced, Limited, Started):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
     For continuous targets: y are numbers. A transformer, to put before a regressor that goes by distances, as
@@ -68,28 +70,10 @@ class MLKR(SoftNeighborEstimator):
     (442, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init | FloatArray = "auto",
-        warm_start: bool = False,
-        diagonal: bool = False,
-        tol: float | None = 1e-3,
-        max_iter: int | None = 1000,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.warm_start = warm_start
-        self.diagonal = diagonal
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    init: Init | FloatArray = "auto"
+    diagonal: bool = False
+    tol: float | None = 1e-3
+    max_iter: int | None = 1000
 
     def _problem(self, X: Data, y: Labels) -> MLKRProblem:
         if isinstance(self.init, str) and self.init not in ("auto", "pca", "identity", "random"):

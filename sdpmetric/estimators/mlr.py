@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from sdpmetric.estimators.base import Data
+from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.problems.mlr import MLRLoss, MLRProblem
 from sdpmetric.ranking.relevance import Relevance
 
 
-class MLR(RankingEstimator):
+@options
+class MLR(RankingEstimator, Reduced, Solved):
     """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
 
     Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Each evaluation ranks all
@@ -32,6 +34,8 @@ class MLR(RankingEstimator):
         Limits on separations and on seconds.
     verbose : bool, default False
         Print progress.
+    random_state : int, RandomState or None, default None
+        Of the solver and of the choice of validation examples; None is 0.
 
     Attributes
     ----------
@@ -48,28 +52,10 @@ class MLR(RankingEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        loss: MLRLoss = "auc",
-        slack_weight: float = 1.0,
-        warm_start: bool = False,
-        solver: str = "auto",
-        tol: float | None = 1e-2,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.loss = loss
-        self.slack_weight = slack_weight
-        self.warm_start = warm_start
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
+    loss: MLRLoss = "auc"
+    slack_weight: float = 1.0
+    warm_start: bool = False
+    tol: float | None = 1e-2
 
     def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> MLRProblem:
         return MLRProblem(X, related, self.loss, self.slack_weight, queries)

@@ -15,13 +15,15 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, FloatArray, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator, LargeMarginProblem
+from sdpmetric.estimators.options import Solved, StoppedEarly, options
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.regions import Regions
 from sdpmetric.problems.well_posed import Ridge
 
 
-class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
+@options
+class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarly):
     """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2) [WS2009], solved to a proof.
 
     The distance to a training example is measured by the metric of the training example's region. No embedding has
@@ -73,48 +75,13 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     ((3, 4, 4), 150)
     """
 
-    region_names_: NDArray[np.generic]
-    regions_: NDArray[np.int32]
-    classes_: NDArray[np.generic]
-    X_fit_: Data
-    y_fit_: Labels
-
-    def __init__(
-        self,
-        *,
-        regions: Regions = "class",
-        n_regions: int | None = None,
-        n_neighbors: int = 3,
-        push_weight: float = 0.5,
-        ridge: Ridge = "auto",
-        loss: Loss = "hinge",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.3,
-        n_iter_no_change: int = 10,
-        warm_start: bool = False,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.regions = regions
-        self.n_regions = n_regions
-        self.n_neighbors = n_neighbors
-        self.push_weight = push_weight
-        self.ridge = ridge
-        self.loss = loss
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    regions: Regions = "class"
+    n_regions: int | None = None
+    n_neighbors: int = 3
+    push_weight: float = 0.5
+    ridge: Ridge = "auto"
+    loss: Loss = "hinge"
+    warm_start: bool = False
 
     @with_callbacks
     def fit(

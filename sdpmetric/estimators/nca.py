@@ -19,6 +19,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.options import Reduced, Solved, Started, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.nca import NCAProblem, Objective, Targets
@@ -28,7 +29,8 @@ from sdpmetric.solvers.nca_start import Init
 FloatArray = NDArray[np.float64]
 
 
-class NCA(SoftNeighborEstimator):
+@options
+class NCA(SoftNeighborEstimator, Reduced, Solved, Started):
     """Neighbourhood components analysis (Goldberger et al. 2005) [GRHS2005], a replacement of scikit-learn's.
 
     Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so that changing the
@@ -95,36 +97,15 @@ class NCA(SoftNeighborEstimator):
         "solver": [str],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init | FloatArray = "auto",
-        warm_start: bool = False,
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        callback: Callable[[FloatArray, int], None] | None = None,
-        verbose: int = 0,
-        random_state: int | np.random.RandomState | None = None,
-        objective: Objective = "probability",
-        diagonal: bool = False,
-        targets: Targets = "classes",
-        max_time: float | None = None,
-        solver: str = "lbfgs",
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.warm_start = warm_start
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
-        self.objective = objective
-        self.diagonal = diagonal
-        self.targets = targets
-        self.max_time = max_time
-        self.solver = solver
+    init: Init | FloatArray = "auto"
+    max_iter: int = 50
+    tol: float = 1e-5
+    callback: Callable[[FloatArray, int], None] | None = None
+    verbose: int = 0
+    objective: Objective = "probability"
+    diagonal: bool = False
+    targets: Targets = "classes"
+    solver: str = "lbfgs"
 
     def _problem(self, X: Data, y: Labels) -> NCAProblem:
         self._validate_params()

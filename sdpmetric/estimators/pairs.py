@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 
 
-class MMC(PairsEstimator):
+@options
+class MMC(PairsEstimator, Reduced, Solved):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
     Parameters
@@ -46,26 +47,7 @@ class MMC(PairsEstimator):
     'optimal'
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        n_pairs: int | None = N_PAIRS,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_pairs = n_pairs
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    n_pairs: int | None = N_PAIRS
 
     def _problem(self, X: Data, y: Labels) -> MMCProblem:
         return MMCProblem.from_labels(X, y, self.n_pairs, random_state=self._seed())
@@ -74,7 +56,8 @@ class MMC(PairsEstimator):
         return MMCProblem(X, pairs, similar)
 
 
-class ITML(PairsEstimator):
+@options
+class ITML(PairsEstimator, Reduced, Solved):
     """Information-theoretic metric learning (Davis et al. 2007) [DKJSD2007], solved to a proof.
 
     Parameters
@@ -109,34 +92,11 @@ class ITML(PairsEstimator):
     'optimal'
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        upper: float | None = None,
-        lower: float | None = None,
-        gamma: float = 1.0,
-        prior: ArrayLike | None = None,
-        n_pairs: int | None = N_PAIRS,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.upper = upper
-        self.lower = lower
-        self.gamma = gamma
-        self.prior = prior
-        self.n_pairs = n_pairs
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    upper: float | None = None
+    lower: float | None = None
+    gamma: float = 1.0
+    prior: ArrayLike | None = None
+    n_pairs: int | None = N_PAIRS
 
     def _problem(self, X: Data, y: Labels) -> ITMLProblem:
         seed = self._seed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Self
 
 import numpy as np
@@ -13,12 +14,14 @@ from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.streams.pola import POLAStream
 
 
-class POLA(StreamingPairsEstimator):
+@options
+class POLA(StreamingPairsEstimator, Reduced, Solved):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
@@ -62,35 +65,11 @@ class POLA(StreamingPairsEstimator):
     [True, False]
     """
 
-    threshold_: float
-    stream_: POLAStream
-
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        slack_weight: float | None = 0.01,
-        initial_threshold: float = 1.0,
-        gamma: float | None = None,
-        n_pairs: int | None = N_PAIRS,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.slack_weight = slack_weight
-        self.initial_threshold = initial_threshold
-        self.gamma = gamma
-        self.n_pairs = n_pairs
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    slack_weight: float | None = 0.01
+    initial_threshold: float = 1.0
+    gamma: float | None = None
+    n_pairs: int | None = N_PAIRS
+    stream_: POLAStream = field(init=False)
 
     def _problem(self, X: Data, y: Labels) -> POLAProblem:
         _, index = validation.check_labels(y, len(X))

@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.pairs_base import PairsEstimator
 from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.well_posed import Ridge
 
 
-class RCA(PairsEstimator):
+@options
+class RCA(PairsEstimator, Reduced):
     """Relevant component analysis (Bar-Hillel et al. 2005) [BHSW2005]: whitening within chunklets, in closed form.
 
     Parameters
@@ -42,9 +44,7 @@ class RCA(PairsEstimator):
     (4, 2)
     """
 
-    def __init__(self, *, n_components: int | None = None, ridge: Ridge = "auto") -> None:
-        self.n_components = n_components
-        self.ridge = ridge
+    ridge: Ridge = "auto"
 
     def _problem(self, X: Data, y: Labels) -> RCAProblem:
         return RCAProblem.from_labels(X, y, self.ridge)

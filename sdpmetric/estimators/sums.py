@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike
 from sdpmetric.core import validation
 from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.scml import SCMLProblem, local_discriminants
 from sdpmetric.problems.sdml import SDMLProblem
 
 
-class LSML(LabelledEstimator):
+@options
+class LSML(LabelledEstimator, Reduced, Solved):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
     Learns from quadruplets, which say that one pair is nearer than another, or from labels, from which they are drawn.
@@ -49,30 +51,9 @@ class LSML(LabelledEstimator):
     (4, 2)
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        prior: ArrayLike | str = "covariance",
-        comparison_weight: float = 1.0,
-        n_quadruplets: int = 1000,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.prior = prior
-        self.comparison_weight = comparison_weight
-        self.n_quadruplets = n_quadruplets
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    prior: ArrayLike | str = "covariance"
+    comparison_weight: float = 1.0
+    n_quadruplets: int = 1000
 
     def _problem(self, X: Data, y: Labels) -> LSMLProblem:
         given = (self.n_quadruplets, self.prior, self.comparison_weight)
@@ -97,7 +78,8 @@ class LSML(LabelledEstimator):
         return self._learn(LSMLProblem(data, quadruplets, weights, self.prior, self.comparison_weight), data)
 
 
-class SDML(PairsEstimator):
+@options
+class SDML(PairsEstimator, Reduced, Solved):
     """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009], solved to a proof.
 
     Parameters
@@ -131,32 +113,10 @@ class SDML(PairsEstimator):
     (150, 4)
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        prior: ArrayLike | str = "covariance",
-        pair_weight: float = 0.3,
-        sparsity: float = 0.01,
-        n_pairs: int | None = N_PAIRS,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.prior = prior
-        self.pair_weight = pair_weight
-        self.sparsity = sparsity
-        self.n_pairs = n_pairs
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    prior: ArrayLike | str = "covariance"
+    pair_weight: float = 0.3
+    sparsity: float = 0.01
+    n_pairs: int | None = N_PAIRS
 
     def _problem(self, X: Data, y: Labels) -> SDMLProblem:
         given = (self.n_pairs, self.prior, self.pair_weight, self.sparsity)
@@ -166,7 +126,8 @@ class SDML(PairsEstimator):
         return SDMLProblem(X, pairs, similar, self.prior, self.pair_weight, self.sparsity)
 
 
-class SCML(LabelledEstimator):
+@options
+class SCML(LabelledEstimator, Reduced, Solved):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
     The metric is a nonnegative combination of given directions, most of them with weight 0.
@@ -202,34 +163,11 @@ class SCML(LabelledEstimator):
     150
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        sparsity: float = 1e-3,
-        bases: ArrayLike | None = None,
-        n_bases: int | None = None,
-        n_neighbors: int = 3,
-        n_impostors: int = 10,
-        solver: str = "auto",
-        tol: float | None = 1e-3,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        verbose: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparsity = sparsity
-        self.bases = bases
-        self.n_bases = n_bases
-        self.n_neighbors = n_neighbors
-        self.n_impostors = n_impostors
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.verbose = verbose
-        self.random_state = random_state
+    sparsity: float = 1e-3
+    bases: ArrayLike | None = None
+    n_bases: int | None = None
+    n_neighbors: int = 3
+    n_impostors: int = 10
 
     def _problem(self, X: Data, y: Labels) -> SCMLProblem:
         sizes = (self.n_neighbors, self.n_impostors, self.sparsity)
