@@ -3,9 +3,9 @@
 How to add an estimator: one module here, with a class derived from `LabelledEstimator` (labels), or from
 `sdpmetric.estimators.pairs_base.PairsEstimator` (labels or pairs), or from `MetricEstimator` (anything else), that
 
-- is a dataclass by the decorator `sdpmetric.estimators.options.options`: its parameters are its fields, with defaults, and
-  those of the groups of options that it derives from. ``n_components`` and the arguments of `sdpmetric.solve` among them
-  are handed to ``solve``;
+- is a dataclass by the decorator `sdpmetric.estimators.options.options`: its parameters are its fields, with defaults,
+  and those of the groups of options that it derives from. ``n_components`` and the arguments of `sdpmetric.solve`
+  among them are handed to ``solve``;
 - states its problem in ``_problem(X, y)``, of checked data, or in ``_problem_of_pairs(X, pairs, similar)``;
 - says what it learns, with the attributes that `MetricEstimator` documents.
 
