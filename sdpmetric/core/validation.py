@@ -21,7 +21,7 @@ PSD_TOLERANCE = 1e-6
 # What to do with examples without a label.
 UNLABELLED = (
     "drop those rows or give them a label. Where little is labelled, learn from pairs that are known to be similar or "
-    "not: fit_pairs of ITML, MMC, POLA or RCA."
+    "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
 )
 # Entries above it are refused where sums of their fourth powers are taken.
 LARGEST = 1e70
@@ -66,6 +66,11 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
     check_names("y", labels)
     check_classification_targets(labels)
     classes, index = np.unique(labels, return_inverse=True)
+    if classes.dtype.kind == "i" and len(classes) > 2 and np.array_equal(classes, np.arange(-1, len(classes) - 1)):
+        raise ValueError(
+            f"y has the labels -1, 0, .., {classes[-1]}, and by convention -1 marks unlabelled examples; "
+            f"{UNLABELLED} Where -1 is a class, pass y + 1."
+        )
     if len(classes) < n_classes:
         raise ValueError(
             f"y has one class only ({classes.tolist()[0]!r}); "

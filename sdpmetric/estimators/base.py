@@ -26,23 +26,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
-from sdpmetric.core.frames import columns_in_errors
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import rank_bound_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.estimators.callbacks import CallbackSupportMixin, with_callbacks
+from sdpmetric.estimators.data import Data, Labels, checked_data, checked_data_and_labels, rows_to_embed
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
 
 FloatArray = NDArray[np.float64]
-Data = NDArray[np.floating]
-Labels = NDArray[np.generic]
 
 # Arguments of an estimator that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
@@ -77,18 +75,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def _checked(self, X: ArrayLike) -> Data:
-        self._refuse_sparse(X)
-        with columns_in_errors(X):
-            checked: Data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
-        return checked
-
-    def _refuse_sparse(self, X: ArrayLike) -> None:
-        if sp.issparse(X):
-            kind = type(self).__name__
-            raise TypeError(
-                f"X is sparse, and {kind} learns from dense data, since it centers them: reduce the dimension first, "
-                f"make_pipeline(TruncatedSVD(100), {kind}()), or pass X.toarray() if X is small."
-            )
+        return checked_data(self, X, reset=True, n_min=2)
 
     def _learn(self, problem: Problem, X: Data, y: Labels | None = None) -> Self:
         """Solve one problem, between the calls of scikit-learn's callbacks, and store the solution."""
@@ -192,7 +179,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
         Parameters
         ----------
-        X : (n, n_features_in_) array
+        X : (n, n_features_in_) array or sparse matrix
+            Sparse rows are not made dense.
 
         Returns
         -------
@@ -207,11 +195,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             If X has other features than the data of the fit, or numbers that are not finite.
         """
         check_is_fitted(self)
-        with columns_in_errors(X):
-            data: Data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        data = rows_to_embed(self, X)
         return self._embed(data).astype(data.dtype, copy=False)
 
-    def _embed(self, X: Data) -> Data:
+    def _embed(self, X: Data | sp.csr_array) -> Data:
         embedded: Data = X @ self.components_.T
         return embedded
 
@@ -220,7 +207,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
         Parameters
         ----------
-        X : (n, n_features_in_) array
+        X : (n, n_features_in_) array or sparse matrix
         pairs : (p, 2) integer array
             Row numbers of X.
 
@@ -229,8 +216,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         distances : (p,) array
         """
         check_is_fitted(self)
-        data: Data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        rows = validation.check_pairs(pairs, len(data))
+        data = rows_to_embed(self, X)
+        rows = validation.check_pairs(pairs, data.shape[0])
         Z = np.asarray(self._embed(data), dtype=np.float64)
         return np.sqrt(distances(np.ascontiguousarray(Z), rows[:, 0], rows[:, 1]))
 
@@ -260,6 +247,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         """Set the tags for scikit-learn's checks and meta-estimators."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = True
         return tags
 
     def __getstate__(self) -> dict[str, object]:
@@ -287,8 +275,8 @@ class LabelledEstimator(MetricEstimator):
 
         Parameters
         ----------
-        X : (n, d) array
-            Finite numbers; float32 stays float32, everything else becomes float64.
+        X : (n, d) array or sparse matrix
+            Finite numbers; float32 stays float32, everything else becomes float64. Sparse data are made dense.
         y : (n,) array
             Class labels of any kind; at least two classes.
 
@@ -313,10 +301,7 @@ class LabelledEstimator(MetricEstimator):
         return self._learn(self._problem(X, y), X, y)
 
     def _checked_labels(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, Labels]:
-        self._refuse_sparse(X)
-        with columns_in_errors(X):
-            data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
-        return data, labels
+        return checked_data_and_labels(self, X, y, n_min=2)
 
     def __sklearn_tags__(self) -> Tags:
         """Labels are required."""

@@ -8,11 +8,13 @@ from typing import Self, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.classification.energy import energies, energy_predict
-from sdpmetric.estimators.base import Data, FloatArray
+from sdpmetric.estimators.base import FloatArray
+from sdpmetric.estimators.data import Data, checked_data, checked_data_and_labels
 from sdpmetric.estimators.large_margin import LargeMarginProblem
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
@@ -92,7 +94,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If the requested tolerance is not proven, with advice.
         """
-        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        data, labels = checked_data_and_labels(self, X, y)
         check_classification_targets(labels)
         learner = LMNN() if self.estimator is None else clone(self.estimator)
         if not isinstance(learner, LMNN | MultiMetricLMNN):
@@ -142,8 +144,14 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
             self.estimator_.components_,
             self.X_fit_,
             self.y_fit_,
-            validate_data(self, X, dtype=[np.float64, np.float32], reset=False),
+            checked_data(self, X),
             target_neighbors=self.target_neighbors_,
             push_weight=self.estimator_.push_weight,
             regions=self.regions_,
         )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sparse data are made dense."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

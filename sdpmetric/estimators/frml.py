@@ -8,7 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.base import Data, FloatArray
+from sdpmetric.estimators.base import FloatArray
+from sdpmetric.estimators.data import Data
 from sdpmetric.estimators.options import Limited, Reduced, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.estimators.watcher import Watcher

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import field
 from typing import cast
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
 from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
@@ -131,8 +133,8 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, components) | {"space_": cast(KernelLMNNProblem, problem).space}
 
-    def _embed(self, X: Data) -> Data:
-        return self.space_.transform(X) @ self.components_.T
+    def _embed(self, X: Data | sp.csr_array) -> Data:
+        return self.space_.transform(X if isinstance(X, np.ndarray) else X.toarray()) @ self.components_.T
 
     def __sklearn_tags__(self) -> Tags:
         """With a precomputed kernel, X is a matrix of pairs."""

@@ -18,8 +18,9 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, FloatArray, LabelledEstimator, Labels
+from sdpmetric.estimators.base import FloatArray, LabelledEstimator
 from sdpmetric.estimators.callbacks import CallbackContext, with_callbacks
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem

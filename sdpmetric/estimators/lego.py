@@ -7,12 +7,12 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labelled_pairs, check_targets
-from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels, checked_data
 from sdpmetric.estimators.options import Limited, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.linalg import psd
@@ -139,7 +139,7 @@ class LEGO(StreamingPairsEstimator, Limited):
         -------
         self
         """
-        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
+        data = checked_data(self, X, reset=not self._streaming())
         return self._take(data, Targets(*check_targets(data, pairs, targets, sides)))
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:

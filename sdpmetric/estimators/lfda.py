@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.base import LabelledEstimator
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.lfda import Embedding, LFDAProblem

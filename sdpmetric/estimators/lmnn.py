@@ -5,8 +5,8 @@ from __future__ import annotations
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.lmnn import LMNNProblem, Loss

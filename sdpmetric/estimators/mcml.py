@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.base import LabelledEstimator
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.problems.mcml import MCMLProblem
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Limited, Reduced, Started, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher

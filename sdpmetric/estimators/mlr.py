@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdpmetric.estimators.base import Data
+from sdpmetric.estimators.data import Data
 from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.problems.mlr import MLRLoss, MLRProblem

@@ -8,12 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import Data, FloatArray, Labels
+from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels, checked_data
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator, LargeMarginProblem
 from sdpmetric.estimators.options import Solved, StoppedEarly, options
 from sdpmetric.problems.lmnn import Loss
@@ -186,7 +187,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarl
         labels : (n,) array
         """
         check_is_fitted(self)
-        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        data = checked_data(self, X)
         return knn_predict(self.components_, self.X_fit_, self.y_fit_, data, self._votes(), regions=self.regions_)
 
     def kneighbors(
@@ -207,7 +208,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarl
             Distances, not squared, and row numbers of `X_fit_`, nearest first.
         """
         check_is_fitted(self)
-        data = None if X is None else validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        data = None if X is None else checked_data(self, X)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         squared, rows = nearest_neighbors(self.components_, self.X_fit_, data, k, regions=self.regions_)
         return np.sqrt(squared), rows
@@ -220,7 +221,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarl
         """Not defined, as `pair_distance` is not."""
         raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
 
-    def _embed(self, X: Data) -> Data:
+    def _embed(self, X: Data | sp.csr_array) -> Data:
         return np.hstack([X @ L.T for L in self.components_])
 
     @property

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Reduced, Solved, Started, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.itml import ITMLProblem

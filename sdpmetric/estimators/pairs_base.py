@@ -6,14 +6,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, LabelledEstimator
+from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, checked_data, checked_data_and_labels
 
 # Default number of pairs of each kind that are drawn from labels.
 N_PAIRS = 10_000
@@ -84,7 +84,7 @@ class StreamingPairsEstimator(PairsEstimator):
             If X has other features than the batches before, or numbers that are not finite, or the first batch has no
             pairs; later ones may have none.
         """
-        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=not self._streaming())
+        data, labels = checked_data_and_labels(self, X, y, reset=not self._streaming())
         _, index = validation.check_labels(labels, len(data), n_classes=1)
         pairs, similar = self._drawn(data, index)
         if len(pairs):
@@ -113,7 +113,7 @@ class StreamingPairsEstimator(PairsEstimator):
         ValueError
             As `partial_fit`, or if a pair is out of range or repeats a row; then no pair was taken.
         """
-        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=not self._streaming())
+        data = checked_data(self, X, reset=not self._streaming())
         return self._take_pairs(data, pairs, similar)
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:

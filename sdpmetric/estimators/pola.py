@@ -13,7 +13,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import Data, Labels
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.problems.pola import POLAProblem

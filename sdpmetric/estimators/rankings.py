@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels, checked_data
 from sdpmetric.ranking.relevance import Relevance
 
 
@@ -51,7 +50,7 @@ class RankingEstimator(LabelledEstimator):
         self
         """
         data = self._checked(X)
-        asked = None if queries is None else validate_data(self, queries, dtype=[np.float64, np.float32], reset=False)
+        asked = None if queries is None else checked_data(self, queries)
         if isinstance(relevance, Relevance):
             related = relevance
         elif sp.issparse(relevance):

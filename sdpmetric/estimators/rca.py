@@ -7,8 +7,8 @@ from typing import Self, cast
 from numpy.typing import ArrayLike
 
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import Data, Labels
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.pairs_base import PairsEstimator
 from sdpmetric.problems.rca import RCAProblem

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_random_state
 
-from sdpmetric.estimators.base import Data, LabelledEstimator
+from sdpmetric.estimators.base import LabelledEstimator
+from sdpmetric.estimators.data import Data
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init, initial, unsaturated
 

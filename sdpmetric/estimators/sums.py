@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
-from sdpmetric.estimators.base import Data, LabelledEstimator, Labels
+from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.options import Reduced, Solved, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.lsml import LSMLProblem

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -68,6 +69,8 @@ class TupleEstimator(BaseEstimator):
                 f"X holds row numbers from {names[0]} to {names[-1]}, and examples has {n} rows. A cross-validation "
                 "divides whatever has as many rows as there are samples: pass examples to the constructor then."
             )
+        if sp.issparse(examples):
+            return sp.csr_array(examples)[names], index, names
         frame = getattr(examples, "iloc", None)
         return np.asarray(examples)[names] if frame is None else frame[names], index, names
 

@@ -16,7 +16,8 @@ from sdpmetric.core.trace import TraceRow
 from sdpmetric.estimators.callbacks import CallbackContext
 
 if TYPE_CHECKING:
-    from sdpmetric.estimators.base import Data, Labels, MetricEstimator
+    from sdpmetric.estimators.base import MetricEstimator
+    from sdpmetric.estimators.data import Data, Labels
 
 FloatArray = NDArray[np.float64]
 

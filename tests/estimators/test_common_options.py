@@ -111,15 +111,52 @@ def test_components_to_start_from(monkeypatch):
         LMNN(init=np.eye(3)).fit(X, Y)
 
 
+@pytest.mark.parametrize(("kind", "dtype"), [(sp.csr_array, np.float64), (sp.csc_matrix, np.float32)])
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_sparse_data_are_learned_from_as_dense_ones_are(estimator, kind, dtype):
+    dense = np.where(np.abs(X) < 0.5, 0.0, X).astype(dtype)
+    one, two = quiet(clone(estimator), dense, Y), quiet(clone(estimator), kind(dense), Y)
+    assert str(one.solution_.certificate) == str(two.solution_.certificate)
+    np.testing.assert_array_equal(one.components_, two.components_)
+    Z = two.transform(kind(dense))
+    assert Z.dtype == dtype
+    assert isinstance(Z, np.ndarray)
+    np.testing.assert_allclose(Z, one.transform(dense), rtol=1e-4, atol=1e-4 * np.abs(Z).max())
+    if name_of(estimator) != "MultiMetricLMNN":
+        found = two.pair_distance(kind(dense), [[0, 5]])
+        np.testing.assert_allclose(found, one.pair_distance(dense, [[0, 5]]), rtol=1e-3)
+
+
+def test_streams_queries_predictions_and_pairs_take_sparse_data():
+    S = sp.csr_array(X)
+    stream, other = estimators.POLA().partial_fit(S, Y), estimators.POLA().partial_fit(X, Y)
+    np.testing.assert_array_equal(stream.components_, other.components_)
+    relevant = [np.flatnonzero(y == Y) for y in (0, 1)]
+    ranked = [estimators.MLR().fit_relevance(data, relevant, queries=data[:2]) for data in (S, X)]
+    np.testing.assert_array_equal(ranked[0].components_, ranked[1].components_)
+    for classifier in (MultiMetricLMNN(), estimators.EnergyClassifier()):
+        classifier.fit(S, Y)
+        np.testing.assert_array_equal(classifier.predict(S), classifier.predict(X))
+    pairs, similar = [[0, 1], [2, 3], [0, 40], [1, 30]], [1, 1, -1, -1]
+    one, two = (estimators.PairClassifier(ITML(), examples=data).fit(pairs, similar) for data in (S, X))
+    np.testing.assert_array_equal(one.decision_function(pairs), two.decision_function(pairs))
+
+
+def test_sparse_data_that_are_too_large_are_refused_with_advice():
+    wide = sp.csr_array((48, 12_000))
+    for estimator in (LMNN(), estimators.POLA(), estimators.EnergyClassifier()):
+        with pytest.raises(ValueError, match=r"X is sparse, 48 x 12,000, .*TruncatedSVD"):
+            estimator.fit(wide, Y)
+
+
 @pytest.mark.parametrize("estimator", [e for e in ALL if name_of(e) != "MLKR"], ids=name_of)
-def test_sparse_data_and_missing_labels_are_refused_with_advice(estimator):
-    with pytest.raises(TypeError, match=r"X is sparse, .*TruncatedSVD"):
-        clone(estimator).fit(sp.csr_array(X), Y)
-    missing = Y.astype(object)
-    missing[3] = None
-    if name_of(estimator) != "NCA":  # whose message is scikit-learn's
-        with pytest.raises(ValueError, match=r"missing labels; .* fit_pairs of ITML"):
-            quiet(clone(estimator), X, missing)
+def test_missing_labels_are_refused_with_advice(estimator):
+    nothing, number, minus = Y.astype(object), Y.astype(float), Y.copy()
+    nothing[3], number[3], minus[3] = None, np.nan, -1
+    for labels in (nothing, number, minus):
+        with pytest.raises(ValueError, match=r"(missing|NaN|unlabelled).* fit_pairs of ITML"):
+            quiet(clone(estimator), X, labels)
+    quiet(clone(estimator), X, np.where(Y == 0, -1, 1))  # two classes
 
 
 WEIGHTED = [LMNN(tol=1e-2), MultiMetricLMNN(tol=1e-2), estimators.KernelLMNN(tol=1e-2)]

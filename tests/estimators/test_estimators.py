@@ -55,9 +55,9 @@ def data():
 
 def unlike_repeated_rows(estimator) -> dict[str, str]:
     """A weight of 2 is a second copy with the same target neighbors; repeated rows are target neighbors themselves."""
-    check = "check_sample_weight_equivalence_on_dense_data"
     weighted = isinstance(estimator, estimators.large_margin.LargeMarginEstimator)
-    return {check: "target neighbors are chosen without weights"} if weighted else {}
+    checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return dict.fromkeys(checks, "target neighbors are chosen without weights") if weighted else {}
 
 
 @pytest.mark.sklearn_checks
