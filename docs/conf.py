@@ -82,6 +82,8 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "remove_config_comments": True,
     "min_reported_time": 10,
+    "write_computation_times": False,  # a page that loads scripts from the network
+    "notebook_images": True,
     "default_thumb_file": str(HERE / "pictures" / "idea.svg"),
     "abort_on_example_error": True,
 }

@@ -4,6 +4,9 @@
 From labelled data to a metric whose distance from the optimum is proven.
 
 Run it with ``python examples/01_quickstart.py [solution.npz]``.
+
+.. image:: /pictures/embedding.svg
+   :alt: Wine in two dimensions, under the Euclidean metric and under the learned one
 """
 
 # sphinx_gallery_thumbnail_path = 'pictures/embedding.svg'

@@ -4,10 +4,16 @@
 Five programs of the literature that this package does not ship, each in a few lines of distance atoms.
 
 Every one is solved and then checked without the solver: a lower bound is computed in NumPy from the multipliers, and it
-has to meet the value. Run it with ``python examples/04_your_own_program.py``.
+has to meet the value. The picture shows the metrics: blue entries are positive, red ones negative. Run it with
+``python examples/04_your_own_program.py [picture.png]``.
 """
 
+import sys
+import tempfile
+from pathlib import Path
+
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
@@ -34,7 +40,12 @@ def relative_comparisons(X, triplets):
     # For 0 <= a <= C every w has an objective of at least sum a - |[sum a_t diag(B_t)]_+|^2 / 2.
     a = np.clip(margins.dual_value, 0, C)
     diagonal = np.einsum("t,tkk->k", a, triplet_matrices(X, triplets))
-    return program.value, a.sum() - np.sum(np.maximum(diagonal, 0) ** 2) / 2, f"{np.sum(w.value > 1e-6)} features used"
+    return (
+        program.value,
+        a.sum() - np.sum(np.maximum(diagonal, 0) ** 2) / 2,
+        f"{np.sum(w.value > 1e-6)} features used",
+        np.diag(w.value),
+    )
 
 
 def sparse_metric(X, triplets):
@@ -56,7 +67,7 @@ def sparse_metric(X, triplets):
     corners = np.concatenate([np.diag(B), (B[k, k] + B[l, l] + 2 * np.abs(B[k, l])) / 4])
     assert np.linalg.eigvalsh(M.value)[0] > -1e-7
     zeros = np.sum(np.abs(M.value) < 1e-6)
-    return program.value, a.sum() / max(1.0, corners.max() / gamma), f"{zeros} of {M.size} entries are 0"
+    return program.value, a.sum() / max(1.0, corners.max() / gamma), f"{zeros} of {M.size} entries are 0", M.value
 
 
 def largest_margin(X, triplets):
@@ -72,7 +83,7 @@ def largest_margin(X, triplets):
     u = np.minimum(u / u.sum(), weight)
     u += (1 - u.sum()) * (weight - u) / np.sum(weight - u)
     B = np.einsum("t,tkl->kl", u, triplet_matrices(X, triplets))
-    return program.value, -np.linalg.eigvalsh(B)[-1], f"margin {rho.value:.3f}"
+    return program.value, -np.linalg.eigvalsh(B)[-1], f"margin {rho.value:.3f}", M.value
 
 
 def exponential_loss(X, triplets):
@@ -93,7 +104,7 @@ def exponential_loss(X, triplets):
     top, room = (np.linalg.eigvalsh(np.einsum("t,tkl->kl", w, B))[-1] - v for w in (u, inner))
     share = max(0.0, top) / (max(0.0, top) - room)
     u = (1 - share) * u + share * inner
-    return program.value, -np.sum(u * np.log(u)), f"rank {np.sum(np.linalg.eigvalsh(M.value) > 1e-4)}"
+    return program.value, -np.sum(u * np.log(u)), f"rank {np.sum(np.linalg.eigvalsh(M.value) > 1e-4)}", M.value
 
 
 def nearest_strangers(X, similar, dissimilar):
@@ -109,7 +120,7 @@ def nearest_strangers(X, similar, dissimilar):
     u /= u.sum()
     far, near = (X[pairs[:, 0]] - X[pairs[:, 1]] for pairs in (dissimilar, similar))
     top = np.linalg.eigvals(np.linalg.solve(near.T @ near, far.T @ (u[:, None] * far))).real.max()
-    return program.value, -top, f"{np.sum(u > 1e-4)} pairs decide"
+    return program.value, -top, f"{np.sum(u > 1e-4)} pairs decide", M.value
 
 
 def as_sums(X, triplets):
@@ -124,7 +135,7 @@ def as_sums(X, triplets):
     ]
 
 
-def main():
+def main(path: Path) -> None:
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)[:, :6] / 2
     rng = np.random.default_rng(0)
@@ -146,13 +157,22 @@ def main():
         "exponential loss, Shen et al. 2009": exponential_loss(X, triplets),
         "nearest strangers, Ying and Li 2012": nearest_strangers(X, similar, dissimilar),
     }
-    for name, (value, bound, remark) in results.items():
+    for name, (value, bound, remark, _) in results.items():
         print(f"{name}: value {value:.6f}, bound by hand {bound:.6f}; {remark}")
         assert -1e-6 * max(1, abs(value)) <= value - bound <= 1e-4 * max(1, abs(value)), name
-    for solution, value in zip(as_sums(X, triplets), [value for value, _, _ in results.values()], strict=False):
+    for solution, value in zip(as_sums(X, triplets), [value for value, *_ in results.values()], strict=False):
         print(f"as a sum of terms: between {solution.lower_bound:.6f} and {solution.objective:.6f}")
         assert solution.lower_bound - 1e-5 * abs(value) <= value <= solution.objective + 1e-5 * abs(value)
 
+    figure, axes = plt.subplots(1, len(results), figsize=(13, 3.1), layout="constrained")
+    for axis, (name, (*_, M)) in zip(axes, results.items(), strict=True):
+        largest = np.abs(M).max()
+        axis.imshow(M, cmap="RdBu", vmin=-largest, vmax=largest)
+        axis.set(title=name.replace(", ", ",\n", 1), xticks=[], yticks=[])
+        axis.title.set_fontsize("small")
+    figure.savefig(path, dpi=120)
+    print(f"picture: {path}")
+
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir()) / "your_own_program.png")

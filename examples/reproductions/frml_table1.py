@@ -6,7 +6,12 @@ After Table 1 of Lim and Lanckriet (2014): rankings of data sets of ours with cl
 Run it with ``python examples/reproductions/frml_table1.py --data DIR``; DIR (or SDPMETRIC_DATA) holds usps.npz and the
 others. It runs ``examples/benchmarks/frml_digits.py`` (options that it does not know itself, such as ``--only digits
 --passes 1``, are passed on) and writes frml_table1.md and frml_table1.png into ``--output``.
+
+.. image:: /pictures/frml_table1.png
+   :alt: FRML, Table 1, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/frml_table1.png'
 
 from pathlib import Path
 

@@ -8,7 +8,12 @@ ionosphere.npz and mnist.npz. It runs ``examples/benchmarks/pair_accuracy.py`` (
 not know itself, such as ``--sets iris --splits holdouts``, are passed on) and ``examples/benchmarks/mnist_pairs.py``
 (three minutes; ``--digits-scaling standard`` standardises the pixels, ``--no-digits`` leaves it out), and writes
 lego_fig1.md and lego_fig1.png into ``--output``.
+
+.. image:: /pictures/lego_fig1.png
+   :alt: LEGO, Fig. 1, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/lego_fig1.png'
 
 from pathlib import Path
 

@@ -8,8 +8,55 @@ olivetti.npz, letters.npz and isolet_1_5.npz, and the environment variable SDPME
 figure is a Markdown table and a picture in ``--output``, where those metrics of MNIST are kept, too, that several
 figures use. Figs. 1 and 11 are drawings, and the bars of Fig. 3 are the picture of lmnn_table1.py.
 
+Fig. 2: zebra stripes and the dominant axes of the metrics.
+
 .. image:: /pictures/lmnn_figure2.png
-   :alt: LMNN, Figs. 2 to 13, as this script draws it
+   :alt: Fig. 2, zebra stripes and the dominant axes of the metrics
+
+Fig. 4: test faces, a neighbor that is new after learning, and an impostor that has left.
+
+.. image:: /pictures/lmnn_figure4.png
+   :alt: Fig. 4, test faces, a neighbor that is new after learning, and an impostor that has left
+
+Fig. 5: digits whose nearest neighbor becomes right.
+
+.. image:: /pictures/lmnn_figure5.png
+   :alt: Fig. 5, digits whose nearest neighbor becomes right
+
+Fig. 6: errors against the number of passes.
+
+.. image:: /pictures/lmnn_figure6.png
+   :alt: Fig. 6, errors against the number of passes
+
+Fig. 7: concentric circles under one, four and six metrics.
+
+.. image:: /pictures/lmnn_figure7.png
+   :alt: Fig. 7, concentric circles under one, four and six metrics
+
+Fig. 8: ellipses of the metrics of four digits.
+
+.. image:: /pictures/lmnn_figure8.png
+   :alt: Fig. 8, ellipses of the metrics of four digits
+
+Fig. 9: errors against the number of metrics.
+
+.. image:: /pictures/lmnn_figure9.png
+   :alt: Fig. 9, errors against the number of metrics
+
+Fig. 10: speed-up of ball trees when examples are classified.
+
+.. image:: /pictures/lmnn_figure10.png
+   :alt: Fig. 10, speed-up of ball trees when examples are classified
+
+Fig. 12: speed-up of ball trees while the metric is learned.
+
+.. image:: /pictures/lmnn_figure12.png
+   :alt: Fig. 12, speed-up of ball trees while the metric is learned
+
+Fig. 13: test error against the number of dimensions.
+
+.. image:: /pictures/lmnn_figure13.png
+   :alt: Fig. 13, test error against the number of dimensions
 """
 
 # sphinx_gallery_thumbnail_path = 'pictures/lmnn_figure2.png'

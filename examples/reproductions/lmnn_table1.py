@@ -6,7 +6,12 @@ Table 1 of Weinberger and Saul (2009), measured again.
 Run it with ``python examples/reproductions/lmnn_table1.py --data DIR``; DIR holds letters.npz, mnist.npz and the
 others, and the environment variable SDPMETRIC_DATA may name it instead. It writes lmnn_table1.md and lmnn_table1.png
 into ``--output``. What was measured is kept there, one JSON file for each cell, and not measured again.
+
+.. image:: /pictures/lmnn_table1.png
+   :alt: LMNN, Table 1, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/lmnn_table1.png'
 
 import argparse
 import json

@@ -7,7 +7,12 @@ Run it with ``python examples/reproductions/nca_fig1.py --data DIR``; DIR (or SD
 ionosphere.npz, housing.npz and usps.npz. Many random splits, 70 % for training; on the left every metric has all
 dimensions, on the right two. It writes nca_fig1.md and nca_fig1.png into ``--output``. ``--sets iris,wine --splits 5``
 takes a part.
+
+.. image:: /pictures/nca_fig1.png
+   :alt: NCA, Fig. 1, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/nca_fig1.png'
 
 from collections.abc import Callable
 from functools import partial

@@ -9,7 +9,12 @@ in 25 to 35 pixels, up to Gaussian noise of 1.22 degrees and 1.5 pixels, whose d
 the pair; 35 x 35 pixels; a network with one hidden layer of 100 logistic units and two outputs; Eq. 8, one softmax over
 all pairs of faces, which is this package's term PairSoftmax. The faces of FERET-B are drawn ones here, a head, eyes,
 nose and mouth of random shape; L-BFGS is in place of plain backpropagation.
+
+.. image:: /pictures/nca_fig3.png
+   :alt: NCA, Fig. 3, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/nca_fig3.png'
 
 from dataclasses import dataclass
 from pathlib import Path

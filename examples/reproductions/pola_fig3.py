@@ -6,7 +6,12 @@ Fig. 3 of Shalev-Shwartz, Singer and Ng (2004), top left: POLA on pairs of MNIST
 Run it with ``python examples/reproductions/pola_fig3.py --data DIR``; DIR (or SDPMETRIC_DATA) holds mnist.npz. It runs
 ``examples/benchmarks/mnist_pairs.py`` (three minutes; options that it does not know itself, such as ``--scaling
 pixels`` or ``--digits 49,35``, are passed on) and writes pola_fig3.md and pola_fig3.png into ``--output``.
+
+.. image:: /pictures/pola_fig3.png
+   :alt: POLA, Fig. 3, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/pola_fig3.png'
 
 from pathlib import Path
 

@@ -8,7 +8,12 @@ It takes data, pairs and POLA from ``examples/benchmarks/mnist_pairs.py``, and w
 into ``--output``; ``--every 3`` takes every third of the 45 problems. RCA whitens the mean covariance within the
 similar ones of the same 1,000 pairs, without and with 40 principal components before (the paper chose 40 on the test
 set); FDA has one direction, from the labels of all training rows, and POLA beside it its leading eigenvector.
+
+.. image:: /pictures/pola_fig3_rivals.png
+   :alt: POLA, Fig. 3, other panels, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/pola_fig3_rivals.png'
 
 import runpy
 from itertools import combinations

@@ -9,7 +9,12 @@ nearer than POLA's threshold, and the error is the mean of the rates of false po
 are the Perceptron, PAUM (a perceptron with uneven margins) and the nearest of all documents so far. The paper's 13
 topics of Reuters-21578 need a network: the texts are those of ``examples/06_pola_stream.py``, five topics. Which pairs
 teach POLA is not printed: here a document and the closest relevant one so far.
+
+.. image:: /pictures/pola_fig4.png
+   :alt: POLA, Fig. 4, as this script draws it
 """
+
+# sphinx_gallery_thumbnail_path = 'pictures/pola_fig4.png'
 
 import runpy
 from pathlib import Path

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,32 @@ def test_every_key_that_is_cited_is_in_the_bibliography():
     for path in [*ROOT.glob("sdpmetric/**/*.py"), *ROOT.glob("examples/*.py"), *PAGES]:
         cited = set(re.findall(r"\[([A-Z]\w*(?:19|20)\d{2})\b", path.read_text(encoding="utf-8")))
         assert cited <= known, f"{path.name} cites {sorted(cited - known)}"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [*EXAMPLES, *sorted((ROOT / "examples" / "reproductions").glob("[flnp]*_*.py"))],
+    ids=lambda path: path.stem,
+)
+def test_every_page_of_the_gallery_has_a_picture(script):
+    """Drawn when the site is built, or stored."""
+    text = script.read_text(encoding="utf-8")
+    stored = re.findall(r"image:: /(\S+)$|thumbnail_path = '(\S+)'$", text, re.MULTILINE)
+    assert all((ROOT / "docs" / (image or thumbnail)).is_file() for image, thumbnail in stored)
+    assert any(image for image, _ in stored) or (script in EXAMPLES and "savefig" in text)
+
+
+def test_pictures_can_be_drawn_from_the_printed_tables(tmp_path, monkeypatch, capsys):
+    """The tables have all columns that the pictures need; nothing is rendered."""
+    drawn = []
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda figure, path, **options: drawn.append(Path(path).name)
+    )
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
+    pictures = runpy.run_path(str(ROOT / "docs" / "table_pictures.py"))
+    pictures["from_printed"](tmp_path)
+    pictures["nca_fig1"](tmp_path / "nca_fig1.png")
+    pictures["lmnn_table1"](tmp_path / "lmnn_table1.png")
+    pictures["lmnn_figures"](tmp_path)
+    assert len(drawn) == 11
+    assert all((ROOT / "docs" / "pictures" / name).is_file() for name in drawn)

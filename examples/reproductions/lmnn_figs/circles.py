@@ -31,7 +31,7 @@ def figure7(output: Path) -> str:
             gaps.append(solution.relative_gap)
             wrong.append(_wrong(solution.components, X, y, problem.regions))
             if len(wrong) == 1 and kind != "directions" and count in DRAWN:
-                _draw(axes[DRAWN.index(count)], problem, solution, y, wrong[0])
+                draw(axes[DRAWN.index(count)], problem, solution, y, wrong[0])
         rows.append((str(count), "all examples" if count == 1 else kind, wrong))
     figure.supxlabel(
         "crosses: nearest neighbor of the other class; black: points at one distance from a region's mean; broken: "
@@ -68,7 +68,7 @@ def _wrong(components: np.ndarray, X: np.ndarray, y: np.ndarray, regions: np.nda
     return classification.knn_predict(components, X, y, n_neighbors=1, regions=regions) != y
 
 
-def _draw(
+def draw(
     ax: plt.Axes, problem: sm.MultiMetricLMNNProblem, solution: sm.Solution, y: np.ndarray, wrong: np.ndarray
 ) -> None:
     X, regions = problem.X, problem.regions

@@ -45,7 +45,7 @@ def figure9(sets: list[DataSet], output: Path) -> str:
     ]
     text = "\n".join(lines)
     (output / "lmnn_figure9.md").write_text(text + "\n")
-    _draw(curves, output / "lmnn_figure9.png")
+    draw(curves, output / "lmnn_figure9.png")
     return text
 
 
@@ -63,7 +63,7 @@ def _row(
     )
 
 
-def _draw(curves: dict[str, np.ndarray], path: Path) -> None:
+def draw(curves: dict[str, np.ndarray], path: Path) -> None:
     figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.8), squeeze=False, layout="constrained")
     for ax, (name, curve) in zip(axes.flat, curves.items(), strict=True):
         counts = curve[:, 0]

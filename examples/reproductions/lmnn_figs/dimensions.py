@@ -51,11 +51,11 @@ def figure13(digits: Digits, ranks: list[int], output: Path) -> str:
     ]
     text = "\n".join(lines)
     (output / "lmnn_figure13.md").write_text(text + "\n")
-    _draw(ranks, np.array(errors), every, best, output / "lmnn_figure13.png")
+    draw(ranks, np.array(errors), every, best, output / "lmnn_figure13.png")
     return text
 
 
-def _draw(ranks: list[int], errors: np.ndarray, every: float, best: float, path: Path) -> None:
+def draw(ranks: list[int], errors: np.ndarray, every: float, best: float, path: Path) -> None:
     figure, ax = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
     styles = (
         ("PCA", "#888888", "s:"),
@@ -75,7 +75,7 @@ def _draw(ranks: list[int], errors: np.ndarray, every: float, best: float, path:
     ax.set(xlabel="dimensions", ylabel="test error, %", xscale="log", yscale="log")
     ax.set_xticks(ranks, [str(rank) for rank in ranks])
     ax.minorticks_off()
-    low, high = min(errors.min(), best, *PAPER.values()), errors.max()
+    low, high = min(np.nanmin(errors), best, *PAPER.values()), np.nanmax(errors)
     ticks = [t for t in (0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100) if 0.8 * low <= t <= 1.2 * high]
     ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
     ax.spines[["top", "right"]].set_visible(False)

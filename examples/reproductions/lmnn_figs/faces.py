@@ -48,13 +48,13 @@ def figure4(output: Path) -> str:
         f"| kNN error (k = {K}) after, % | {errors[1]:.2f} |",
     ]
     shown = [[int(test[t]), gained[t][0], lost[t][0]] for t in both[:SHOWN]]
-    _draw(X.reshape(-1, 64, 64), shown, output / "lmnn_figure4.png")
+    draw(X.reshape(-1, 64, 64), shown, output / "lmnn_figure4.png")
     text = "\n".join(lines)
     (output / "lmnn_figure4.md").write_text(text + "\n")
     return text
 
 
-def _draw(images: np.ndarray, columns: list[list[int]], path: Path) -> None:
+def draw(images: np.ndarray, columns: list[list[int]], path: Path) -> None:
     """Test image, image of the same subject that came, impostor that left, from top to bottom."""
     figure, axes = plt.subplots(3, max(1, len(columns)), figsize=(1.4 * max(1, len(columns)) + 1, 4.6), squeeze=False)
     for ax in axes.flat:

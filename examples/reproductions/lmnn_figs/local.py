@@ -46,7 +46,7 @@ def figure8(digits: Digits, output: Path) -> str:
             end = "| | |" if found is None else f"| {found.objective:,.0f} | {found.relative_gap:.0e} |"
             rows.append(f"| {dimensions} components | {name} | {got[0]:.2f} | {got[1]:.2f} {end}")
         if dimensions == min(DIMENSIONS):
-            _draw(A, y, several.metrics, output / "lmnn_figure8.png")
+            draw(A, y, several.metrics, output / "lmnn_figure8.png")
             for digit, M in zip(FOUR, several.metrics, strict=True):
                 lengths, (across, up) = stretches(M)
                 angle = np.degrees(np.arctan2(up, across)) % 180
@@ -78,7 +78,7 @@ def stretches(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.sqrt(np.maximum(values[::-1], 0.0)), vectors[:, 1]
 
 
-def _draw(A: np.ndarray, y: np.ndarray, metrics: np.ndarray, path: Path) -> None:
+def draw(A: np.ndarray, y: np.ndarray, metrics: np.ndarray, path: Path) -> None:
     """The digits, and at the mean of each the image of the unit circle with a line along its longer axis."""
     drawn = np.random.default_rng(0)
     figure, ax = plt.subplots(figsize=(7.6, 6.4), layout="constrained")

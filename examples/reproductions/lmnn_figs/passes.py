@@ -50,7 +50,7 @@ def figure6(sets: list[DataSet], output: Path) -> str:
     ]
     text = "\n".join(lines)
     (output / "lmnn_figure6.md").write_text(text + "\n")
-    _draw(curves, output / "lmnn_figure6.png")
+    draw(curves, output / "lmnn_figure6.png")
     return text
 
 
@@ -60,7 +60,7 @@ def _changed(before: np.ndarray, after: np.ndarray) -> float:
     return float(1 - kept.mean())
 
 
-def _draw(curves: dict[str, np.ndarray], path: Path) -> None:
+def draw(curves: dict[str, np.ndarray], path: Path) -> None:
     figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.8), squeeze=False, layout="constrained")
     for ax, (name, errors) in zip(axes.flat, curves.items(), strict=True):
         passes = range(1, len(errors))

@@ -63,13 +63,13 @@ def figure2(output: Path) -> str:
         "| --- | --- | --- | --- | --- |",
         *rows,
     ]
-    _draw(X, y, axes, output / "lmnn_figure2.png")
+    draw(X, y, axes, output / "lmnn_figure2.png")
     text = "\n".join(lines)
     (output / "lmnn_figure2.md").write_text(text + "\n")
     return text
 
 
-def _draw(X: np.ndarray, y: np.ndarray, axes: dict[str, np.ndarray], path: Path) -> None:
+def draw(X: np.ndarray, y: np.ndarray, axes: dict[str, np.ndarray], path: Path) -> None:
     """The points, and the dominant axis of each method."""
     figure, ax = plt.subplots(figsize=(8.6, 7.0), layout="constrained")
     for label in (0, 1):

@@ -67,7 +67,7 @@ def figure10(digits: Digits, ranks: list[int], output: Path) -> str:
     ]
     text = "\n".join(lines)
     (output / "lmnn_figure10.md").write_text(text + "\n")
-    _draw(ranks, gains, "speed-up over partial distances in all dimensions", output / "lmnn_figure10.png")
+    draw(ranks, gains, "speed-up over partial distances in all dimensions", output / "lmnn_figure10.png")
     return text
 
 
@@ -104,11 +104,11 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
     ]
     text = "\n".join(lines)
     (output / "lmnn_figure12.md").write_text(text + "\n")
-    _draw(ranks, gains, "speed-up over brute force in all dimensions", output / "lmnn_figure12.png")
+    draw(ranks, gains, "speed-up over brute force in all dimensions", output / "lmnn_figure12.png")
     return text
 
 
-def _draw(ranks: list[int], gains: dict[str, list[float]], ylabel: str, path: Path) -> None:
+def draw(ranks: list[int], gains: dict[str, list[float]], ylabel: str, path: Path) -> None:
     figure, ax = plt.subplots(figsize=(6.6, 4.4), layout="constrained")
     for (name, curve), colour, style in zip(gains.items(), ("#0072B2", "#888888"), ("o-", "s:"), strict=True):
         ax.plot(ranks, curve, style, color=colour, label=name, markersize=5)

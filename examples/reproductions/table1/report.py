@@ -54,7 +54,7 @@ def write(found: Found, output: Path) -> str:
         [_overview(found), *(_details(name, rows) for name, rows in found.items() if any(rows.values()))]
     )
     (output / "lmnn_table1.md").write_text(text + "\n")
-    _draw(found, output / "lmnn_table1.png")
+    draw(found, output / "lmnn_table1.png")
     return text
 
 
@@ -125,7 +125,7 @@ def _chosen(values: list[str]) -> str:
     return "; ".join(f"{v} ({n})" for n, v in counts[:3]) + ("; .." if len(counts) > 3 else "")
 
 
-def _draw(found: Found, path: Path) -> None:
+def draw(found: Found, path: Path) -> None:
     """Bars of test error with standard errors, train error as dots, the paper's figures as crosses."""
     shown = {name: {r: c for r, c in rows.items() if c} for name, rows in found.items()}
     shown = {name: rows for name, rows in shown.items() if rows}
@@ -143,7 +143,10 @@ def _draw(found: Found, path: Path) -> None:
         ax.barh(places, [np.mean(t) for t in tests], xerr=errors, color="#8fb0d3", label="test")
         trains = [[c.train for c in cells if c.train is not None] for cells in rows.values()]
         known = [(p, np.mean(t)) for p, t in zip(places, trains, strict=True) if t]
-        ax.plot([t for _, t in known], [p for p, _ in known], "o", color="#333333", ms=4, label="train, one left out")
+        if known:
+            ax.plot(
+                [t for _, t in known], [p for p, _ in known], "o", color="#333333", ms=4, label="train, one left out"
+            )
         papers = [(p, printed(COLUMNS[name], row)) for p, row in zip(places, rows, strict=True)]
         at = [(p, value) for p, value in papers if value is not None]
         if at:
