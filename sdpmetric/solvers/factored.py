@@ -16,12 +16,14 @@ FloatArray = NDArray[np.float64]
 
 # Iterations before the first certificate, and the factor by which each next round is longer.
 FIRST, GROWTH = 25, 2
+# Of the largest eigenvalue of given components, what each of the others gets at least: descent cannot leave rank 0.
+FLOOR = 1e-3
 # Rounds without progress after which the solver stops.
 PATIENCE = 2
 
 
 @solver(SmoothProblem, "factored", tol=1e-6, default=True)
-def steps(problem: SmoothProblem, budget: Budget, tol: float) -> Iterator[Step]:
+def steps(problem: SmoothProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
     """Minimise in the factor, ``M = L^T L``, and have the problem judge the point after ever more iterations.
 
     With a square factor of full rank to begin with, the smooth problems of this package, convex in M, have no local
@@ -33,13 +35,15 @@ def steps(problem: SmoothProblem, budget: Budget, tol: float) -> Iterator[Step]:
     budget : Budget
     tol : float
         Relative gap to prove; the run ends where it is proven.
+    start : (r, d) array, optional
+        Components to start from; default: the problem's own start.
 
     Yields
     ------
     Step
         Each with the problem's certificate.
     """
-    factor = problem.start()
+    factor = problem.start() if start is None else _factor_near(problem, start)
     shape = factor.shape
     yield _judged(problem, factor)
     iterations, idle, best = FIRST, 0, np.inf
@@ -69,3 +73,18 @@ def steps(problem: SmoothProblem, budget: Budget, tol: float) -> Iterator[Step]:
 def _judged(problem: SmoothProblem, factor: FloatArray) -> Step:
     components = problem.lift(factor)
     return Step.certified(problem, components, problem.multipliers(components))
+
+
+def _factor_near(problem: SmoothProblem, start: FloatArray) -> FloatArray:
+    """A square factor of full rank, in the solver's coordinates, near to given components.
+
+    ``lift`` is taken to be linear up to the scale, with further rows for null directions, as it is for the statements
+    of this package; of another one this is a start like any other.
+    """
+    own = problem.start()
+    lifted = problem.lift(np.eye(len(own)))[: len(own)]
+    factor = np.linalg.lstsq(lifted.T, start.T, rcond=None)[0].T
+    eigenvalues, vectors = np.linalg.eigh(factor.T @ factor)
+    if not (eigenvalues > 0.0).any():
+        return own
+    return np.sqrt(np.maximum(eigenvalues, FLOOR * eigenvalues[-1]))[:, None] * vectors.T
