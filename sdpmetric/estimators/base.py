@@ -31,11 +31,14 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.registry import rank_bound_of
+from sdpmetric.core.registry import find_solver, rank_bound_of
+from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from sdpmetric.estimators.data import Data, Labels, checked_data, checked_data_and_labels, rows_to_embed
+from sdpmetric.estimators.held_back import HoldsBack
+from sdpmetric.estimators.options import StoppedEarly
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
@@ -46,7 +49,9 @@ FloatArray = NDArray[np.float64]
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
 
 
-class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MetricEstimator(
+    HoldsBack, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """A transformer that learns a linear map, with the certificate of its metric.
 
     Attributes
@@ -61,6 +66,9 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         The proven relative gap.
     n_iter_ : int
         Evaluations of objective and gradient.
+    validation_score_ : float
+        With early stopping, the score of the learned metric on what was held back: the accuracy of nearest neighbors,
+        the area under the ROC curve of pairs, or the share of triplets or quadruplets in order.
     n_features_in_ : int
     feature_names_in_ : array of str
         If the data had names.
@@ -77,15 +85,28 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def _checked(self, X: ArrayLike) -> Data:
         return checked_data(self, X, reset=True, n_min=2)
 
-    def _learn(self, problem: Problem, X: Data, y: Labels | None = None) -> Self:
-        """Solve one problem, between the calls of scikit-learn's callbacks, and store the solution."""
+    def _learn(self, problem: Problem, X: Data, y: Labels | None = None, measure: Score | None = None) -> Self:
+        """Solve one problem, between the calls of scikit-learn's callbacks, and store the solution.
+
+        The solve is stopped early where a `measure` of components on what was held back is given.
+        """
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        self._keep(problem, self._solve(Watcher(self, problem, context, X, y)))
+        self._keep(problem, self._solve(Watcher(self, problem, context, X, y, measure)))
+        self.__dict__.pop("validation_score_", None)
+        if measure is not None:
+            self.validation_score_ = measure(np.asarray(self.solution_.components, dtype=np.float64))
         self._warn_unless_proven(self.solution_)
         self._warn_if_useless(problem, self.solution_)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
+
+    def _learn_tuples(
+        self, X: Data, state: Callable[..., Problem], tuples: ArrayLike, *about: ArrayLike | None
+    ) -> Self:
+        """Learn from the problem ``state(tuples, *about)``; early stopping holds some of the tuples back."""
+        problem, measure = self._stated_and_measured(state, tuples, about)
+        return self._learn(problem, X, measure=measure)
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         """Solve with the arguments that this estimator has, and further options."""
@@ -95,6 +116,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             arguments.pop("n_components", None)
         if "start" not in options and (start := self._given_start(watcher.problem)) is not None:
             arguments["start"] = start
+        if watcher.measure is not None and isinstance(self, StoppedEarly):
+            arguments["patience"] = self.n_iter_no_change
         arguments |= options
         return solve(
             watcher.problem,
@@ -106,7 +129,15 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _given_start(self, problem: Problem) -> Data | None:
         """What ``warm_start`` and ``init`` say to start from; None: the solver's own start."""
-        if getattr(self, "warm_start", False) and hasattr(self, "solution_"):
+        warm, init = getattr(self, "warm_start", False), getattr(self, "init", None)
+        if warm or init is not None:
+            entry = find_solver(problem, getattr(self, "solver", "auto"))
+            if "start" not in entry.options:
+                raise ValueError(
+                    f"solver={entry.name!r} does not start from components; leave warm_start and init out, or take "
+                    "another solver."
+                )
+        if warm and hasattr(self, "solution_"):
             last, d = self.solution_.components, problem.X.shape[1]
             if last.shape[-1] != d:
                 raise ValueError(
@@ -114,7 +145,12 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
                     f"has {d}; pass data like those, or fit anew with warm_start=False."
                 )
             return last if last.any() else None
-        return getattr(self, "init", None)
+        if init is not None:
+            try:
+                problem.check_point(np.asarray(init), None)
+            except ValueError as error:
+                raise ValueError(str(error).replace("components", "init")) from error
+        return init
 
     def _seed(self) -> int:
         """A seed from ``random_state``: an integer as it is, None is 0, a generator gives one."""
@@ -298,7 +334,9 @@ class LabelledEstimator(MetricEstimator):
 
     def _fit(self, X: Data, y: Labels) -> Self:
         """Learn from checked data."""
-        return self._learn(self._problem(X, y), X, y)
+        examples = self._examples(X, y)
+        problem = self._problem(*examples.learned)
+        return self._learn(problem, X, y, self._measure(problem, examples))
 
     def _checked_labels(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, Labels]:
         return checked_data_and_labels(self, X, y, n_min=2)

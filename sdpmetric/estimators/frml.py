@@ -8,9 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.data import Data
-from sdpmetric.estimators.options import Limited, Reduced, options
+from sdpmetric.estimators.options import Limited, Reduced, Started, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.frml import FRMLProblem
@@ -20,11 +19,11 @@ from sdpmetric.ranking.truncation import RankLoss
 # The default rank, that of the paper's Table 2, if there are so many features.
 RANK = 30
 # Arguments of the solver.
-OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_after", "start")
+OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_after")
 
 
 @options
-class FRML(RankingEstimator, Reduced, Limited):
+class FRML(RankingEstimator, Reduced, Limited, Started):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
     Stochastic steps on matrices of fixed rank, stopped where the mean average precision of validation queries stops
@@ -42,8 +41,10 @@ class FRML(RankingEstimator, Reduced, Limited):
     step, decay, batch_size, passes, validation_share, stop_after
         Length of the first step in units of the data, its decay, queries per step, largest number of passes, share of
         validation queries, and passes without a better ranking before the end; see `sdpmetric.solve`.
-    start : (n_components, d) array, optional
-        Default: the leading principal components.
+    init : (n_components, d) array, optional
+        Components to start from; default: the leading principal components.
+    warm_start : bool, default False
+        Start from the components of the last fit.
     max_iter, max_time : optional
         Limits on evaluated distances and on seconds.
     verbose : bool, default False
@@ -81,7 +82,6 @@ class FRML(RankingEstimator, Reduced, Limited):
     passes: int = 50
     validation_share: float = 0.1
     stop_after: int = 5
-    start: FloatArray | None = None
 
     def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> FRMLProblem:
         rank = min(RANK, X.shape[1]) if self.n_components is None else self.n_components

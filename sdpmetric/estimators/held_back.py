@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_similar
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import Score
 from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.options import StoppedEarly
 from sdpmetric.linalg.distances import distances
 
 FloatArray = NDArray[np.float64]
@@ -25,37 +32,82 @@ class Examples:
 
     Attributes
     ----------
-    X : (n, d) array, or (n, n) kernel matrix
+    X : (n, d) array
     y : (n,) array
     rows : (m,) integer array
         Training examples.
     validation : (h,) integer array
         Validation examples, for early stopping.
-    pairwise : bool
-        Whether X is a kernel matrix.
     """
 
     X: Data
     y: Labels
     rows: IndexArray
     validation: IndexArray
-    pairwise: bool = False
 
     @property
     def learned(self) -> tuple[Data, Labels]:
         """Training examples and their labels."""
-        return self._part(self.rows)
+        return (self.X[self.rows], self.y[self.rows]) if len(self.validation) else (self.X, self.y)
 
     @property
     def held_back(self) -> tuple[Data, Labels]:
         """Validation examples and their labels."""
-        return self._part(self.validation)
+        return self.X[self.validation], self.y[self.validation]
 
-    def _part(self, rows: IndexArray) -> tuple[Data, Labels]:
-        if len(rows) == len(self.y):
-            return self.X, self.y
-        X: Data = self.X[rows]
-        return (np.ascontiguousarray(X[:, self.rows]) if self.pairwise else X), self.y[rows]
+
+class HoldsBack:
+    """What estimators with and without early stopping do alike: divide what they learn from, and score metrics."""
+
+    validation_score_: float
+
+    def _seed(self) -> int:
+        """A seed from ``random_state``."""
+        raise NotImplementedError
+
+    def _stops_early(self) -> bool:
+        return isinstance(self, StoppedEarly) and self.early_stopping
+
+    def _divided(self, n: int, groups: Labels | None) -> tuple[IndexArray, IndexArray]:
+        """Rows to learn from, and rows that early stopping holds back."""
+        if not (isinstance(self, StoppedEarly) and self.early_stopping):
+            return np.arange(n), np.arange(0)
+        validation.check_integer("n_iter_no_change", self.n_iter_no_change)
+        return divide(n, self.validation_fraction, self._seed(), groups)
+
+    def _examples(self, X: Data, y: Labels) -> Examples:
+        """The examples, some of each class held back where the solve is to stop early."""
+        return Examples(X, y, *self._divided(len(y), y))
+
+    def _measure(self, problem: Problem, examples: Examples) -> Score | None:
+        """What scores components on the examples held back; None without any."""
+        return partial(self._score, problem, examples) if self._stops_early() else None
+
+    def _score(self, problem: Problem, examples: Examples, components: FloatArray) -> float:
+        X, y = examples.held_back
+        return float(np.mean(self._predict(problem, components, examples.learned[1], X) == y))
+
+    def _predict(self, problem: Problem, components: FloatArray, y: Labels, X: Data) -> Labels:
+        """Labels of further examples by their nearest neighbors among the examples of the problem."""
+        return knn_predict(components, problem.X, y, X, min(getattr(self, "n_neighbors", 3), len(y)))
+
+    def _stated_and_measured(
+        self, state: Callable[..., Problem], tuples: ArrayLike, about: tuple[ArrayLike | None, ...]
+    ) -> tuple[Problem, Score | None]:
+        """The problem ``state(tuples, *about)``, and what scores components on the tuples held back."""
+        problem = state(tuples, *about)
+        if not self._stops_early():
+            return problem, None
+        rows = np.asarray(tuples)
+        similar = check_similar(about[0], len(rows)) if rows.shape[1] == 2 and about[0] is not None else None
+        learned, held = self._divided(len(rows), similar)
+        problem = state(rows[learned], *(None if one is None else np.asarray(one)[learned] for one in about))
+        return problem, partial(self._tuple_score, problem, rows[held], None if similar is None else similar[held])
+
+    def _tuple_score(
+        self, problem: Problem, tuples: IndexArray, similar: NDArray[np.bool_] | None, components: FloatArray
+    ) -> float:
+        return tuple_score(problem.X @ components.T, tuples, similar)
 
 
 def divide(n: int, share: float, seed: int, groups: Labels | None = None) -> tuple[IndexArray, IndexArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -14,15 +15,16 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.held_back import Examples
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
-from sdpmetric.estimators.options import Reduced, Solved, options
+from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.well_posed import Ridge
 
 
 @options
-class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
+class KernelLMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
 
     Time is cubic and memory quadratic in the number of training examples.
@@ -43,8 +45,9 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
         Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
         independent, as the RBF kernel does, and the metric is meaningless.
     loss : {"hinge", "squared_hinge"}, default "hinge"
-    warm_start : bool, default False
-        Start from the metric of the last fit. The optimum is the same; it is found sooner.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`; components are those of coordinates in the feature space. `fit` does not stop early with a
+        precomputed kernel.
     solver, tol, max_iter, max_time, verbose, random_state
         As in `LMNN`.
 
@@ -74,7 +77,6 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
     push_weight: float = 0.5
     ridge: Ridge = 0.1
     loss: Loss = "hinge"
-    warm_start: bool = False
     space_: FeatureSpace = field(init=False)
 
     def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> KernelLMNNProblem:
@@ -109,11 +111,10 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
         self
         """
         data = self._checked(X)
-        problem = KernelLMNNProblem.from_triplets(
+        state = partial(
+            KernelLMNNProblem.from_triplets,
             data,
-            triplets,
-            weights,
-            self.push_weight,
+            push_weight=self.push_weight,
             kernel=self.kernel,
             gamma=self.gamma,
             degree=self.degree,
@@ -121,7 +122,7 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
             ridge=self.ridge,
             loss=self.loss,
         )
-        self._learn(problem, data)
+        self._learn_tuples(data, state, triplets, weights)
         self.solutions_ = [self.solution_]
         return self
 
@@ -129,6 +130,18 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved):
         given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         parameters = {name: float(value) for name, value in given.items() if value is not None}
         return FeatureSpace.of(X, self.kernel, parameters)[1]
+
+    def _examples(self, X: Data, y: Labels) -> Examples:
+        if self._stops_early() and self.kernel == "precomputed":
+            raise ValueError(
+                "early_stopping holds examples back from the feature space, and a precomputed kernel has all of them "
+                "in it; name the kernel, or leave early_stopping out."
+            )
+        return super()._examples(X, y)
+
+    def _predict(self, problem: Problem, components: FloatArray, y: Labels, X: Data) -> Labels:
+        space = cast(KernelLMNNProblem, problem).space
+        return super()._predict(problem, components, y, space.transform(X))
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, components) | {"space_": cast(KernelLMNNProblem, problem).space}

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 
-from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.run import Score
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.base import FloatArray, LabelledEstimator
 from sdpmetric.estimators.callbacks import CallbackContext, with_callbacks
 from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.held_back import Examples
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
@@ -36,26 +33,6 @@ class Given(NamedTuple):
     regions: Labels | None = None
 
 
-@dataclass(frozen=True)
-class Examples:
-    """The examples of a fit, divided into training and validation examples.
-
-    Attributes
-    ----------
-    X : (n, d) array
-    y : (n,) array
-    rows : (m,) integer array
-        Training examples.
-    validation : (h,) integer array
-        Validation examples, for early stopping.
-    """
-
-    X: Data
-    y: Labels
-    rows: NDArray[np.int64]
-    validation: NDArray[np.int64]
-
-
 class LargeMarginEstimator(LabelledEstimator):
     """An estimator with target neighbors.
 
@@ -67,8 +44,6 @@ class LargeMarginEstimator(LabelledEstimator):
     ----------
     solutions_ : list of Solution
         One for each pass, each with its certificate.
-    validation_score_ : float
-        With early stopping, the accuracy of the learned metric on the validation examples.
     ridge_ : float
         The ridge that was used.
 
@@ -80,11 +55,7 @@ class LargeMarginEstimator(LabelledEstimator):
 
     n_neighbors: int
     n_passes: int = 1
-    early_stopping: bool = False
-    validation_fraction: float = 0.3
-    n_iter_no_change: int = 10
     solutions_: list[Solution]
-    validation_score_: float
     ridge_: float
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
@@ -96,10 +67,6 @@ class LargeMarginEstimator(LabelledEstimator):
     def _coordinates(self, X: Data) -> FloatArray:
         """The coordinates in which target neighbors are nearest before the first pass."""
         return np.asarray(X, dtype=np.float64)
-
-    def _predict(self, problem: LargeMarginProblem, components: FloatArray, y: Labels, X: Data) -> NDArray[np.generic]:
-        """Labels of further examples by the nearest examples of the problem."""
-        return knn_predict(components, problem.X, y, X, self.n_neighbors)
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, components) | {"ridge_": cast(LargeMarginProblem, problem).ridge}
@@ -151,8 +118,7 @@ class LargeMarginEstimator(LabelledEstimator):
             X, y, weights = X[used], y[used], weights[used]
             regions = None if regions is None else regions[used]
         examples = self._examples(X, y)
-        data, labels = X[examples.rows], y[examples.rows]
-        rows = examples.rows
+        (data, labels), rows = examples.learned, examples.rows
         given = Given(None if weights is None else weights[rows], None if regions is None else regions[rows])
         problem = self._state(data, labels, self._targets_of_small_classes(data, labels), given)
         solution, score = self._solve_pass(problem, examples, context)
@@ -166,7 +132,8 @@ class LargeMarginEstimator(LabelledEstimator):
             if score >= best_score:  # of equals the latest
                 best, best_score = (problem, solution), score
             self.solutions_.append(solution)
-        if self.early_stopping:
+        self.__dict__.pop("validation_score_", None)
+        if self._stops_early():
             self.validation_score_ = best_score
         self._keep(*best)
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
@@ -184,10 +151,7 @@ class LargeMarginEstimator(LabelledEstimator):
         options: dict[str, object] = {}
         if before is not None and len(before.components):
             options["start"] = np.asarray(before.components, dtype=np.float64)
-        measure: Score | None = None
-        if self.early_stopping:
-            measure = partial(self._accuracy, problem, examples)
-            options["patience"] = self.n_iter_no_change
+        measure = self._measure(problem, examples)
         subtask = context.subcontext(task_name="pass", max_subtasks=None)
         subtask.call_on_fit_task_begin(estimator=self, X=X, y=y)
         solution = self._solve(Watcher(self, problem, subtask, X, y, measure), **options)
@@ -196,32 +160,6 @@ class LargeMarginEstimator(LabelledEstimator):
         fitted = partial(self._fitted, problem, solution.components)
         subtask.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=fitted)
         return solution, 0.0 if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
-
-    def _accuracy(self, problem: LargeMarginProblem, examples: Examples, components: FloatArray) -> float:
-        predicted = self._predict(problem, components, examples.y[examples.rows], examples.X[examples.validation])
-        return float(np.mean(predicted == examples.y[examples.validation]))
-
-    def _examples(self, X: Data, y: Labels) -> Examples:
-        rows = np.arange(len(y))
-        validation_rows = rows[:0]
-        if self.early_stopping:
-            patience, share = self.n_iter_no_change, self.validation_fraction
-            validation.check_integer("n_iter_no_change", patience)
-            if not 0.0 < validation.check_number("validation_fraction", share, 0.0, 1.0) < 1.0:
-                raise ValueError(f"validation_fraction must lie between 0 and 1, for example 0.3, got {share!r}.")
-            classes, index, counts = np.unique(y, return_inverse=True, return_counts=True)
-            alone, others = rows[counts[index] == 1], rows[counts[index] > 1]
-            try:
-                rows, validation_rows = train_test_split(
-                    others, test_size=float(share), random_state=self._seed(), stratify=y[others]
-                )
-            except ValueError as error:
-                raise ValueError(
-                    f"validation_fraction={share!r} of {len(y)} examples of {len(classes)} classes leaves classes "
-                    f"without examples to learn from or to hold back ({error}); choose another share, or more examples."
-                ) from error
-            rows = np.concatenate([rows, alone])  # the only member of a class is learned from
-        return Examples(X, y, np.sort(rows), np.sort(validation_rows))
 
     def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
         """Target neighbors where a class has too few members for the statement; None where all have enough."""

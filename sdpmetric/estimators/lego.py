@@ -13,7 +13,7 @@ from sdpmetric.core.pairs import check_labelled_pairs, check_targets
 from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, checked_data
-from sdpmetric.estimators.options import Limited, options
+from sdpmetric.estimators.options import Limited, Reduced, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
@@ -33,7 +33,7 @@ class Targets:
 
 
 @options
-class LEGO(StreamingPairsEstimator, Limited):
+class LEGO(StreamingPairsEstimator, Reduced, Limited):
     """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
     Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
@@ -43,6 +43,8 @@ class LEGO(StreamingPairsEstimator, Limited):
 
     Parameters
     ----------
+    n_components : int, optional
+        As in `POLA`.
     learning_rate : float, optional
         ``eta``; default: the rate of `LEGOStream.pretrained` with the smallest loss on the first 2000 pairs.
     upper, lower : float, optional
@@ -156,9 +158,8 @@ class LEGO(StreamingPairsEstimator, Limited):
             stream = LEGOStream(X.shape[1], self.learning_rate_, self.initial_metric)
         if len(given.pairs):
             stream.partial_fit(X, given.pairs, given.targets, given.sides)
-        self._online()
+        self._online(stream.components.astype(X.dtype))
         self.stream_ = stream
-        self.components_ = stream.components.astype(X.dtype)
         self.n_iter_ = stream.n_items
         return self
 

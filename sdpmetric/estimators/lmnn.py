@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
@@ -38,13 +40,14 @@ class LMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
         Limits of time and iterations are those of one pass.
     early_stopping : bool, default False
         Set a part of the examples aside for validation, and take the metric of the solve with the most accurate
-        nearest-neighbor predictions for them; `solution_` has its certificate.
+        nearest-neighbor predictions for them; `solution_` has its certificate. Of pairs, triplets and quadruplets a
+        part is set aside instead, and scored by the area under the ROC curve, or the share in order.
     validation_fraction : float, default 0.3
-        The share of validation examples, stratified by class.
+        The share of validation examples, stratified by class; or of tuples.
     n_iter_no_change : int, default 10
         Steps of the solver without a better score, after which the solve ends.
     init : (r, d) array, optional
-        Components to start from; default: the solver's own start.
+        Components to start from; default: the solver's own start. The optimum is the same.
     warm_start : bool, default False
         Start from the metric of the last fit. The optimum is the same; it is found sooner.
     solver : str, default "auto"
@@ -101,7 +104,7 @@ class LMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
 
     @with_callbacks
     def fit_triplets(self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> LMNN:
-        """Learn from triplets: one pass, without early stopping.
+        """Learn from triplets, in one pass.
 
         Parameters
         ----------
@@ -127,7 +130,7 @@ class LMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
             If the requested tolerance is not proven, with advice.
         """
         data = self._checked(X)
-        problem = LMNNProblem.from_triplets(data, triplets, weights, self.push_weight, ridge=self.ridge, loss=self.loss)
-        self._learn(problem, data)
+        state = partial(LMNNProblem.from_triplets, data, push_weight=self.push_weight, ridge=self.ridge, loss=self.loss)
+        self._learn_tuples(data, state, triplets, weights)
         self.solutions_ = [self.solution_]
         return self

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.options import Reduced, Solved, options
+from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.mcml import MCMLProblem
 
 
 @options
-class MCML(LabelledEstimator, Reduced, Solved):
+class MCML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
     """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
 
     Time and memory are quadratic in the number of examples.
@@ -19,6 +19,8 @@ class MCML(LabelledEstimator, Reduced, Solved):
     n_components : int, optional
         Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
         metric. Default: all.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
     solver : str, default "auto"
         "factored" or "conic"; see `sdpmetric.solve`.
     tol : float or None, default 1e-3

@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.options import Limited, Reduced, Started, options
+from sdpmetric.estimators.options import Limited, Reduced, Started, StoppedEarly, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.mlkr import MLKRProblem
@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 
 @options
-class MLKR(SoftNeighborEstimator, Reduced, Limited, Started):
+class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
     For continuous targets: y are numbers. A transformer, to put before a regressor that goes by distances, as
@@ -38,6 +38,8 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started):
         Start from the components of the last fit and ignore `n_components` and `init`.
     diagonal : bool, default False
         One weight for each feature.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`; what is scored is R^2 of kernel regression, with weights ``exp(-d^2)``.
     tol : float or None, default 1e-3
         `stationarity` of the certificate to reach; None: the default of the solver.
     max_iter : int or None, default 1000
@@ -75,6 +77,9 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started):
     tol: float | None = 1e-3
     max_iter: int | None = 1000
 
+    def _continuous(self) -> bool:
+        return True
+
     def _problem(self, X: Data, y: Labels) -> MLKRProblem:
         if isinstance(self.init, str) and self.init not in ("auto", "pca", "identity", "random"):
             raise ValueError(f"init must be 'auto', 'pca', 'identity', 'random' or an array, got {self.init!r}.")
@@ -83,7 +88,7 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started):
         return problem
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        start = self._start(cast(SoftNeighborProblem, watcher.problem), watcher.X)  # what _problem made
+        start = self._start(cast(SoftNeighborProblem, watcher.problem))  # what _problem made
         return super()._solve(watcher, n_components=None, start=start, **options)
 
     def _scaled(self, problem: SoftNeighborProblem, start: FloatArray) -> FloatArray:

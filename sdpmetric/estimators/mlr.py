@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sdpmetric.estimators.data import Data
-from sdpmetric.estimators.options import Reduced, Solved, options
+from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.problems.mlr import MLRLoss, MLRProblem
 from sdpmetric.ranking.relevance import Relevance
 
 
 @options
-class MLR(RankingEstimator, Reduced, Solved):
+class MLR(RankingEstimator, Reduced, Solved, Started, StoppedEarly):
     """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
 
     Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Each evaluation ranks all
@@ -25,8 +25,8 @@ class MLR(RankingEstimator, Reduced, Solved):
         What rankings lose: 1 less the area under the curve, or 1 less the average precision.
     slack_weight : float, default 1
         Weight of the mean loss beside the trace of the metric, ``C``.
-    warm_start : bool, default False
-        Start from the metric of the last fit. The optimum is the same; it is found sooner.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`; `fit_relevance` does not stop early.
     solver : str, default "auto"
     tol : float or None, default 1e-2
         Relative gap to prove; None: the default of the solver.
@@ -54,7 +54,6 @@ class MLR(RankingEstimator, Reduced, Solved):
 
     loss: MLRLoss = "auc"
     slack_weight: float = 1.0
-    warm_start: bool = False
     tol: float | None = 1e-2
 
     def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> MLRProblem:

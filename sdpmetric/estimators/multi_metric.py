@@ -15,8 +15,8 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, checked_data
-from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator, LargeMarginProblem
-from sdpmetric.estimators.options import Solved, StoppedEarly, options
+from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
+from sdpmetric.estimators.options import Solved, Started, StoppedEarly, options
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.regions import Regions
@@ -24,7 +24,7 @@ from sdpmetric.problems.well_posed import Ridge
 
 
 @options
-class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarly):
+class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, StoppedEarly):
     """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2) [WS2009], solved to a proof.
 
     The distance to a training example is measured by the metric of the training example's region. No embedding has
@@ -43,10 +43,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarl
     ridge : float or "auto", default "auto"
         Weight of the sum of the traces; "auto" as in `LMNN`, the largest of the metrics'.
     loss : {"hinge", "squared_hinge"}, default "hinge"
-    early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`.
-    warm_start : bool, default False
-        Start from the metric of the last fit. The optimum is the same; it is found sooner.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`; components are (c, r, d), one factor for each region.
     solver, tol, max_iter, max_time, verbose, random_state
         As in `LMNN`; the state is that of the clustering, too.
 
@@ -82,7 +80,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarl
     push_weight: float = 0.5
     ridge: Ridge = "auto"
     loss: Loss = "hinge"
-    warm_start: bool = False
 
     @with_callbacks
     def fit(
@@ -156,7 +153,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, StoppedEarl
             "y_fit_": own.classes[own.source.labels],
         }
 
-    def _predict(self, problem: LargeMarginProblem, components: FloatArray, y: Labels, X: Data) -> NDArray[np.generic]:
+    def _predict(self, problem: Problem, components: FloatArray, y: Labels, X: Data) -> Labels:
         regions = cast(MultiMetricLMNNProblem, problem).regions
         return knn_predict(components, problem.X, y, X, self.n_neighbors, regions=regions)
 

@@ -19,7 +19,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.options import Reduced, Solved, Started, options
+from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.nca import NCAProblem, Objective, Targets
@@ -30,13 +30,13 @@ FloatArray = NDArray[np.float64]
 
 
 @options
-class NCA(SoftNeighborEstimator, Reduced, Solved, Started):
+class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
     """Neighbourhood components analysis (Goldberger et al. 2005) [GRHS2005], a replacement of scikit-learn's.
 
     Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so that changing the
     import is enough; from the same start it takes the same path, several times faster, and in memory that grows with
     n and not with its square. Two things differ: float32 data give float32 components, and a fit that did not converge
-    always warns. The last five parameters are new.
+    always warns. Parameters from ``objective`` on are new.
 
     Parameters
     ----------
@@ -68,6 +68,8 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started):
         Seconds.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
         "stochastic" for very many examples; see `sdpmetric.solve`.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`; for continuous targets, what is scored is R^2 of kernel regression with weights ``exp(-d^2)``.
 
     Attributes
     ----------
@@ -107,6 +109,9 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started):
     targets: Targets = "classes"
     solver: str = "lbfgs"
 
+    def _continuous(self) -> bool:
+        return self.targets == "continuous"
+
     def _problem(self, X: Data, y: Labels) -> NCAProblem:
         self._validate_params()
         self._check_start(X.shape[1])
@@ -114,7 +119,7 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started):
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         problem = cast(SoftNeighborProblem, watcher.problem)  # what _problem made
-        options |= {"start": self._start(problem, watcher.X), "tol": max(self.tol, np.finfo(float).tiny)}
+        options |= {"start": self._start(problem), "tol": max(self.tol, np.finfo(float).tiny)}
         if self.solver == "stochastic":
             return super()._solve(watcher, n_components=None, verbose=self.verbose > 0, **options)
         self._iteration, began = 0, perf_counter()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.options import Reduced, Solved, options
+from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 
 
 @options
-class MMC(PairsEstimator, Reduced, Solved):
+class MMC(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
     Parameters
@@ -22,6 +22,8 @@ class MMC(PairsEstimator, Reduced, Solved):
         metric. Default: all.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
     solver : str, default "auto"
         "factored" or "conic"; see `sdpmetric.solve`.
     tol : float or None, default 1e-3
@@ -57,7 +59,7 @@ class MMC(PairsEstimator, Reduced, Solved):
 
 
 @options
-class ITML(PairsEstimator, Reduced, Solved):
+class ITML(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Information-theoretic metric learning (Davis et al. 2007) [DKJSD2007], solved to a proof.
 
     Parameters
@@ -73,6 +75,8 @@ class ITML(PairsEstimator, Reduced, Solved):
         Positive definite; default: the identity.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
     solver : str, default "auto"
         "factored", "bregman" or "conic"; see `sdpmetric.solve`.
     tol, max_iter, max_time, verbose, random_state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -54,7 +55,7 @@ class PairsEstimator(LabelledEstimator):
             If the requested tolerance is not proven, with advice.
         """
         data = self._checked(X)
-        return self._learn(self._problem_of_pairs(data, pairs, similar), data)
+        return self._learn_tuples(data, partial(self._problem_of_pairs, data), pairs, similar)
 
 
 class StreamingPairsEstimator(PairsEstimator):
@@ -63,6 +64,7 @@ class StreamingPairsEstimator(PairsEstimator):
     Derived classes define ``_take_pairs``, which takes pairs, and ``_taken``, the number of pairs taken so far.
     """
 
+    n_components: int | None
     n_pairs: int | None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -134,8 +136,13 @@ class StreamingPairsEstimator(PairsEstimator):
         order = np.random.default_rng([seed, taken]).permutation(len(pairs))
         return pairs[order], similar[order]
 
-    def _online(self) -> None:
-        """Drop the attributes of a batch fit."""
+    def _online(self, components: Data) -> None:
+        """Keep the metric of the stream, and drop the attributes of a batch fit."""
+        asked, d = self.n_components, components.shape[1]
+        if asked is not None and validation.check_integer("n_components", asked, 1, d) < len(components):
+            _, roots, axes = np.linalg.svd(components, full_matrices=False)
+            components = roots[:asked, None] * axes[:asked]
+        self.components_ = self._rows(components)
         for name in ("solution_", "dual_gap_"):
             self.__dict__.pop(name, None)
 

@@ -14,14 +14,14 @@ from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.options import Reduced, Solved, options
+from sdpmetric.estimators.options import Reduced, Solved, StoppedEarly, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.streams.pola import POLAStream
 
 
 @options
-class POLA(StreamingPairsEstimator, Reduced, Solved):
+class POLA(StreamingPairsEstimator, Reduced, Solved, StoppedEarly):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
@@ -31,8 +31,8 @@ class POLA(StreamingPairsEstimator, Reduced, Solved):
     Parameters
     ----------
     n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
-        metric. Default: all.
+        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
+        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     slack_weight : float or None, default 0.01
         Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
         contradict each other, larger weights take longer.
@@ -42,6 +42,8 @@ class POLA(StreamingPairsEstimator, Reduced, Solved):
         Online only, for pairs that no metric separates: steps are shortened by it; see `sdpmetric.POLAStream`.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
     solver : str, default "auto"
         "dual" or "conic", and "batch" for the hard margin; see `sdpmetric.solve`.
     tol, max_iter, max_time, verbose, random_state
@@ -109,8 +111,7 @@ class POLA(StreamingPairsEstimator, Reduced, Solved):
         else:
             stream = POLAStream(X.shape[1], self.initial_threshold, self.gamma)
         stream.partial_fit(X, pairs, similar)
-        self._online()
+        self._online(stream.components.astype(X.dtype))
         self.stream_ = stream
-        self.components_ = self._rows(stream.components.astype(X.dtype))
         self.threshold_, self.n_iter_ = stream.threshold, stream.n_pairs
         return self

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
+from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 
+from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import LabelledEstimator
-from sdpmetric.estimators.data import Data
+from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.held_back import Examples
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init, initial, unsaturated
 
@@ -22,6 +27,21 @@ class SoftNeighborEstimator(LabelledEstimator):
     warm_start: bool
     diagonal: bool
     random_state: int | np.random.RandomState | None
+
+    def _continuous(self) -> bool:
+        """Whether y are numbers."""
+        raise NotImplementedError
+
+    def _examples(self, X: Data, y: Labels) -> Examples:
+        return Examples(X, y, *self._divided(len(y), None if self._continuous() else y))
+
+    def _score(self, problem: Problem, examples: Examples, components: FloatArray) -> float:
+        if not self._continuous():
+            return super()._score(problem, examples, components)
+        X, y = examples.held_back
+        apart = cdist(X @ components.T, problem.X @ components.T, "sqeuclidean")
+        weights = softmax(-apart, axis=1)
+        return float(r2_score(y, weights @ examples.learned[1]))
 
     def _check_start(self, d: int) -> None:
         """Refuse components to begin with that do not fit the data."""
@@ -45,7 +65,7 @@ class SoftNeighborEstimator(LabelledEstimator):
         elif self.diagonal and self.init in ("pca", "lda"):
             raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
 
-    def _start(self, problem: SoftNeighborProblem, X: Data) -> FloatArray:
+    def _start(self, problem: SoftNeighborProblem) -> FloatArray:
         self.random_state_ = check_random_state(self.random_state)
         if self.warm_start and hasattr(self, "components_"):
             return np.asarray(self.components_, dtype=np.float64)
@@ -57,7 +77,7 @@ class SoftNeighborEstimator(LabelledEstimator):
         index = problem.row_classes
         if index is not None:
             index = index[np.argsort(problem.order)]
-        start = initial(X, index, problem.n_components, how, self.random_state_)
+        start = initial(problem.X, index, problem.n_components, how, self.random_state_)
         return self._scaled(problem, np.diag(np.diag(start)) if self.diagonal else start)
 
     def _scaled(self, problem: SoftNeighborProblem, start: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sdpmetric.core import validation
 from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.options import Reduced, Solved, options
+from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.scml import SCMLProblem, local_discriminants
@@ -19,7 +20,7 @@ from sdpmetric.problems.sdml import SDMLProblem
 
 
 @options
-class LSML(LabelledEstimator, Reduced, Solved):
+class LSML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
     Learns from quadruplets, which say that one pair is nearer than another, or from labels, from which they are drawn.
@@ -34,6 +35,8 @@ class LSML(LabelledEstimator, Reduced, Solved):
         Of the comparisons, beside the divergence from the prior.
     n_quadruplets : int, default 1000
         Drawn from labels.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
     solver, tol, max_iter, max_time, verbose
         As in `sdpmetric.estimators.ITML`; `tol` is 1e-3.
     random_state : int, RandomState or None, default None
@@ -76,11 +79,32 @@ class LSML(LabelledEstimator, Reduced, Solved):
         self
         """
         data = self._checked(X)
-        return self._learn(LSMLProblem(data, quadruplets, weights, self.prior, self.comparison_weight), data)
+        state = partial(LSMLProblem, data, prior=self.prior, comparison_weight=self.comparison_weight)
+        return self._learn_tuples(data, state, quadruplets, weights)
+
+    def fit_triplets(self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> Self:
+        """Learn from triplets, the quadruplets whose two pairs share an example.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        triplets : (t, 3) integer array
+            Row numbers of X: anchor, target, impostor.
+        weights : (t,) array, optional
+
+        Returns
+        -------
+        self
+        """
+        rows = validation.rectangular("triplets", triplets)
+        if rows.ndim != 2 or rows.shape[1] != 3:
+            raise ValueError(f"triplets must be an integer array of shape (t, 3), got shape {rows.shape}.")
+        fitted: Self = self.fit_quadruplets(X, rows[:, [0, 1, 0, 2]], weights)
+        return fitted
 
 
 @options
-class SDML(PairsEstimator, Reduced, Solved):
+class SDML(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009], solved to a proof.
 
     Parameters
@@ -95,6 +119,8 @@ class SDML(PairsEstimator, Reduced, Solved):
         Of the sizes of all entries off the diagonal.
     n_pairs : int or None, default 10000
         Pairs of each kind drawn from labels; None: all.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
     solver, tol, max_iter, max_time, verbose
         As in `sdpmetric.estimators.ITML`; `tol` is 1e-3.
     random_state : int, RandomState or None, default None
@@ -128,7 +154,7 @@ class SDML(PairsEstimator, Reduced, Solved):
 
 
 @options
-class SCML(LabelledEstimator, Reduced, Solved):
+class SCML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
     The metric is a nonnegative combination of given directions, most of them with weight 0.
@@ -145,6 +171,8 @@ class SCML(LabelledEstimator, Reduced, Solved):
         About so many local discriminants; default 20 d, or fewer where there are few examples.
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
+    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
     solver, tol, max_iter, max_time, verbose
         As in `sdpmetric.estimators.ITML`; `tol` is 1e-3.
     random_state : int, RandomState or None, default None
@@ -202,4 +230,21 @@ class SCML(LabelledEstimator, Reduced, Solved):
         if bases is None:
             _, index = validation.check_labels(np.asarray(y), len(data))
             bases = local_discriminants(np.asarray(data, dtype=np.float64), index, self.n_bases, self._seed())
-        return self._learn(SCMLProblem(data, triplets, bases, self.sparsity), data)
+        return self._learn_tuples(data, partial(SCMLProblem, data, bases=bases, sparsity=self.sparsity), triplets)
+
+    def fit_quadruplets(self, X: ArrayLike, quadruplets: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Learn from quadruplets; see `fit_triplets`.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        quadruplets : (t, 4) integer array
+            Row numbers of X: the near pair, then the far one.
+        y : (n,) array, optional
+
+        Returns
+        -------
+        self
+        """
+        fitted: Self = self.fit_triplets(X, quadruplets, y)
+        return fitted

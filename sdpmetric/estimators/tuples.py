@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.estimators.held_back import tuple_distances
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
-from sdpmetric.linalg.distances import distances
 
 FloatArray = NDArray[np.float64]
 # Row numbers or names to examples.
@@ -110,9 +110,8 @@ class TupleEstimator(BaseEstimator):
         """Distances between the first and the second of each tuple, and between its other two or its outer ones."""
         check_is_fitted(self)
         rows, index, _ = self._checked(X, examples)
-        Z = np.ascontiguousarray(check_array(self.estimator_.transform(rows), dtype=np.float64))
-        ends = {2: [(0, 1)], 3: [(0, 1), (0, 2)], 4: [(0, 1), (2, 3)]}[self.size]
-        return tuple(np.sqrt(distances(Z, *(index[:, e].astype(np.int32) for e in two))) for two in ends)
+        Z = np.asarray(check_array(self.estimator_.transform(rows), dtype=np.float64))
+        return tuple(np.sqrt(squared) for squared in tuple_distances(Z, index))
 
     def __sklearn_tags__(self) -> Tags:
         """A sample is an array of examples."""

@@ -31,13 +31,14 @@ class SCMLProblem(MetricProblem):
 
         mean_t [ 1 + D(i, j) - D(i, l) ]_+  +  sparsity * sum_k w_k
 
-    over triplets (i, j, l). The sum of w is the trace of the metric; most weights are 0 at the optimum.
+    over triplets (i, j, l), or over the near and the far pairs of quadruplets. The sum of w is the trace of the metric;
+    most weights are 0 at the optimum.
 
     Parameters
     ----------
     X : (n, d) array
-    triplets : (t, 3) integer array
-        Row numbers of X: anchor, target, impostor.
+    triplets : (t, 3) or (t, 4) integer array
+        Row numbers of X: anchor, target, impostor; or quadruplets, the near pair and then the far one.
     bases : (k, d) array
         Directions; they are scaled to length 1.
     sparsity : float, default 1e-3
@@ -52,7 +53,8 @@ class SCMLProblem(MetricProblem):
         if B.ndim != 2 or not np.isfinite(B).all() or not (lengths > 0.0).all():
             raise ValueError(f"bases must be a (k, d) array of finite rows that are not 0, got shape {B.shape}.")
         trace = validation.check_number("sparsity", sparsity, np.finfo(np.float64).tiny) * terms.Trace()
-        super().__init__(X, (1.0 / max(len(rows), 1)) * terms.TripletHinge(rows) + trace, bases=B / lengths)
+        push = terms.QuadrupletHinge(rows) if rows.shape[1:] == (4,) else terms.TripletHinge(rows)
+        super().__init__(X, (1.0 / max(len(rows), 1)) * push + trace, bases=B / lengths)
 
     @classmethod
     def from_labels(

@@ -87,4 +87,5 @@ def _factor_near(problem: SmoothProblem, start: FloatArray) -> FloatArray:
     eigenvalues, vectors = np.linalg.eigh(factor.T @ factor)
     if not (eigenvalues > 0.0).any():
         return own
-    return np.sqrt(np.maximum(eigenvalues, FLOOR * eigenvalues[-1]))[:, None] * vectors.T
+    near: FloatArray = np.sqrt(np.maximum(eigenvalues, FLOOR * eigenvalues[-1]))[:, None] * vectors.T
+    return near

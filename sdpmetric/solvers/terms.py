@@ -166,6 +166,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     factor = Factor(problem, T, _start(problem, T, multiple, start), problem.total)
     zero = np.zeros((0, problem.X.shape[1]))
     yield Step.certified(problem, zero, problem.multipliers(zero, FIRST))
+    if start is not None:
+        yield Step.certified(problem, start, problem.multipliers(start, FIRST))
     factor.total = problem.total.stiffened(size)
     center: list[FloatArray] | None = None
     best, idle, width = math.inf, 0, FIRST

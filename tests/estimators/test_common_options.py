@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import sdpmetric as sm
 from sdpmetric import estimators
 from sdpmetric.estimators import ITML, LMNN, MCML, MMC, MultiMetricLMNN, base
+from sdpmetric.estimators.held_back import ENDS, divide
 
 RNG = np.random.default_rng(4)
 Y = np.repeat([0, 1, 2], [20, 16, 12])
@@ -41,20 +45,40 @@ def quiet(estimator, *arguments, **keywords):
         return estimator.fit(*arguments, **keywords)
 
 
-def test_which_options_there_are():
-    def names(option: str) -> set[str]:
-        return {name_of(e) for e in having(option)}
+def test_the_table_of_options_is_that_of_the_signatures():
+    page = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text().split("## The same options everywhere")[1]
+    lines = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in page.splitlines() if line[:1] == "|"]
+    table, reasons = lines[: len(ALL) + 2], dict(re.findall(r"^- \((\w)\) (.+)", page, re.MULTILINE))
+    options = [name.strip("`") for name in table[0][1:]]
+    assert options == ["n_components", "init", "prior", "warm_start", "max_time", "early_stopping", "set_callbacks"]
+    assert {row[0].strip("`") for row in table[2:]} == {name_of(e) for e in ALL}
+    for row in table[2:]:
+        estimator = getattr(estimators, row[0].strip("`"))()
+        for option, cell in zip(options, row[1:], strict=True):
+            if option == "set_callbacks":
+                assert cell == "yes"
+                continue
+            has = {option, "initial_metric"} if option == "prior" else {option}
+            assert (cell[0] != "-") == bool(has & set(estimator.get_params())), (row[0], option)
+            assert cell == "yes" or cell.strip("`") in has or cell[2:].strip("()") in reasons, (row[0], option)
 
-    every = {name_of(e) for e in ALL}
-    closed = {"RCA", "LFDA"}
-    assert names("n_components") == every - {"MultiMetricLMNN", "LEGO"}  # a metric each; a stream
-    assert names("max_time") == names("max_iter") == names("verbose") == every - closed
-    assert names("warm_start") == {"LMNN", "KernelLMNN", "MultiMetricLMNN", "NCA", "MLKR", "MLR"}
-    assert names("early_stopping") == {"LMNN", "MultiMetricLMNN"}
-    for estimator in ALL:  # documented, each of them
+
+def test_the_table_of_what_is_learned_from_is_that_of_the_methods():
+    page = (Path(__file__).parents[2] / "docs" / "pairs.md").read_text()
+    rows = dict(re.findall(r"^\| `(fit_\w+)\(.*\| .* \| (.*) \|$", page, re.MULTILINE))
+    methods = {name for e in ALL for name in dir(e) if name.startswith("fit_")} - {"fit_transform"}
+    assert set(rows) == methods
+    for method, names in rows.items():
+        assert re.findall(r"\w+", names) == sorted(name_of(e) for e in ALL if hasattr(e, method))
+
+
+def test_every_option_is_documented():
+    for estimator in ALL:
         documented = inspect.getdoc(type(estimator)) or ""
         for option in estimator.get_params():
             assert option in documented, f"{name_of(estimator)} does not document {option}"
+    closed = {"RCA", "LFDA"}
+    assert {name_of(e) for e in having("max_time", "max_iter", "verbose")} == {name_of(e) for e in ALL} - closed
 
 
 @pytest.mark.parametrize("estimator", having("n_components"), ids=name_of)
@@ -100,6 +124,108 @@ def test_a_warm_start_is_the_last_metric(estimator, monkeypatch):
         quiet(fitted, X[:30, :3], Y[:30])
 
 
+@pytest.mark.parametrize("estimator", [MMC(solver="conic"), ITML(solver="bregman")], ids=name_of)
+def test_a_solver_that_cannot_start_from_components_says_so(estimator):
+    with pytest.raises(ValueError, match="does not start from components; leave warm_start and init out"):
+        estimator.set_params(warm_start=True).fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", having("early_stopping"), ids=name_of)
+def test_early_stopping_holds_examples_back(estimator):
+    y = X[:, 0] + Y if name_of(estimator) == "MLKR" else Y
+    fitted = quiet(clone(estimator).set_params(early_stopping=True, validation_fraction=0.25, random_state=1), X, y)
+    assert len(fitted.solution_.problem.X) == 36
+    assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
+    assert np.isfinite(fitted.transform(X)).all()
+    plain = quiet(clone(fitted).set_params(early_stopping=False), X, y)
+    assert len(plain.solution_.problem.X) == 48
+    assert not hasattr(plain, "validation_score_")
+    for wrong, value in (("validation_fraction", 0.0), ("n_iter_no_change", 0)):
+        with pytest.raises(ValueError, match=wrong):
+            quiet(clone(fitted).set_params(**{wrong: value}), X, y)
+
+
+def test_continuous_targets_are_held_back_too():
+    nca = quiet(estimators.NCA(targets="continuous", early_stopping=True, random_state=0), X, X[:, 0] + 0.1 * Y)
+    assert nca.validation_score_ == np.nanmax(nca.solution_.trace["score"])
+    assert 0.0 < nca.validation_score_ <= 1.0
+
+
+TRIPLETS = RNG.integers(0, 48, (600, 3))
+TRIPLETS = TRIPLETS[
+    (Y[TRIPLETS[:, 0]] == Y[TRIPLETS[:, 1]])
+    & (Y[TRIPLETS[:, 0]] != Y[TRIPLETS[:, 2]])
+    & (TRIPLETS[:, 0] != TRIPLETS[:, 1])
+]
+QUADRUPLETS = TRIPLETS[:, [0, 1, 0, 2]]
+BASES = np.vstack([np.eye(4), RNG.normal(size=(6, 4))])
+EARLY = {"early_stopping": True, "validation_fraction": 0.25}
+
+
+@pytest.mark.parametrize("estimator", [MMC(), ITML(), estimators.SDML(), estimators.POLA()], ids=name_of)
+def test_early_stopping_holds_pairs_back(estimator):
+    pairs = np.stack(np.triu_indices(48, 1), axis=1)[::7]
+    similar = Y[pairs[:, 0]] == Y[pairs[:, 1]]
+    fitted = clone(estimator).set_params(**EARLY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted.fit_pairs(X, pairs, similar)
+    assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
+    held = divide(len(pairs), 0.25, 0, similar)[1]
+    assert len(held) == -(-len(pairs) // 4)
+    assert similar[held].mean() == pytest.approx(similar.mean(), abs=0.02)
+    scores = -fitted.pair_distance(X, pairs[held])
+    assert roc_auc_score(similar[held], scores) == pytest.approx(fitted.validation_score_)
+    with pytest.raises(ValueError, match="pairs"):  # the whole list is checked before it is divided
+        fitted.fit_pairs(X, np.concatenate([pairs, [[0, 99]]]), np.append(similar, True))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "tuples"),
+    [
+        (LMNN(), TRIPLETS),
+        (estimators.KernelLMNN(kernel="precomputed"), TRIPLETS),
+        (estimators.LSML(), TRIPLETS),
+        (estimators.LSML(), QUADRUPLETS),
+        (estimators.SCML(bases=BASES), TRIPLETS),
+        (estimators.SCML(bases=BASES), QUADRUPLETS),
+    ],
+    ids=lambda one: name_of(one) if hasattr(one, "fit") else f"{one.shape[1]}",
+)
+def test_early_stopping_holds_comparisons_back(estimator, tuples):
+    data = X @ X.T if name_of(estimator) == "KernelLMNN" else X
+    fitted = clone(estimator).set_params(**EARLY)
+    method = fitted.fit_triplets if tuples.shape[1] == 3 else fitted.fit_quadruplets
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        method(data, tuples)
+    assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
+    held = tuples[divide(len(tuples), 0.25, 0)[1]]
+    near, far = (fitted.pair_distance(data, held[:, list(ends)]) for ends in ENDS[tuples.shape[1]])
+    assert np.mean(near < far) == pytest.approx(fitted.validation_score_)
+
+
+def test_triplets_are_quadruplets_that_share_an_example():
+    for estimator in (estimators.LSML(), estimators.SCML(bases=BASES)):
+        three, four = clone(estimator).fit_triplets(X, TRIPLETS), clone(estimator).fit_quadruplets(X, QUADRUPLETS)
+        assert three.solution_.objective == pytest.approx(four.solution_.objective, rel=2e-3)
+    with pytest.raises(ValueError, match=r"triplets must be an integer array of shape \(t, 3\)"):
+        estimators.LSML().fit_triplets(X, QUADRUPLETS)
+
+
+def test_early_stopping_needs_examples_outside_of_a_precomputed_kernel():
+    with pytest.raises(ValueError, match="name the kernel, or leave early_stopping out"):
+        estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit(X @ X.T, Y)
+
+
+@pytest.mark.parametrize("estimator", [estimators.POLA(), estimators.LEGO()], ids=name_of)
+def test_components_of_a_stream_are_the_leading_eigenvectors(estimator):
+    whole, some = clone(estimator).partial_fit(X, Y), clone(estimator).set_params(n_components=2).partial_fit(X, Y)
+    leading = np.linalg.eigvalsh(whole.metric_)[-2:]
+    np.testing.assert_allclose(np.linalg.eigvalsh(some.metric_)[-2:], leading)
+    assert some.transform(X).shape == (48, 2)
+
+
 def test_components_to_start_from(monkeypatch):
     starts = []
     solve = base.solve
@@ -107,8 +233,9 @@ def test_components_to_start_from(monkeypatch):
     given = np.eye(4)[:3]
     LMNN(init=given).fit(X, Y)
     np.testing.assert_array_equal(starts[-1], given)
-    with pytest.raises(ValueError, match="start"):
-        LMNN(init=np.eye(3)).fit(X, Y)
+    for estimator in (LMNN(), MMC(), ITML(), MCML()):
+        with pytest.raises(ValueError, match="init must have shape"):
+            estimator.set_params(init=np.eye(3)).fit(X, Y)
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [(sp.csr_array, np.float64), (sp.csc_matrix, np.float32)])

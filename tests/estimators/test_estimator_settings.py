@@ -127,7 +127,7 @@ def test_frml_s_start_and_patience_arrive() -> None:
     problem = sm.FRMLProblem(X, sm.Relevance.from_labels(Y, unanswerable="exclude"), 2)
     lengths = set()
     for patience in (1, 9):
-        fitted = FRML(2, start=start, stop_after=patience).fit(X, Y)
+        fitted = FRML(2, init=start, stop_after=patience).fit(X, Y)
         again = sm.solve(problem, start=start, stop_after=patience, random_state=0)
         np.testing.assert_array_equal(fitted.solution_.components, again.components)
         lengths.add(len(fitted.solution_.trace))

@@ -319,7 +319,7 @@ def test_random_states_of_every_kind(data):
         ("FRML", {"decay": -1.0}, "decay must be a finite number of at least 0, got -1.0"),
         ("FRML", {"passes": 0}, "passes must be a positive integer"),
         ("FRML", {"stop_after": 0}, "stop_after must be a positive integer"),
-        ("FRML", {"start": np.eye(3)}, r"start must have shape \(r, 4\)"),
+        ("FRML", {"init": np.eye(3)}, r"init must have shape \(r, 4\)"),
     ],
 )
 def test_arguments_are_refused_by_their_names(name, arguments, words, data):
