@@ -24,7 +24,7 @@ def test_early_stopping_waits_as_many_steps_as_it_was_told(patience):
 
 def test_of_several_passes_the_one_that_predicts_best_is_kept():
     class FirstIsBest(LMNN):
-        def _accuracy(self, problem, examples, components):
+        def _score(self, problem, examples, components):
             return 0.5 if hasattr(self, "solutions_") else 0.9
 
     lmnn = FirstIsBest(early_stopping=True, n_passes=3, tol=5e-2).fit(*mixed(0))
