@@ -33,12 +33,11 @@ def scan_tiles(
     ceilings: NDArray[np.floating],
     own: NDArray[np.int64],
     both: bool,
-    begin: int,
-    end: int,
+    tops: NDArray[np.int64],
     state: NDArray[np.int64],
     pairs: IndexArray,
 ) -> None:
-    """Scan row tiles `begin` to `end` of ``D = left @ tiles`` for entries at or below their limit.
+    """Scan the tiles with the first rows `tops` of ``D = left @ tiles`` for entries at or below their limit.
 
     Row k of D belongs to columns ``own[k, 0]`` to ``own[k, 1]``, which are left out. Where ``both``, rows and columns
     are the same points: only columns from ``own[k, 1]`` on are looked at, and an entry at or below the ceiling of its
@@ -49,8 +48,8 @@ def scan_tiles(
     height = TILE_ROWS
     D = np.empty((height, width), dtype=left.dtype)
     task, used = state[0], 0
-    while task < (end - begin) * n_tiles and used + 2 * height * width <= len(pairs):
-        top, first = (begin + task // n_tiles) * height, task % n_tiles * width
+    while task < len(tops) * n_tiles and used + 2 * height * width <= len(pairs):
+        top, first = tops[task // n_tiles], task % n_tiles * width
         task += 1
         rows, last = min(height, len(left) - top), min(first + width, n)
         inside = own[top, 0] == own[top + rows - 1, 0] and first >= own[top, 0] and last <= own[top, 1]

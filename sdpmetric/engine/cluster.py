@@ -76,8 +76,14 @@ class Dask:
             )
         return {address: (int(info["nthreads"]), int(info["memory_limit"])) for address, info in found.items()}
 
-    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
-        """See `Engine.place`."""
+    def workers_for(self, size: int) -> dict[str, int]:
+        """Threads of each worker by its address.
+
+        Raises
+        ------
+        MemoryError
+            If one of them cannot hold so many bytes.
+        """
         workers = self._workers()
         for address, (_, memory) in workers.items():
             if memory and size > memory:
@@ -85,14 +91,19 @@ class Dask:
                     f"a shard needs about {size / 2**30:.3g} GiB, and worker {address} has {memory / 2**30:.3g} GiB; "
                     "start workers with more memory, or reduce the rows or the features."
                 )
+        return {address: n for address, (n, _) in workers.items()}
+
+    def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
+        """See `Engine.place`."""
+        workers = self.workers_for(size)
         if shared not in self._sent or self._sent[shared].status != "finished":
             self._sent[shared] = self.client.scatter(shared, broadcast=True, hash=False)
-        parts = parts_of([n for n, _ in workers.values()])
+        parts = parts_of(list(workers.values()))
         actors = {
             address: self.client.submit(
                 _Holder, make, self._sent[shared], part, n, actor=True, pure=False, workers=[address]
             )
-            for (address, (n, _)), part in zip(workers.items(), parts, strict=True)
+            for (address, n), part in zip(workers.items(), parts, strict=True)
         }
         return _Actors(self, {address: self._wait(future, address) for address, future in actors.items()})
 

@@ -10,7 +10,7 @@ from sklearn.neighbors import BallTree
 
 from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import WHOLE, current
+from sdpmetric.engine.interface import WHOLE, current, dealt
 from sdpmetric.triplets.limits import part_of_pairs
 
 FloatArray = NDArray[np.float64]
@@ -91,15 +91,15 @@ def search_tiles(
     own = np.stack([np.searchsorted(labels[order], labels[rows], side) for side in ("left", "right")], axis=1)
 
     height = TILE_ROWS
-    n_tiles = -(-len(rows) // height)
-    n_parts = min(threads.parts(len(rows) * len(order)), n_tiles)
-    work = len(order) - own[::height, 1] if both else np.full(n_tiles, len(order))
-    shares = np.concatenate([[0.0], np.cumsum(work)])
-    begin, end = part_of_pairs() if both else WHOLE
-    n_slices = -(-int((end - begin) * shares[-1] * height * right.shape[1]) // WORK_AT_ONCE) or 1
-    cuts = np.searchsorted(shares, np.linspace(begin * shares[-1], end * shares[-1], n_slices * n_parts + 1))
-    cuts[[0, -1]] = cuts[0] if begin > 0.0 else 0, cuts[-1] if end < 1.0 else n_tiles
-    cuts = cuts.astype(np.int64)
+    tops = np.arange(0, len(rows), height)
+    tops = tops[dealt(len(tops), part_of_pairs() if both else WHOLE)]
+    if not len(tops):
+        return
+    n_parts = min(threads.parts(len(rows) * len(order)), len(tops))
+    shares = np.concatenate([[0], np.cumsum(len(order) - (own[tops, 1] if both else 0 * tops))])
+    n_slices = -(-int(shares[-1] * height * right.shape[1]) // WORK_AT_ONCE) or 1
+    cuts = np.searchsorted(shares, np.linspace(0, shares[-1], n_slices * n_parts + 1))
+    cuts[[0, -1]] = 0, len(tops)
     room = 2 * height * width
     most = min(room * int(np.diff(cuts).max()) * len(tiles), room + PAIRS_AT_ONCE // n_parts)
     pairs = np.empty((n_parts, most, 2), dtype=np.int32)
@@ -107,7 +107,7 @@ def search_tiles(
         bounds, states = cuts[first : first + n_parts + 1], np.zeros((n_parts, 2), dtype=np.int64)
 
         def scan(t: int, bounds: NDArray[np.int64] = bounds, states: NDArray[np.int64] = states) -> None:
-            scan_tiles(left, tiles, ceiling, ceilings, own, both, bounds[t], bounds[t + 1], states[t], pairs[t])
+            scan_tiles(left, tiles, ceiling, ceilings, own, both, tops[bounds[t] : bounds[t + 1]], states[t], pairs[t])
 
         tasks = np.diff(bounds) * len(tiles)
         while (states[:, 0] < tasks).any():

@@ -11,9 +11,11 @@ from conftest import rounding
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
+from sdpmetric.adapters import dask as adapter
 from sdpmetric.engine import cluster, interface
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 
 
@@ -80,20 +82,42 @@ def test_a_client_without_workers_is_refused():
         sm.solve(blobs(), engine=client)
 
 
-def learn(X, y):
-    """Run on a worker, where the rows are put together, and which lets the other workers take part."""
-    with distributed.worker_client() as client:
-        solution = sm.solve(sm.LMNNProblem.from_labels(X, y, 3, 0.5), engine=client)
-    return solution.components, solution.certificate
+def chunk(number, client):
+    """Rows that are made on a worker."""
+    assert os.getpid() != client
+    rng = np.random.default_rng(number)
+    return rng.normal(size=(100, 60)) + 0.5 * np.eye(4, 60)[np.arange(100) % 4]
 
 
-def test_rows_of_a_dask_array_never_come_to_the_client(client):
-    problem = blobs()
-    rows = da.from_array(np.asarray(problem.X), chunks=(100, -1))
-    components, certificate = client.submit(learn, client.compute(rows), problem.source.labels, pure=False).result()
-    assert certificate.proves_optimal(1e-3)
-    again = problem.certify(components)
-    assert abs(again.objective - certificate.objective) <= rounding(again.objective)
+def test_rows_of_a_dask_array_never_come_to_the_client(client, monkeypatch):
+    came, gather = [], distributed.Client._gather
+
+    async def watched(self, *args, **kwargs):
+        came.append(await gather(self, *args, **kwargs))
+        return came[-1]
+
+    monkeypatch.setattr(distributed.Client, "_gather", watched)
+    made = [dask.delayed(chunk)(number, os.getpid()) for number in range(8)]
+    rows, labels = da.concatenate([da.from_delayed(part, (100, 60), float) for part in made]), np.arange(800) % 4
+    solution = adapter.solve(client, sm.LMNNProblem.from_labels, rows, da.from_array(labels), tol=0.1)
+    assert len(came) == 1
+    assert came[0][0] is solution  # and nothing else was gathered
+    assert solution.problem is None
+    problem = sm.LMNNProblem.from_labels(np.concatenate([chunk(number, 0) for number in range(8)]), labels)
+    again = problem.certify(solution.components, dual=solution.dual)
+    assert again.proves_optimal(0.1)
+    assert abs(again.objective - solution.objective) <= rounding(again.objective)
+
+
+def test_rows_larger_than_the_memory_of_a_worker_are_refused_before_they_are_made(client):
+    rows = da.zeros((10**10, 100), chunks=(10**6, 100))
+    with pytest.raises(MemoryError, match="start workers with more memory"):
+        adapter.solve(client, sm.LMNNProblem.from_labels, rows, da.zeros(10**10, chunks=10**6))
+
+
+def test_what_a_worker_refuses_reaches_the_client(client):
+    with pytest.raises(ValueError, match="classes"):
+        adapter.solve(client, sm.LMNNProblem.from_labels, da.zeros((10, 2)), np.zeros(10))
 
 
 @pytest.mark.filterwarnings("ignore")

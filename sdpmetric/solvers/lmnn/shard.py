@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sdpmetric._loops import hinges
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import Part, current, dealt
+from sdpmetric.engine.interface import WHOLE, Part, current, dealt
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.solvers.lmnn.movable import Movable
 from sdpmetric.solvers.lmnn.pair_memory import PairMemory
@@ -215,7 +215,9 @@ class Shard:
             return loops.push(self.X, self.blocks.bounds, rows, L, gamma, squared)
         Z = self.embed(L)
         work = (len(C.impostors) + len(self.X)) * L.shape[1]
-        cuts = C.bounds(threads.parts(work, most=threads.ACCUMULATORS))
+        # The whole gives the same bits on any number of threads; a part need not, and has few pairs for its points.
+        most = threads.ACCUMULATORS if self.part == WHOLE else min(threads.count(), threads.ACCUMULATORS)
+        cuts = C.bounds(threads.parts(work, most=most))
         parts, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
         threads.run(
             lambda t: hinges.smoothed_push(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, parts[t], sums[t]), len(sums)

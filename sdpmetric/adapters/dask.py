@@ -1,0 +1,65 @@
+"""Solve on a Dask cluster a problem whose rows are made there, and never come to the client."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from sdpmetric import verbs
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.solution import Solution
+from sdpmetric.engine import Dask, threads
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def solve(client: Client, state: Callable[..., Problem], *data: object, **options: object) -> Solution:
+    """State and solve a problem on the workers of a Dask cluster.
+
+    One worker puts the data together, states the problem and lets all workers take part in its solution.
+
+    Parameters
+    ----------
+    client : dask.distributed.Client
+    state : callable
+        Makes the problem of the data, as `LMNNProblem.from_labels` does, or a `functools.partial` of it.
+    *data : Dask arrays, data frames or series, or ordinary arrays
+        Arguments of `state`: rows and labels.
+    **options
+        Of `sdpmetric.solve`, besides `engine`.
+
+    Returns
+    -------
+    Solution
+        Without its problem, whose rows stay on the workers.
+
+    Raises
+    ------
+    MemoryError
+        If the data do not fit into the memory of every worker, or a shard of the problem does not.
+    ImportError, TypeError, ValueError
+        As `sdpmetric.engines.Dask`, `state` and `sdpmetric.solve` do.
+
+    Examples
+    --------
+    >>> rows, labels = dask.array.from_zarr("rows.zarr"), dask.array.from_zarr("labels.zarr")  # doctest: +SKIP
+    >>> solve(client, sm.LMNNProblem.from_labels, rows, labels, tol=1e-2)  # doctest: +SKIP
+    """
+    sizes = [getattr(part, "nbytes", None) for part in data]
+    known = [int(size) for size in sizes if isinstance(size, int | float) and math.isfinite(size)]
+    Dask(client).workers_for(2 * sum(known))  # the chunks and what is made of them
+    how = partial(cast(Callable[..., Solution], verbs.solve), **options)
+    return cast(Solution, client.submit(_solve, state, how, *client.compute(list(data)), pure=False).result())
+
+
+def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], *data: object) -> Solution:
+    """Run on a worker, which takes no part as such meanwhile, so that its thread is free for a shard."""
+    from distributed import get_worker, worker_client
+
+    with threads.limited(get_worker().state.nthreads), worker_client() as client:
+        solution = solve(state(*data), engine=Dask(client))
+    return replace(solution, problem=None)
