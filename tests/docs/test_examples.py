@@ -24,6 +24,8 @@ def without_display(monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
 
 
+# Examples and lessons are executed by every build of the site, too, which is part of CI.
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_says_what_it_found(example, tmp_path, capsys):
     main = runpy.run_path(str(example))["main"]
@@ -43,6 +45,7 @@ def test_example_has_a_title_for_the_gallery(example):
     assert line == "=" * len(title.removeprefix('"""'))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", COURSE, ids=lambda path: path.stem)
 def test_lesson_of_the_course_runs(lesson, capsys):
     """Its assertions are what it teaches; solutions of exercises are run, too."""

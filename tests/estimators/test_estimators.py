@@ -53,6 +53,12 @@ def data():
     return X, LABELS[y]
 
 
+@pytest.fixture(scope="module", params=ALL, ids=name_of)
+def fitted(request, data):
+    """Each estimator, fitted once."""
+    return fit(request.param, *data)
+
+
 def unlike_repeated_rows(estimator) -> dict[str, str]:
     """A weight of 2 is a second copy with the same target neighbors; repeated rows are target neighbors themselves."""
     weighted = isinstance(estimator, estimators.large_margin.LargeMarginEstimator)
@@ -89,9 +95,7 @@ def test_a_fit_is_proven_and_says_so(estimator, dtype, data):
     np.testing.assert_allclose(distance, [np.linalg.norm(Z[0] - Z[1]), np.linalg.norm(Z[5] - Z[9])], rtol=1e-4)
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=name_of)
-def test_a_pickle_transforms_alike_and_leaves_the_data_out(estimator, data):
-    fitted = fit(estimator, *data)
+def test_a_pickle_transforms_alike_and_leaves_the_data_out(fitted, data):
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
     assert again.solution_.problem is None
@@ -99,9 +103,7 @@ def test_a_pickle_transforms_alike_and_leaves_the_data_out(estimator, data):
     assert again.dual_gap_ == fitted.dual_gap_
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=name_of)
-def test_no_training_row_is_among_the_bytes_of_a_pickle(estimator, data):
-    fitted = fit(estimator, *data)
+def test_no_training_row_is_among_the_bytes_of_a_pickle(fitted, data):
     needed = {"X_fit_", "space_"}  # what classifies, or computes kernel values, by its training examples
     for name, value in fitted.__getstate__().items():
         kept = pickle.dumps(value)
@@ -110,13 +112,11 @@ def test_no_training_row_is_among_the_bytes_of_a_pickle(estimator, data):
     assert not {"X_fit_", "space_"}.intersection(vars(LMNN(n_passes=2).fit(*data)))
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=name_of)
-def test_skops_keeps_an_estimator_without_pickle(estimator, data):
+def test_skops_keeps_an_estimator_without_pickle(fitted, data):
     skops = pytest.importorskip("skops.io")
-    fitted = fit(estimator, *data)
     kept = skops.dumps(fitted)
     strangers = skops.get_untrusted_types(data=kept)
-    assert {name.rsplit(".", 1)[1] for name in strangers} <= {name_of(estimator), "Solution", "FeatureSpace"}
+    assert {name.rsplit(".", 1)[1] for name in strangers} <= {name_of(fitted), "Solution", "FeatureSpace"}
     again = skops.loads(kept, trusted=strangers)
     np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
     assert again.solution_.certificate == fitted.solution_.certificate
@@ -124,12 +124,10 @@ def test_skops_keeps_an_estimator_without_pickle(estimator, data):
     assert clone(again).get_params() == fitted.get_params()
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=name_of)
-def test_refuses_what_it_cannot_transform(estimator, data):
-    X, y = data
+def test_refuses_what_it_cannot_transform(fitted, data):
+    X, _ = data
     with pytest.raises(NotFittedError):
-        clone(estimator).transform(X)
-    fitted = fit(estimator, X, y)
+        clone(fitted).transform(X)
     with pytest.raises(ValueError, match="features"):
         fitted.transform(X[:, :3])
     with pytest.raises(ValueError, match="NaN"):

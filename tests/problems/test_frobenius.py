@@ -9,6 +9,7 @@ import pytest
 from conftest import KINDS, Instance, assert_close, assert_same, make_instance, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import blocks
 from sklearn.datasets import load_iris, load_wine
 
 import sdpmetric as sm
@@ -115,15 +116,16 @@ def check_sandwich_and_screening(seed: int) -> int:
     return screened
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_sandwich_and_safe_screening(seed: int) -> None:
     assert check_sandwich_and_screening(seed) > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20, 500))
-def test_sandwich_and_safe_screening_at_length(seed: int) -> None:
-    check_sandwich_and_screening(seed)
+@pytest.mark.parametrize("seeds", blocks(8, 500), ids=str)
+def test_sandwich_and_safe_screening_at_length(seeds: range) -> None:
+    for seed in seeds:
+        check_sandwich_and_screening(seed)
 
 
 def test_screening_bounds_are_the_extremes_over_the_ball(rng: np.random.Generator) -> None:
@@ -155,7 +157,7 @@ def test_the_ball_holds_the_optimum() -> None:
         assert np.linalg.norm(best.metric - 0.5 * (other + loose.metric)) <= radius
 
 
-@pytest.mark.parametrize(("load", "lam", "mu"), [(load_iris, 1.0, 0.5), (load_wine, 10.0, 0.3), (load_wine, 0.1, 0.5)])
+@pytest.mark.parametrize(("load", "lam", "mu"), [(load_iris, 1.0, 0.5), (load_wine, 10.0, 0.3)])
 def test_most_triplets_of_real_data_are_screened(load, lam: float, mu: float) -> None:
     X, y = load(return_X_y=True)
     problem = sm.FrobeniusLMNNProblem.from_labels(datasets.standardize(X), y, 3, mu, lam)

@@ -8,6 +8,7 @@ import pytest
 from conftest import rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import blocks
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
@@ -139,15 +140,16 @@ def check_sandwich(problem: sm.MultiMetricLMNNProblem) -> None:
             assert below.lower_bound <= above.objective + rounding(above.objective), sm.compare(below, above)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_sandwich(seed: int) -> None:
     check_sandwich(random_problem(seed))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20, 1000))
-def test_sandwich_of_many(seed: int) -> None:
-    check_sandwich(random_problem(seed))
+@pytest.mark.parametrize("seeds", blocks(10, 1000), ids=str)
+def test_sandwich_at_length(seeds: range) -> None:
+    for seed in seeds:
+        check_sandwich(random_problem(seed))
 
 
 def test_more_metrics_cost_less_and_every_solver_proves_its_part() -> None:

@@ -32,8 +32,7 @@ def assert_sandwich(*solutions):
             assert a.lower_bound <= b.objective + rounding(b.objective)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("ridge", [0.0, 0.2])
+@pytest.mark.parametrize(("ridge", "loss"), [(0.0, "hinge"), (0.2, "squared_hinge")])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_problem_is_proven(kind, ridge, loss):
     instance = make_instance(kind, 1, mu=0.4, ridge=ridge, loss=loss)
