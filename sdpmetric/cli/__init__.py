@@ -18,9 +18,11 @@ from sdpmetric.cli.options import (
     DATA,
     JSON,
     MODEL,
-    FeatureOptions,
     LimitOptions,
-    StatementOptions,
+    ProblemOptions,
+    ProofOptions,
+    SolverOptions,
+    SolversOptions,
     TableOptions,
     with_options,
 )
@@ -53,13 +55,8 @@ def about(
 @with_options
 def solve(
     data: DATA,
-    table: TableOptions,
-    features: FeatureOptions,
-    options: StatementOptions,
-    limits: LimitOptions,
-    solver: Annotated[
-        str, typer.Option(help="By name; default: the statement's own.", rich_help_panel="Solver")
-    ] = "auto",
+    options: ProblemOptions,
+    limits: SolverOptions,
     output: Annotated[
         Path | None, typer.Option(help="Save the model to this .npz file, for 'transform' and 'evaluate'.")
     ] = None,
@@ -70,30 +67,9 @@ def solve(
     Parameters of statements are those of from_labels, for example --statement itml --set gamma=2.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.core.registry import find_solver
 
-    with inputs.input_errors():
-        inputs.check_limits(limits)
-        if output is not None and not output.parent.is_dir():
-            raise ValueError(f"there is no folder {output.parent} to save {output.name} in.")
-        stated = inputs.state(data, table, features, options)
-        entry = find_solver(stated.problem, solver)
     out = results.Output(as_json)
-    out.say(stated.problem.describe())
-    solution = results.run(stated.problem, f"{data}: {entry.name}", entry.name, limits)
-    certificate = solution.certificate
-    out.say(
-        f"{entry.name}: {solution.status} after {solution.seconds:.2f} s; "
-        f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}.",
-        results.sentence(certificate, entry.tol if limits.tol is None else limits.tol),
-    )
-    if not solution.status.expected:
-        out.say(solution.status.advice)
-    out.facts = {"problem": stated.problem.describe()} | results.solution_facts(solution)
-    caution = stated.problem.caution(solution.components, certificate)
-    if caution is not None:
-        inputs.note("Warning: " + caution.replace("pass ridge='auto'", "--set ridge=auto"))
-        out.facts["caution"] = caution
+    stated, solution = results.solve(data, options, limits, output, out)
     if output is not None:
         with inputs.input_errors():
             stated.model(solution).save(output)
@@ -172,27 +148,16 @@ def evaluate(
 
 @app.command()
 @with_options
-def compare(
-    data: DATA,
-    table: TableOptions,
-    features: FeatureOptions,
-    options: StatementOptions,
-    limits: LimitOptions,
-    solvers: Annotated[
-        str | None,
-        typer.Option(help="Solvers, separated by commas. Default: all that prove.", rich_help_panel="Solver"),
-    ] = None,
-    as_json: JSON = False,
-) -> None:
+def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json: JSON = False) -> None:
     """Solve with several solvers and set what each of them proves side by side."""
     from sdpmetric.cli import inputs, results
     from sdpmetric.core.registry import solvers_of
 
     with inputs.input_errors():
         inputs.check_limits(limits)
-        problem = inputs.state(data, table, features, options).problem
+        problem = inputs.state(data, options).problem
         known = solvers_of(problem)
-        named = [name.strip() for name in solvers.split(",")] if solvers else None
+        named = [name.strip() for name in limits.solvers.split(",")] if limits.solvers else None
         names = named or [entry.name for entry in known if entry.stream == known[0].stream]
         inputs.check_names("solver", names, tuple(entry.name for entry in known))
     out = results.Output(as_json)
@@ -219,14 +184,11 @@ def verify(
             help="A model, or an .npz file with 'components' (L), 'metric' (M) or 'scalings' (L transposed).",
         ),
     ],
-    table: TableOptions,
-    features: FeatureOptions,
-    options: StatementOptions,
+    options: ProblemOptions,
+    proof: ProofOptions,
     key: Annotated[str | None, typer.Option(help="Of the array in METRIC, where it has another name.")] = None,
     kind: Annotated[str | None, typer.Option(help="What it is: components, metric or scalings.")] = None,
     rescale: Annotated[bool, typer.Option("--rescale", help="Judge the best multiple of the metric instead.")] = False,
-    tol: Annotated[float, typer.Option(help="Relative gap to prove.", rich_help_panel="Solver")] = 1e-3,
-    max_time: Annotated[float | None, typer.Option(help="Seconds for the proof.", rich_help_panel="Solver")] = None,
     as_json: JSON = False,
 ) -> None:
     """How far is this metric from optimal on this data? Proven, whoever learned it.
@@ -238,9 +200,9 @@ def verify(
     from sdpmetric.verbs import verify as verify_point
 
     with inputs.input_errors():
-        inputs.check_limits(LimitOptions(tol=tol, max_time=max_time))
+        inputs.check_limits(LimitOptions(tol=proof.tol, max_time=proof.max_time))
         point = inputs.read_point(metric, key, kind)
-        problem = inputs.state(data, table, features, options, point.model).problem
+        problem = inputs.state(data, options, point.model).problem
         problem.check_point(point.components, point.metric)
     if point.fingerprint not in (None, problem.fingerprint()):
         inputs.note(f"Note: {metric} was solved for other data or options than these; it is judged on these.")
@@ -248,11 +210,16 @@ def verify(
     out.say(problem.describe())
     with inputs.input_errors(), results.progress(f"{data}: proving a lower bound"):
         certificate = verify_point(
-            problem, point.components, metric=point.metric, rescale=rescale, tol=tol, max_time=max_time
+            problem,
+            point.components,
+            metric=point.metric,
+            rescale=rescale,
+            tol=proof.tol,
+            max_time=proof.max_time,
         )
-    out.say(str(certificate), results.sentence(certificate, tol))
+    out.say(str(certificate), results.sentence(certificate, proof.tol))
     out.facts = {"problem": problem.describe(), "certificate": results.facts_of(certificate)}
-    out.finish(certificate.proves_optimal(tol))
+    out.finish(certificate.proves_optimal(proof.tol))
 
 
 @app.command()
@@ -260,28 +227,14 @@ def verify(
 def report(
     data: DATA,
     page: Annotated[Path, typer.Argument(metavar="PAGE", help="The HTML file to write.")],
-    table: TableOptions,
-    features: FeatureOptions,
-    options: StatementOptions,
-    limits: LimitOptions,
-    solver: Annotated[
-        str, typer.Option(help="By name; default: the statement's own.", rich_help_panel="Solver")
-    ] = "auto",
+    options: ProblemOptions,
+    limits: SolverOptions,
 ) -> None:
     """Learn a metric and write a page for a browser: the examples moving, what is proven, and how to check it."""
     from sdpmetric.cli import inputs, results
-    from sdpmetric.core.registry import find_solver
 
-    with inputs.input_errors():
-        inputs.check_limits(limits)
-        if not page.parent.is_dir():
-            raise ValueError(f"there is no folder {page.parent} to write {page.name} in.")
-        stated = inputs.state(data, table, features, options)
-        entry = find_solver(stated.problem, solver)
-    out = results.Output(False)
-    out.say(stated.problem.describe())
-    solution = results.run(stated.problem, f"{data}: {entry.name}", entry.name, limits)
-    out.say(results.sentence(solution.certificate, entry.tol if limits.tol is None else limits.tol))
+    out = results.Output()
+    stated, solution = results.solve(data, options, limits, page, out)
     named = stated.table.features if len(stated.table.features) == stated.problem.X.shape[1] else None
     with inputs.input_errors():
         solution.report(page, stated.table.labels, feature_names=named if options.pca is None else None)
@@ -317,8 +270,8 @@ def demo(
         inputs.check_names("data set", chosen, ("iris", "wine", "digits"))
     out, began, proven, tolerances = results.Output(), time.perf_counter(), True, {}
     for name in chosen:
-        options = StatementOptions(pca=DEMO_COMPONENTS if name == "digits" else None)
-        problem = inputs.state(name, TableOptions(), FeatureOptions(), options).problem
+        options = ProblemOptions(pca=DEMO_COMPONENTS if name == "digits" else None)
+        problem = inputs.state(name, options).problem
         out.say(f"[bold]{name}[/bold]: {problem.describe()}", markup=True)
         with compilation_bar(f"{name}: compiling, on the first run only"):
             solve_problem(problem)  # not to be timed as solving

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from sdpmetric import api as api  # which registers all statements
 from sdpmetric import datasets
-from sdpmetric.cli.options import DEFAULT, FeatureOptions, LimitOptions, StatementOptions, TableOptions, names
+from sdpmetric.cli.options import DEFAULT, LimitOptions, ProblemOptions, TableOptions, names
 from sdpmetric.core.problem import Labelled, Problem, statements
 from sdpmetric.core.run import Budget, check_tolerance
 from sdpmetric.core.solution import Solution
@@ -90,13 +90,11 @@ class Stated:
         return Model(solution, self.preparation, *about)
 
 
-def columns_of(
-    table: TableOptions, features: FeatureOptions | None = None, model: Model | None = None, *, labelled: bool = True
-) -> datasets.Columns:
+def columns_of(table: TableOptions, model: Model | None = None, *, labelled: bool = True) -> datasets.Columns:
     """Which columns are read; those of a model where no others are given."""
-    chosen = [] if features is None else names(features.columns)
-    dropped = [] if features is None else names(features.drop)
-    label = table.label
+    chosen, dropped, label = [], [], table.label
+    if isinstance(table, ProblemOptions):
+        chosen, dropped = names(table.columns), names(table.drop)
     if model is not None:
         chosen = chosen or ([] if dropped else list(model.features))
         label = model.label if label is None else label
@@ -111,15 +109,9 @@ def load(data: str, columns: datasets.Columns, model: Model) -> datasets.Table:
     return datasets.load_table(data, replace(columns, features=(), label=given))
 
 
-def state(
-    data: str,
-    table: TableOptions,
-    features: FeatureOptions,
-    options: StatementOptions,
-    model: Model | None = None,
-) -> Stated:
+def state(data: str, options: ProblemOptions, model: Model | None = None) -> Stated:
     """Load, prepare, and state the problem; with a model, as it was learned where no other options are given."""
-    columns = columns_of(table, features, model)
+    columns = columns_of(options, model)
     loaded = datasets.load_table(data, columns) if model is None else load(data, columns, model)
     name, parameters = options.statement, _parameters(options)
     if model is not None and name is None:
@@ -138,7 +130,7 @@ def state(
     return Stated(problem, prepared, preparation, loaded, stated, parameters)
 
 
-def _parameters(options: StatementOptions) -> dict[str, Value]:
+def _parameters(options: ProblemOptions) -> dict[str, Value]:
     """The parameters that were given, those of ``--set`` as JSON where they are JSON."""
     known = ("n_neighbors", "push_weight", "ridge", "loss")
     given: dict[str, Value] = {name: getattr(options, name) for name in known if getattr(options, name) is not None}

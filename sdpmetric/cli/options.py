@@ -6,7 +6,7 @@ import csv
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
@@ -38,106 +38,90 @@ JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 MODEL = Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'sdpmetric solve DATA --output MODEL'.")]
 
 
+_table = partial(typer.Option, rich_help_panel="Table")
+_statement = partial(typer.Option, rich_help_panel="Statement")
+_preparation = partial(typer.Option, rich_help_panel="Preparation")
+_solver = partial(typer.Option, rich_help_panel="Solver")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """How a table is read."""
 
-    label: Annotated[
-        str | None, typer.Option(help="Column of a table that holds the labels.", rich_help_panel="Table")
-    ] = None
+    label: Annotated[str | None, _table(help="Column of a table that holds the labels.")] = None
     delimiter: Annotated[
-        str | None,
-        typer.Option(
-            help="Between the cells of a CSV file: a character, or 'tab'. Default: recognised.", rich_help_panel="Table"
-        ),
+        str | None, _table(help="Between the cells of a CSV file: a character, or 'tab'. Default: recognised.")
     ] = None
-    decimal: Annotated[str, typer.Option(help="Decimal point of a CSV file, . or ,", rich_help_panel="Table")] = "."
+    decimal: Annotated[str, _table(help="Decimal point of a CSV file, . or ,")] = "."
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureOptions:
-    """Which columns of a table are features."""
+class ProblemOptions(TableOptions):
+    """Which columns are features, what is stated about the data, and how they are prepared."""
 
     columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,..", help="Features, in this order. Default: all other columns.", rich_help_panel="Table"
-        ),
+        list[str] | None, _table(metavar="A,B,..", help="Features, in this order. Default: all other columns.")
     ] = None
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,..", help="Columns to leave out.", rich_help_panel="Table"),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatementOptions:
-    """What is stated about the data, and how they are prepared."""
-
+    drop: Annotated[list[str] | None, _table(metavar="A,B,..", help="Columns to leave out.")] = None
     statement: Annotated[
         str | None,
-        typer.Option(
+        _statement(
             help="What is stated about the data: lmnn, itml, mmc, pola, nca and others; an unknown one lists all. "
             "Default: lmnn.",
             autocompletion=_statements,
-            rich_help_panel="Statement",
         ),
     ] = None
-    n_neighbors: Annotated[
-        int | None, typer.Option(help="Target neighbors per example. Default: 3.", rich_help_panel="Statement")
-    ] = None
+    n_neighbors: Annotated[int | None, _statement(help="Target neighbors per example. Default: 3.")] = None
     push_weight: Annotated[
-        float | None,
-        typer.Option(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.", rich_help_panel="Statement"),
+        float | None, _statement(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.")
     ] = None
-    ridge: Annotated[
-        float | None,
-        typer.Option(help="Weight of trace(M). Default: 0; --set ridge=auto chooses one.", rich_help_panel="Statement"),
-    ] = None
-    loss: Annotated[
-        str | None,
-        typer.Option(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.", rich_help_panel="Statement"),
-    ] = None
+    ridge: Annotated[float | None, _statement(help="Weight of trace(M). Default: 0; --set ridge=auto chooses one.")] = (
+        None
+    )
+    loss: Annotated[str | None, _statement(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.")] = None
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other parameter of the statement; may be repeated.",
-            rich_help_panel="Statement",
-        ),
+        _statement("--set", metavar="NAME=VALUE", help="Any other parameter of the statement; may be repeated."),
     ] = None
     standardize: Annotated[
         bool | None,
-        typer.Option(
-            "--standardize/--no-standardize",
-            help="Default: standardize, unless --pca is given.",
-            rich_help_panel="Preparation",
-        ),
+        _preparation("--standardize/--no-standardize", help="Default: standardize, unless --pca is given."),
     ] = None
     pca: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Reduce to N principal components, scaled to mean norm 4.", rich_help_panel="Preparation"
-        ),
+        int | None, _preparation(metavar="N", help="Reduce to N principal components, scaled to mean norm 4.")
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """The options of every solver."""
+    """What every solver is told alike."""
 
-    tol: Annotated[
-        float | None,
-        typer.Option(help="Relative gap to prove. Default: that of the solver.", rich_help_panel="Solver"),
-    ] = None
-    max_time: Annotated[
-        float | None, typer.Option(help="Seconds at most, for each solver.", rich_help_panel="Solver")
-    ] = None
-    max_iter: Annotated[
-        int | None, typer.Option(help="Iterations at most, for each solver.", rich_help_panel="Solver")
-    ] = None
-    seed: Annotated[int, typer.Option(help="Seed of the solvers that draw at random.", rich_help_panel="Solver")] = 0
+    tol: Annotated[float | None, _solver(help="Relative gap to prove. Default: that of the solver.")] = None
+    max_time: Annotated[float | None, _solver(help="Seconds at most, for each solver.")] = None
+    max_iter: Annotated[int | None, _solver(help="Iterations at most, for each solver.")] = None
+    seed: Annotated[int, _solver(help="Seed of the solvers that draw at random.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverOptions(LimitOptions):
+    """Which solver, and its limits."""
+
+    solver: Annotated[str, _solver(help="By name; default: the statement's own.")] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolversOptions(LimitOptions):
+    """Which solvers, and their limits."""
+
+    solvers: Annotated[str | None, _solver(help="Solvers, separated by commas. Default: all that prove.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofOptions:
+    """How tight a lower bound is to be."""
+
+    tol: Annotated[float, _solver(help="Relative gap to prove.")] = 1e-3
+    max_time: Annotated[float | None, _solver(help="Seconds for the proof.")] = None
 
 
 def names(given: list[str] | None) -> list[str]:

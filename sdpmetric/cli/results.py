@@ -7,18 +7,20 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sdpmetric.cli.inputs import input_errors, note
-from sdpmetric.cli.options import LimitOptions
+from sdpmetric.cli.inputs import Stated, check_limits, input_errors, note, state
+from sdpmetric.cli.options import LimitOptions, ProblemOptions, SolverOptions
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
 from sdpmetric.core.printer import Printer, known
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.registry import find_solver
 from sdpmetric.core.run import Callback
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -93,6 +95,34 @@ def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solu
             max_iter=limits.max_iter,
             random_state=limits.seed,
         )
+
+
+def solve(
+    data: str, options: ProblemOptions, limits: SolverOptions, output: Path | None, out: Output
+) -> tuple[Stated, Solution]:
+    """State a problem and solve it, and say what is proven; `output` is a file that is to be written later."""
+    with input_errors():
+        check_limits(limits)
+        if output is not None and not output.parent.is_dir():
+            raise ValueError(f"there is no folder {output.parent} to save {output.name} in.")
+        stated = state(data, options)
+        entry = find_solver(stated.problem, limits.solver)
+    out.say(stated.problem.describe())
+    solution = run(stated.problem, f"{data}: {entry.name}", entry.name, limits)
+    certificate = solution.certificate
+    out.say(
+        f"{entry.name}: {solution.status} after {solution.seconds:.2f} s; "
+        f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}.",
+        sentence(certificate, entry.tol if limits.tol is None else limits.tol),
+    )
+    if not solution.status.expected:
+        out.say(solution.status.advice)
+    out.facts = {"problem": stated.problem.describe()} | solution_facts(solution)
+    caution = stated.problem.caution(solution.components, certificate)
+    if caution is not None:
+        note("Warning: " + caution.replace("pass ridge='auto'", "--set ridge=auto"))
+        out.facts["caution"] = caution
+    return stated, solution
 
 
 def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: LimitOptions) -> Comparison:
