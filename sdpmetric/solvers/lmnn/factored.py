@@ -40,6 +40,8 @@ FEWEST_CANDIDATES = 8
 FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
 # A smoothing width is finished when the gap is at most this multiple of the gap due to smoothing alone.
 CLOSE, CLOSE_TIGHT, TIGHT = 5.0, 1.5, 1e-5
+# Gaps beyond so many times the tolerance are far from it.
+FAR = 2.0
 # A round ends when the objective falls more slowly than this share of the gap; less after each round without progress.
 STALL, LEAST_STALL = 1e-2, 1e-10
 # Candidates are searched anew when a round has lowered the objective by this share of it.
@@ -229,6 +231,9 @@ class _Settled:
     stall: float
     before: float = math.inf
     best: Bound | None = None
+    # At the last proof: the decrease, and what more than the smoothing kept the gap open.
+    decrease: float = math.inf
+    excess: float = math.inf
 
     def __call__(self, L: FloatArray, value: float) -> bool:
         if value <= 0:  # no loss is below 0
@@ -236,11 +241,15 @@ class _Settled:
         decrease, self.before = (self.before - value) / value, value
         if decrease > 1e-2:  # the gap is far from the tolerance
             return False
+        # A proof costs as much as many steps: far from the tolerance the next one waits until steps are half as good.
+        if self.excess > FAR * self.tol and decrease > 0.5 * self.decrease:
+            return decrease < self.stall * self.excess
         bound = prove(self.working, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
             self.best = bound
         objective = self.working.value(L, self.gamma).objective
         gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
+        self.decrease, self.excess = decrease, gap - least
         proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
         # Where the gap due to smoothing exceeds the tolerance, the next width begins when the gap is close to it.
         close = least > 0.5 * self.tol and gap < _close(self.tol) * least
