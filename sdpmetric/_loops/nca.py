@@ -110,7 +110,9 @@ def _weigh(row: FloatArray, factor: float, columns: FloatArray) -> None:
 
 
 @nb.njit(cache=True)
-def _class_row(row: FloatArray, i: int, begin: int, end: int, logarithm: bool, columns: FloatArray) -> float:
+def _class_row(
+    row: FloatArray, i: int, begin: int, end: int, logarithm: bool, weight: float, columns: FloatArray
+) -> float:
     """Value of one example, whose matches are rows `begin` to `end`; `row`, its distances, becomes the weights."""
     row[i] = np.inf
     own = _smallest(row[begin:end])
@@ -131,22 +133,22 @@ def _class_row(row: FloatArray, i: int, begin: int, end: int, logarithm: bool, c
     p = share * matches / total
     if logarithm:
         # q - p, where q is the softmax among the matches; 1 - p without cancellation.
-        _weigh(row[:begin], -1.0 / total, columns[:begin])
-        _weigh(row[end:], -1.0 / total, columns[end:])
-        _weigh(row[begin:end], others / (matches * total), columns[begin:end])
+        _weigh(row[:begin], -weight / total, columns[:begin])
+        _weigh(row[end:], -weight / total, columns[end:])
+        _weigh(row[begin:end], weight * others / (matches * total), columns[begin:end])
         # log1p of the sum over the other classes keeps the digits of values near 0.
         if share * matches > others:
-            return float(np.log1p(others / (share * matches)))
-        return float(own - nearest + np.log(total) - np.log(matches))
-    _weigh(row[:begin], -p / total, columns[:begin])
-    _weigh(row[end:], -p / total, columns[end:])
-    _weigh(row[begin:end], share * others / total**2, columns[begin:end])
-    return float(-p)
+            return float(weight * np.log1p(others / (share * matches)))
+        return float(weight * (own - nearest + np.log(total) - np.log(matches)))
+    _weigh(row[:begin], -weight * p / total, columns[:begin])
+    _weigh(row[end:], -weight * p / total, columns[end:])
+    _weigh(row[begin:end], weight * share * others / total**2, columns[begin:end])
+    return float(-weight * p)
 
 
 @nb.njit(cache=True, fastmath=STRICT)
 def _soft_row(
-    row: FloatArray, i: int, targets: FloatArray, logarithm: bool, columns: FloatArray, match: FloatArray
+    row: FloatArray, i: int, targets: FloatArray, logarithm: bool, weight: float, columns: FloatArray, match: FloatArray
 ) -> float:
     """Value of one example with soft matches ``exp(-(t_i - t_j)^2)``; `row`, its distances, becomes the weights."""
     n = len(row)
@@ -166,9 +168,9 @@ def _soft_row(
         _exponentials(row, nearest)
         total, matches = _sum(row), _sum(match)
         for j in range(n):
-            row[j] = match[j] / matches - row[j] / total
+            row[j] = weight * (match[j] / matches - row[j] / total)
             columns[j] += row[j]
-        return float(own - nearest + np.log(total) - np.log(matches))
+        return float(weight * (own - nearest + np.log(total) - np.log(matches)))
     _exponentials(match, 0.0)
     _exponentials(row, nearest)
     total, matches = _sum(row), 0.0
@@ -176,13 +178,15 @@ def _soft_row(
         matches += row[j] * match[j]
     p = matches / total
     for j in range(n):
-        row[j] *= (match[j] - p) / total
+        row[j] *= weight * (match[j] - p) / total
         columns[j] += row[j]
-    return float(-p)
+    return float(-weight * p)
 
 
 @nb.njit(cache=True, fastmath=FAST)
-def _regression_row(row: FloatArray, i: int, targets: FloatArray, columns: FloatArray, away: FloatArray) -> float:
+def _regression_row(
+    row: FloatArray, i: int, targets: FloatArray, weight: float, columns: FloatArray, away: FloatArray
+) -> float:
     """Squared error of the mean target of one example's neighbors; `row`, its distances, becomes the weights."""
     row[i] = np.inf
     nearest = _smallest(row)
@@ -196,9 +200,9 @@ def _regression_row(row: FloatArray, i: int, targets: FloatArray, columns: Float
         error += row[j] * away[j]
     error /= total
     for j in range(len(row)):
-        row[j] *= -2.0 * error * (away[j] - error) / total
+        row[j] *= -2.0 * weight * error * (away[j] - error) / total
         columns[j] += row[j]
-    return float(error * error)
+    return float(weight * error * error)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -212,6 +216,7 @@ def weighted_rows(
     end: IndexArray,
     targets: FloatArray,
     loss: int,
+    weights: FloatArray,
     height: int,
     part: int,
     values: FloatArray,
@@ -239,6 +244,8 @@ def weighted_rows(
         For soft matches ``exp(-(t_i - t_j)^2)``, instead of `begin` and `end`; what is predicted of `SQUARED_ERROR`.
     loss : {PROBABILITY, LOGARITHM, SQUARED_ERROR}
         ``-p_i``, ``-log p_i`` or ``(t_i - sum_j p_ij t_j)^2``.
+    weights : (n,) array
+        Of these values.
     height : int
         Rows of a block.
     part : int
@@ -261,11 +268,11 @@ def weighted_rows(
             i = which[top + k]
             _squares(D[k], norms[i], norms)
             if loss == SQUARED_ERROR:
-                values[top + k] = _regression_row(D[k], i, targets, columns[part], match)
+                values[top + k] = _regression_row(D[k], i, targets, weights[i], columns[part], match)
             elif len(targets):
-                values[top + k] = _soft_row(D[k], i, targets, loss == LOGARITHM, columns[part], match)
+                values[top + k] = _soft_row(D[k], i, targets, loss == LOGARITHM, weights[i], columns[part], match)
             else:
-                values[top + k] = _class_row(D[k], i, begin[i], end[i], loss == LOGARITHM, columns[part])
+                values[top + k] = _class_row(D[k], i, begin[i], end[i], loss == LOGARITHM, weights[i], columns[part])
         if len(products):
             np.dot(D, factors, products[top:bottom])
         if len(turned):
@@ -281,6 +288,7 @@ def evaluate(
     loss: int,
     which: IndexArray | None = None,
     *,
+    weights: FloatArray | None = None,
     differentiate: bool = True,
 ) -> tuple[float, FloatArray]:
     """The sum of values of some examples, or of all, and its gradient in the factor L.
@@ -297,6 +305,8 @@ def evaluate(
         As in `weighted_rows`.
     which : (m,) array, optional
         Row numbers; default all.
+    weights : (n,) array, optional
+        Of the values; default 1.
     differentiate : bool, default True
 
     Returns
@@ -318,7 +328,7 @@ def evaluate(
         values, products = np.zeros(m), np.zeros((m if differentiate else 0, factors.shape[1]))
         columns = np.zeros((parts, n))
         turned = np.zeros((parts if differentiate and not wide else 0, n, len(L)))
-        matches = (begin, end, targets, loss)
+        matches = (begin, end, targets, loss, np.ones(n) if weights is None else weights)
         embedding = (np.ascontiguousarray(Z.T), norms, factors)
         rows, sums = (own, which, *embedding, *matches, height), (values, products, columns, turned)
         threads.run(lambda t: weighted_rows(*rows, t, *sums), parts)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.core.sample_weight import check_sample_weight
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -120,6 +121,27 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
         chosen = np.sort(np.concatenate([rng.permutation(kind)[:n_pairs] for kind in kinds]))
     pairs = np.stack([first[chosen], second[chosen]], axis=1).astype(np.int32)
     return pairs, similar[chosen]
+
+
+def weighted_pairs_of_labels(
+    y: ArrayLike, n: int, n_pairs: int | None, random_state: int | None, sample_weight: ArrayLike | None
+) -> tuple[IndexArray, BoolArray, FloatArray | None]:
+    """Pairs as of `pairs_of_labels`, and their weights: the products of those of their examples, None without any.
+
+    Examples of weight 0 are in no pair.
+
+    Raises
+    ------
+    ValueError
+        If labels or weights are not those of n examples.
+    """
+    _, index = validation.check_labels(y, n)
+    weights = check_sample_weight(sample_weight, n)
+    if weights is None:
+        return *pairs_of_labels(index, n_pairs, random_state), None
+    used = np.flatnonzero(weights).astype(np.int32)
+    pairs, similar = pairs_of_labels(index[used], n_pairs, random_state)
+    return used[pairs], similar, weights[used[pairs]].prod(axis=1)
 
 
 def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> tuple[IndexArray, BoolArray]:

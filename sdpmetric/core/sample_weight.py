@@ -1,4 +1,4 @@
-"""Weights of examples, checked."""
+"""Weights of examples and of pairs, checked."""
 
 from __future__ import annotations
 
@@ -24,4 +24,17 @@ def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
         raise ValueError("sample_weight must be finite and at least 0; drop or correct the other examples.")
     if not array.any():
         raise ValueError("sample_weight: all weights are zero; at least one must be positive.")
+    return None if (array == 1.0).all() else array
+
+
+def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
+    """Positive weights of p pairs, float64; None where there are none, or all are 1."""
+    if weights is None:
+        return None
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"pair_weights must be numbers, one for each pair ({error}).") from error
+    if array.shape != (p,) or not (np.isfinite(array) & (array > 0.0)).all():
+        raise ValueError(f"pair_weights must be {p} finite positive numbers, one per pair; leave others out.")
     return None if (array == 1.0).all() else array

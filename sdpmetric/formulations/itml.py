@@ -27,7 +27,7 @@ def state(problem: ITMLProblem, *, scaled: bool = False) -> ExactProgram:
         State it in coordinates in which M is near the identity, for the backend's accuracy; the LogDet divergence is
         the same in all. By default in the data's own.
     """
-    X, xi0, gamma = np.asarray(problem.X, dtype=np.float64), problem.bounds, problem.gamma
+    X, xi0, gamma = np.asarray(problem.X, dtype=np.float64), problem.bounds, problem.gammas
     T = problem.root @ problem.balance if scaled else np.eye(X.shape[1])
     X = (X - X.mean(axis=0)) @ T
     inverse = T.T @ np.linalg.inv(problem.prior) @ T  # of A0
@@ -37,7 +37,7 @@ def state(problem: ITMLProblem, *, scaled: bool = False) -> ExactProgram:
     # D_ld(A, A0) = tr(A A0^-1) - log det(A A0^-1) - d
     metric = cp.trace(A @ inverse) - cp.log_det(A) - np.linalg.slogdet(inverse)[1] - len(T)
     # gamma D_ld(diag(xi), diag(xi0))
-    slacks = gamma * ((units / xi0) @ ratios - cp.sum(cp.log(ratios)) - np.log(units / xi0).sum() - len(xi0))
+    slacks = (gamma * units / xi0) @ ratios - gamma @ cp.log(ratios) - gamma @ (np.log(units / xi0) + 1.0)
     # tr(A (x_i - x_j)(x_i - x_j)') <= xi_ij where similar, >= xi_ij where dissimilar
     excess = cp.multiply(1 / units, squared_distances(A, X, problem.pairs)) - ratios
     bounds = (cp.multiply(problem.signs, excess) <= 0).set_label("bounds")

@@ -20,7 +20,7 @@ def state(problem: MCMLProblem, *, scaled: bool = False) -> ExactProgram:
     """MCML as Globerson and Roweis (2006) state it.
 
     Variables ``M`` and ``D``, the squared distances of all ordered pairs; constraints ``distances``, whose dual values
-    are ``p0 - q`` for the distributions q of the certificate, and ``cone``.
+    are ``w (p0 - q)`` for the distributions q of the certificate, and ``cone``.
 
     Parameters
     ----------
@@ -42,22 +42,24 @@ def state(problem: MCMLProblem, *, scaled: bool = False) -> ExactProgram:
             "solver='factored', or take fewer examples."
         )
     pairs = np.argwhere(~np.eye(n, dtype=bool))  # ordered: i chooses j
-    ideal = p0[pairs[:, 0], pairs[:, 1]]
+    ideal, w = p0[pairs[:, 0], pairs[:, 1]], problem.example_weights
     M, cone = metric_variable(d)
     D = cp.Variable(len(pairs), name="D")
     distances = (squared_distances(M, X, pairs) == D).set_label("distances")
-    objective = ideal @ D - problem.ideal_entropy  # sum_ij p0(j | i) d_ij + sum_i log Z_i, less the entropy of p0
+    # sum_i w_i (sum_j p0(j | i) d_ij + log Z_i), less the entropy of p0
+    objective = (w[pairs[:, 0]] * ideal) @ D - problem.ideal_entropy
     groups = problem.null_groups if scaled else np.zeros(n, dtype=np.int32)
     for group in np.unique(groups):
         inside = np.flatnonzero((groups[pairs] == group).all(axis=1))
-        size = int(np.count_nonzero(groups == group))
-        objective += cp.sum(cp.log_sum_exp(cp.reshape(-D[inside], (size, size - 1), order="C"), axis=1))
+        members = np.flatnonzero(groups == group)
+        choices = cp.reshape(-D[inside], (len(members), len(members) - 1), order="C")
+        objective += w[members] @ cp.log_sum_exp(choices, axis=1)
     program = cp.Problem(cp.Minimize(objective), [distances, cone])
 
     def read() -> Point:
         components = problem.lift(psd.factor(M.value)) if scaled else psd.factor(M.value)
         q = np.zeros((n, n))
-        q[pairs[:, 0], pairs[:, 1]] = ideal - np.ravel(distances.dual_value)
+        q[pairs[:, 0], pairs[:, 1]] = ideal - np.ravel(distances.dual_value) / np.where(w > 0.0, w, 1.0)[pairs[:, 0]]
         return Point(components.T @ components, q)
 
     return ExactProgram(program, read)

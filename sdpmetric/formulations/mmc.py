@@ -32,7 +32,7 @@ def state(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
     M, cone = metric_variable(X.shape[1])
     first, second = problem.dissimilar_pairs
     D = cp.Variable(len(first), name="D")
-    C = adjoint(X, *problem.similar_pairs, np.ones(len(problem.similar_pairs[0])))
+    C = adjoint(X, *problem.similar_pairs, problem.similar_weights)
     # (x_i - x_j)' M (x_i - x_j) for all dissimilar pairs; named, for the sake of the dual values
     distances = (squared_distances(M, X, np.stack([first, second], axis=1)) == D).set_label("distances")
     constraints = [
@@ -41,7 +41,7 @@ def state(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
         cone,  # (2) M is PSD
     ]
     # Maximize sum_ij (1 - y_ij) sqrt((x_i - x_j)' M (x_i - x_j))
-    program = cp.Problem(cp.Minimize(-cp.sum(cp.sqrt(D))), constraints)
+    program = cp.Problem(cp.Minimize(-problem.dissimilar_weights @ cp.sqrt(D)), constraints)
 
     def read() -> Point:
         metric = T @ M.value @ T.T / float(np.sum(C * M.value))  # the constraint used up exactly

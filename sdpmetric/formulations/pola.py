@@ -36,7 +36,7 @@ def pola_program(problem: POLAProblem) -> cp.Problem:
         constraints.append((margins >= 1).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1
     else:
         xi = cp.Variable(len(problem.pairs), name="xi")
-        objective += problem.slack_weight * cp.sum(xi)
+        objective += problem.margins.ceilings @ xi
         constraints.append((margins >= 1 - xi).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1 - xi_t
         constraints.append((xi >= 0).set_label(SLACKS))
     constraints.append((A >> 0).set_label(CONE))  # A is PSD
@@ -91,7 +91,7 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
     def read() -> Point:
         found = named(program)
         dual = np.ravel(found[MARGINS].dual_value) / units
-        lagrangian = problem.dual_point(np.clip(dual, 0.0, problem.slack_weight))
+        lagrangian = problem.dual_point(np.clip(dual, 0.0, problem.margins.ceilings))
         tries = [
             (psd.factor(np.asarray(found["A"].value)), float(found["b"].value)),
             (lagrangian.components, lagrangian.threshold),

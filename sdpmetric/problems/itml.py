@@ -17,8 +17,9 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints, LogRatio
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
-from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import Extras, SmoothProblem
+from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.problems.itml_bounds import SMALLEST, ITMLBounds
@@ -58,6 +59,8 @@ class ITMLProblem(SmoothProblem):
         Weight of the slacks, > 0.
     prior : (d, d) array, optional
         Positive definite ``A0``; default: the identity.
+    pair_weights : (p,) array, optional
+        Positive: the divergence of a pair's slack counts so many times; default 1.
 
     Attributes
     ----------
@@ -65,14 +68,14 @@ class ITMLProblem(SmoothProblem):
     pairs : (p, 2) int32 array
     similar : (p,) bool array
     upper, lower, gamma : float
-    prior : (d, d) array
+    prior, pair_weights : (d, d) array, and (p,) array or None
 
     Raises
     ------
     ValueError
         If the data are not finite; a pair is out of range, of a row with itself, or both similar and dissimilar; the
-        two examples of a dissimilar pair coincide; bounds are not in order; gamma is not
-        positive; or the prior is not positive definite.
+        two examples of a dissimilar pair coincide; bounds are not in order; gamma is not positive; or the prior is not
+        positive definite.
     """
 
     statement: ClassVar[str] = "itml"
@@ -85,6 +88,7 @@ class ITMLProblem(SmoothProblem):
     lower: float
     gamma: float
     prior: FloatArray
+    pair_weights: FloatArray | None
 
     def __init__(
         self,
@@ -95,6 +99,7 @@ class ITMLProblem(SmoothProblem):
         lower: float | None = None,
         gamma: float = 1.0,
         prior: ArrayLike | None = None,
+        pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
@@ -119,6 +124,7 @@ class ITMLProblem(SmoothProblem):
             "lower": validation.check_number("lower", high if lower is None else lower, 0.0),
             "gamma": validation.check_number("gamma", gamma, 0.0),
             "prior": A0,
+            "pair_weights": check_pair_weights(pair_weights, len(rows)),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -142,6 +148,7 @@ class ITMLProblem(SmoothProblem):
         lower: float | None = None,
         gamma: float = 1.0,
         prior: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> ITMLProblem:
         """State ITML for labelled data: pairs of equal labels are similar, all others dissimilar.
@@ -157,14 +164,16 @@ class ITMLProblem(SmoothProblem):
             Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
         upper, lower, gamma, prior
             As in `ITMLProblem`.
+        sample_weight : (n,) array, optional
+            Nonnegative; a pair has the product of its examples'. Whole weights are repeated rows, for given bounds.
         random_state : int, optional
             Seed of the draw; default 0.
         """
         data = validation.check_examples(X)
-        _, index = validation.check_labels(y, len(data))
-        pairs, similar = pairs_of_labels(index, n_pairs, random_state)
-        distinct = similar | (data[pairs[:, 0]] != data[pairs[:, 1]]).any(axis=1)
-        return cls(data, pairs[distinct], similar[distinct], upper, lower, gamma, prior)
+        pairs, similar, w = weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
+        kept = similar | (data[pairs[:, 0]] != data[pairs[:, 1]]).any(axis=1)
+        w = None if w is None else w[kept]
+        return cls(data, pairs[kept], similar[kept], upper, lower, gamma, prior, w)
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -203,15 +212,18 @@ class ITMLProblem(SmoothProblem):
         X = np.asarray(self.X, dtype=np.float64)
         return np.ascontiguousarray((X - X.mean(axis=0)) @ self.root)
 
+    @cached_property
+    def gammas(self) -> FloatArray:
+        """``gamma_p``: `gamma` times the weight of each pair, (p,)."""
+        return self.gamma * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
+
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The divergences of metric and best slacks; infinite for a singular metric.
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As in `Problem.objective`.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         factor = self._inner(L)
@@ -229,8 +241,8 @@ class ITMLProblem(SmoothProblem):
         sigma: FloatArray = np.asarray(np.linalg.svd(factor, compute_uv=False), dtype=np.float64)
         if len(sigma) < factor.shape[1] or not (sigma > 0).all() or not (ratios > 0).all():
             return math.inf
-        value = _burg(sigma**2) + self.gamma * _burg(ratios)
-        return value if value > ZERO * (len(sigma) + self.gamma * len(ratios)) else 0.0
+        value = float(_burg(sigma**2).sum() + self.gammas @ _burg(ratios))
+        return value if value > ZERO * (len(sigma) + float(self.gammas.sum())) else 0.0
 
     # -- coordinates for solvers: there the prior is the identity -----------------------------------------------------
 
@@ -249,10 +261,10 @@ class ITMLProblem(SmoothProblem):
     def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
         """The objective at a square factor on `points`, and its gradient."""
         ratios = np.maximum(self.slack_ratios(factor), SMALLEST)
-        pull = adjoint(self.points, *self.ends, self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
+        pull = adjoint(self.points, *self.ends, self.gammas * (1.0 - 1.0 / ratios) / self.bounds)
         U, sigma, Vt = np.linalg.svd(factor)
         sigma = np.maximum(sigma, SMALLEST)
-        value = _burg(sigma**2) + self.gamma * _burg(ratios)
+        value = float(_burg(sigma**2).sum() + self.gammas @ _burg(ratios))
         return value, 2 * (factor - (U / sigma) @ Vt + factor @ pull)
 
     def lift(self, factor: FloatArray) -> FloatArray:
@@ -264,7 +276,7 @@ class ITMLProblem(SmoothProblem):
     def multipliers(self, components: FloatArray) -> FloatArray:
         """The multipliers ``gamma |1 / xi0 - 1 / xi|`` that belong to a point's slacks, a dual candidate."""
         ratios = np.maximum(self.slack_ratios(self._inner(components)), SMALLEST)
-        return np.abs(self.gamma * (1.0 - 1.0 / ratios) / self.bounds)
+        return np.abs(self.gammas * (1.0 - 1.0 / ratios) / self.bounds)
 
     @cached_property
     def _proven(self) -> ITMLBounds:
@@ -275,8 +287,8 @@ class ITMLProblem(SmoothProblem):
     ) -> DualityCertificate:
         """Certify any point; see `Problem.certify`.
 
-        The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + gamma sum_p
-        log(1 - s_p a_p xi0_p / gamma)``, v in the coordinates of `points`, at the best of all multiples of a. See
+        The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + sum_p gamma_p
+        log(1 - s_p a_p xi0_p / gamma_p)``, v in the coordinates of `points`, at the best of all multiples of a. See
         ``docs/itml.md``.
 
         Parameters
@@ -305,7 +317,7 @@ class ITMLProblem(SmoothProblem):
             complementarity=slack / max(1.0, objective),
             n_active=int(np.count_nonzero(ratios != 1.0)),
             program="ITML",
-            resolution=ZERO * (L.shape[1] + self.gamma * len(self.pairs)),
+            resolution=ZERO * (L.shape[1] + float(self.gammas.sum())),
         )
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
@@ -315,7 +327,7 @@ class ITMLProblem(SmoothProblem):
         a = np.maximum(check_multipliers(tried, len(self.pairs), "multipliers, one per pair"), 0.0)
         a = self._proven.lower_bound(a)[1] * a
         D, (first, second) = distances(self.points @ factor.T, *self.ends), self.ends
-        loss = LogRatio(np.full(len(a), self.gamma), self.bounds, self.signs)
+        loss = LogRatio(self.gammas, self.bounds, self.signs)
         excess = self.signs * (D - self.bounds)
         slack = float(loss.values(excess).sum()) / self.gamma
         return Constraints(
@@ -326,13 +338,13 @@ class ITMLProblem(SmoothProblem):
             excess=excess,
             loss=loss,
             stretch=[(first, second, -self.signs * D)],
-            sums={"divergence": self._value(factor, np.ones(1)), "slack": slack},
+            sums={"divergence": self._value(factor, np.ones(len(a))), "slack": slack},
             slopes={"gamma": slack},
         )
 
 
-def _burg(ratios: FloatArray) -> float:
-    """The sum of ``r - log r - 1``."""
+def _burg(ratios: FloatArray) -> FloatArray:
+    """``r - log r - 1`` of each number."""
     # log1p keeps the digits near 1, log those near 0.
     logs = np.where(ratios > 0.5, np.log1p(np.maximum(ratios, 0.5) - 1.0), np.log(ratios))
-    return float(np.sum(ratios - 1.0 - logs))
+    return np.asarray(ratios - 1.0 - logs)

@@ -57,22 +57,23 @@ class ITMLBounds:
         if not (ratios > 0.0).all():
             return math.inf
         # r - 1 - log r falls before 1 and rises after it.
-        slack = sum_above(np.concatenate([np.nextafter(ratios - 1.0, np.inf), -log_bounds(ratios)[0]]))
-        return sum_above(np.array([self._prior.divergence(components), above(self.problem.gamma * max(0.0, slack), 4)]))
+        slacks = np.nextafter(np.nextafter(ratios - 1.0, np.inf) - log_bounds(ratios)[0], np.inf)
+        slack = sum_above(self.problem.gammas * np.maximum(0.0, slacks))
+        return sum_above(np.array([self._prior.divergence(components), above(slack, 4)]))
 
     def _lowest(self, a: FloatArray, P: FloatArray) -> float:
         """A float not above the dual value of multipliers; P makes ``P^T (A0^-1 + sum s a v v^T) P`` the identity."""
         signed = self.problem.signs * a
         images = Images.of(self.problem.X, self.problem.centered, np.ldexp(P, self._power))
         form = images.form(*self.problem.ends, np.ldexp(signed, -2 * self._power))
-        shares = a * self.problem.bounds / self.problem.gamma
+        shares = a * self.problem.bounds / self.problem.gammas
         rest = np.where(self.problem.similar, 1.0 - shares * (1.0 + 4.0 * U), 1.0 + shares * (1.0 - 4.0 * U))
         rest = np.where(a > 0.0, rest * (1.0 - 2.0 * U), 1.0)
         volume = self._prior.log_det(P, form)
         if not ((rest > 0.0).all() and math.isfinite(volume)):
             return -math.inf
-        logs = self.problem.gamma * sum_below(log_bounds(rest)[0])
-        return sum_below(np.array([volume, logs - 4.0 * U * abs(logs)]))
+        logs = self.problem.gammas * log_bounds(rest)[0]
+        return sum_below(np.concatenate([[volume], logs - 4.0 * U * np.abs(logs)]))
 
     def lower_bound(self, a: FloatArray) -> tuple[float, float]:
         """The largest dual value along the multiples of given multipliers, rounded downwards, and the multiple.
@@ -81,8 +82,8 @@ class ITMLBounds:
         """
         signed = self.problem.signs * a
         eigenvalues, vectors = np.linalg.eigh(adjoint(self.problem.points, *self.problem.ends, signed))
-        slopes = np.concatenate([eigenvalues, -signed * self.problem.bounds / self.problem.gamma])
-        weights = np.concatenate([np.ones(len(eigenvalues)), np.full(len(a), self.problem.gamma)])
+        slopes = np.concatenate([eigenvalues, -signed * self.problem.bounds / self.problem.gammas])
+        weights = np.concatenate([np.ones(len(eigenvalues)), self.problem.gammas])
 
         def slope(multiple: float) -> float:
             return float(np.sum(weights * slopes / (1.0 + multiple * slopes)))

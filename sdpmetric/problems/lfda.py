@@ -18,6 +18,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 
 FloatArray = NDArray[np.float64]
@@ -39,8 +40,10 @@ class LFDAProblem(Problem):
     With ``A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))`` for examples of one class, ``s_i`` the distance to the k-th nearest
     neighbor in the class, and scatter matrices ``1/2 sum_ij w_ij (x_i - x_j)(x_i - x_j)^T`` with the weights
 
-    - within, W: ``A_ij / n_c`` in a class of ``n_c`` members, 0 between classes,
-    - between, B: ``A_ij (1/n - 1/n_c)`` in a class, ``1/n`` between classes,
+    - within, W: ``v_i v_j A_ij / n_c`` in a class of ``n_c`` members, 0 between classes,
+    - between, B: ``v_i v_j A_ij (1/n - 1/n_c)`` in a class, ``v_i v_j / n`` between classes,
+
+    with weights v of the examples, 1 in the paper, n their sum and ``n_c`` that of a class,
 
     maximize ``trace((L W L^T)^-1 L B L^T)`` over factors L of rank at most r; the objective here is minus that. It
     depends on the row space of L only. Members of a class that are far from each other need not get nearer, so that
@@ -62,6 +65,8 @@ class LFDAProblem(Problem):
         k; in a class of at most k members, its number of members less one.
     ridge : float, default 0
         Added to the diagonal of W.
+    sample_weight : (n,) array, optional
+        ``v``, nonnegative: an example counts so many times; scales ``s_i`` are chosen without weights. Default 1.
 
     Attributes
     ----------
@@ -70,6 +75,7 @@ class LFDAProblem(Problem):
         Number of each example's class in the sorted labels.
     n_components, n_neighbors : int
     ridge : float
+    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -92,6 +98,7 @@ class LFDAProblem(Problem):
     n_components: int
     n_neighbors: int
     ridge: float
+    sample_weight: FloatArray | None
 
     def __init__(
         self,
@@ -100,6 +107,7 @@ class LFDAProblem(Problem):
         n_components: int | None = None,
         n_neighbors: int = 7,
         ridge: float = 0.0,
+        sample_weight: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
         index = validation.check_labels(y, len(data))[1]
@@ -110,6 +118,7 @@ class LFDAProblem(Problem):
             "n_components": validation.check_integer("n_components", d if n_components is None else n_components, 1, d),
             "n_neighbors": validation.check_integer("n_neighbors", n_neighbors),
             "ridge": validation.check_number("ridge", ridge, 0.0),
+            "sample_weight": check_sample_weight(sample_weight, len(data)),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -127,9 +136,11 @@ class LFDAProblem(Problem):
         n_components: int | None = None,
         n_neighbors: int = 7,
         ridge: float = 0.0,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> LFDAProblem:
         """State LFDA for labelled data, the same as the constructor."""
-        return cls(X, y, n_components, n_neighbors, ridge)
+        return cls(X, y, n_components, n_neighbors, ridge, sample_weight)
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
@@ -150,20 +161,28 @@ class LFDAProblem(Problem):
     def scatters(self) -> tuple[FloatArray, FloatArray]:
         """B and W, (p, p), of the data in whitened coordinates."""
         basis = self._basis[0]
-        Z, n = self.centered @ basis, len(self.X)
+        v = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+        Z, n = self.centered @ basis, float(v.sum())
+        Z -= v @ Z / n
         within = self.ridge * basis.T @ basis
         between = np.zeros(within.shape)
-        for c, size in enumerate(np.bincount(self.y).tolist()):
-            rows = Z[self.y == c]
-            mean = rows.mean(axis=0)
+        for c, size in enumerate(np.bincount(self.y, v).tolist()):
+            if size == 0.0:
+                continue
+            rows, weights = Z[self.y == c], v[self.y == c]
+            mean = weights @ rows / size
             rows = np.ascontiguousarray(rows - mean)
-            local = self._local_scatter(rows, self.centered[self.y == c])
+            local = self._local_scatter(rows, self.centered[self.y == c], weights)
             within += local / size
-            between += (1.0 / n - 1.0 / size) * local + (1.0 - size / n) * rows.T @ rows + size * np.outer(mean, mean)
+            between += (
+                (1.0 / n - 1.0 / size) * local
+                + (1.0 - size / n) * (rows.T * weights) @ rows
+                + size * np.outer(mean, mean)
+            )
         return psd.symmetrize(between), psd.symmetrize(within)
 
-    def _local_scatter(self, Z: FloatArray, X: FloatArray) -> FloatArray:
-        """``1/2 sum_ij A_ij (z_i - z_j)(z_i - z_j)^T`` of one class, affinities from its distances in X."""
+    def _local_scatter(self, Z: FloatArray, X: FloatArray, weights: FloatArray) -> FloatArray:
+        """``1/2 sum_ij v_i v_j A_ij (z_i - z_j)(z_i - z_j)^T`` of one class, affinities from its distances in X."""
         m, total = len(Z), np.zeros((Z.shape[1], Z.shape[1]))
         if m < 2:
             return total
@@ -175,6 +194,7 @@ class LFDAProblem(Problem):
             with np.errstate(divide="ignore", invalid="ignore"):
                 A = np.exp(-cdist(X[part], X, "sqeuclidean") / (scale[part, None] * scale))
             A[(scale[part, None] * scale) == 0.0] = 0.0  # copies of an example have no scale
+            A *= weights[part, None] * weights
             sums = A.sum(axis=1)
             total += (Z[part].T * sums) @ Z[part] - Z[part].T @ (A @ Z)
         return total

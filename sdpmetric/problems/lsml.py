@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import terms
 from sdpmetric.core import validation
-from sdpmetric.core.pairs import pairs_of_labels
+from sdpmetric.core.pairs import weighted_pairs_of_labels
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.sdml import find_prior
 
@@ -66,6 +66,7 @@ class LSMLProblem(MetricProblem):
         prior: ArrayLike | str = "covariance",
         comparison_weight: float = 1.0,
         *,
+        sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> LSMLProblem:
         """State LSML for labelled data: a similar pair beside a dissimilar one, both drawn at random.
@@ -79,31 +80,37 @@ class LSMLProblem(MetricProblem):
             At most so many.
         prior, comparison_weight
             As in the constructor.
+        sample_weight : (n,) array, optional
+            Nonnegative; a quadruplet has the product of its four examples' weights.
         random_state : int, optional
             Seed of the draw; default 0.
         """
         data = validation.check_examples(X)
-        _, index = validation.check_labels(y, len(data))
-        return cls(data, drawn_quadruplets(index, n_quadruplets, random_state), None, prior, comparison_weight)
+        rows, similar, weights = weighted_pairs_of_labels(y, len(data), n_quadruplets, random_state, sample_weight)
+        near, far = drawn_quadruplets(similar, n_quadruplets, random_state)
+        quadruplets = np.concatenate([rows[near], rows[far]], axis=1)
+        products = None if weights is None else weights[near] * weights[far]
+        return cls(data, quadruplets, products, prior, comparison_weight)
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
         return f"LSML (Liu et al. 2012), convex: {super().describe()}"
 
 
-def drawn_quadruplets(index: np.ndarray, count: int, random_state: int | None) -> np.ndarray:
-    """Similar pairs beside dissimilar ones, (t, 4).
+def drawn_quadruplets(
+    similar: NDArray[np.bool_], count: int, random_state: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Numbers of similar pairs, and of dissimilar ones beside them.
 
     Raises
     ------
     ValueError
         If no class has two members.
     """
-    pairs, similar = pairs_of_labels(index, count, random_state)
-    near, far = pairs[similar], pairs[~similar]
+    near, far = np.flatnonzero(similar), np.flatnonzero(~similar)
     if not len(near):
         raise ValueError("every class has one member, so that no pair is similar; merge classes.")
     rng = np.random.default_rng(0 if random_state is None else random_state)
     size = min(count, max(len(near), len(far)))
-    draw = [np.resize(rng.permutation(len(kind)), size) for kind in (near, far)]
-    return np.concatenate([near[draw[0]], far[draw[1]]], axis=1)
+    first, second = (kind[np.resize(rng.permutation(len(kind)), size)] for kind in (near, far))
+    return first, second

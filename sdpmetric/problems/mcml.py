@@ -20,6 +20,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import SmoothProblem
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import mcml_certificate as judge
@@ -39,9 +40,10 @@ class MCMLProblem(SmoothProblem):
 
     With ``p0(j | i)`` uniform over the other members of i's class, minimize over PSD matrices M::
 
-        sum_i KL(p0(. | i) || p(. | i)),      p(j | i) = exp(-D(i, j)) / sum_{k != i} exp(-D(i, k))
+        sum_i w_i KL(p0(. | i) || p(. | i)),      p(j | i) = exp(-D(i, j)) / sum_{k != i} exp(-D(i, k))
 
-    where ``D`` is the squared distance under M. Time and memory are quadratic in the number of examples.
+    where ``D`` is the squared distance under M, and all weights w are 1 in the paper. Time and memory are quadratic in
+    the number of examples.
 
     Parameters
     ----------
@@ -49,6 +51,8 @@ class MCMLProblem(SmoothProblem):
         Finite numbers; float32 stays float32, everything else becomes float64.
     y : (n,) array
         Class labels of any kind; at least two classes, each with at least two members.
+    sample_weight : (n,) array, optional
+        ``w``, nonnegative: the divergence of an example counts so many times. In ``p0`` and p all count alike.
 
     Attributes
     ----------
@@ -57,6 +61,7 @@ class MCMLProblem(SmoothProblem):
         Class of each example.
     classes : array
         Sorted class labels.
+    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -75,8 +80,9 @@ class MCMLProblem(SmoothProblem):
     X: NDArray[np.floating]
     index: NDArray[np.int32]
     classes: NDArray[np.generic]
+    sample_weight: FloatArray | None
 
-    def __init__(self, X: ArrayLike, y: ArrayLike) -> None:
+    def __init__(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
         data = validation.check_examples(X)
         classes, index = validation.check_labels(y, len(data))
         counts = np.bincount(index)
@@ -85,13 +91,14 @@ class MCMLProblem(SmoothProblem):
                 f"class {classes.tolist()[counts.argmin()]!r} has one member; MCML "
                 "needs at least two of each class: merge or drop such classes."
             )
-        for name, value in (("X", data), ("index", index), ("classes", classes)):
+        weights = check_sample_weight(sample_weight, len(data))
+        for name, value in (("X", data), ("index", index), ("classes", classes), ("sample_weight", weights)):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_labels(cls, X: ArrayLike, y: ArrayLike) -> MCMLProblem:
+    def from_labels(cls, X: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> MCMLProblem:
         """State MCML for labelled data, the same as the constructor."""
-        return cls(X, y)
+        return cls(X, y, sample_weight)
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -115,9 +122,19 @@ class MCMLProblem(SmoothProblem):
         return np.asarray(np.bincount(self.index)[self.index] - 1.0, dtype=np.float64)
 
     @cached_property
+    def example_weights(self) -> FloatArray:
+        """``w``, (n,)."""
+        return np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+
+    @cached_property
     def ideal_entropy(self) -> float:
-        """The sum over i of the entropy of ``p0(. | i)``."""
-        return float(np.log(self.mates).sum())
+        """The weighted sum over i of the entropy of ``p0(. | i)``."""
+        return float(self.example_weights @ np.log(self.mates))
+
+    @cached_property
+    def resolution(self) -> float:
+        """An objective below it is rounding error."""
+        return judge.ZERO * float(self.example_weights.sum()) * math.log(len(self.X))
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples."""
@@ -126,7 +143,7 @@ class MCMLProblem(SmoothProblem):
         return super().caution(components, certificate) or caution(certificate, [sample_size], 0.0, remedy=remedy)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The sum over all examples of the divergence KL(p0 || p).
+        """The weighted sum over all examples of the divergence KL(p0 || p).
 
         Parameters
         ----------
@@ -149,8 +166,9 @@ class MCMLProblem(SmoothProblem):
         # Beside the nearest pull, so that small divergences keep their digits.
         nearest = np.where(self.ideal > 0, D, np.inf).min(axis=1)
         partition = logsumexp(nearest[:, None] - D, axis=1)
-        value = float((self.ideal * (pull - nearest[:, None])).sum()) + float(partition.sum()) - self.ideal_entropy
-        return value if value > judge.ZERO * len(D) * math.log(len(D)) else 0.0
+        costs = (self.ideal * (pull - nearest[:, None])).sum(axis=1) + partition
+        value = float(self.example_weights @ costs) - self.ideal_entropy
+        return value if value > self.resolution else 0.0
 
     def distribution(self, components: FloatArray) -> FloatArray:
         """The probabilities ``p(j | i)`` under a metric, (n, n), rows sum to 1, 0 on the diagonal."""
@@ -160,18 +178,20 @@ class MCMLProblem(SmoothProblem):
 
     @cached_property
     def pull_cost(self) -> PullCost:
-        """``sum p0(j | i) D_M(i, j)``."""
-        first, second = (ends.astype(np.int32) for ends in np.nonzero(np.triu(self.ideal)))
-        return PullCost(self.centered, first, second, 1.0, 0.0, pair_weights=2.0 / self.mates[first])
+        """``sum w_i p0(j | i) D_M(i, j)``."""
+        w = self.example_weights
+        both = np.triu(self.ideal) * (w[:, None] + w > 0.0)
+        first, second = (ends.astype(np.int32) for ends in np.nonzero(both))
+        return PullCost(self.centered, first, second, 1.0, 0.0, pair_weights=(w[first] + w[second]) / self.mates[first])
 
     @property
     def coordinates(self) -> psd.Whitening:
-        """Coordinates in which ``sum p0(j | i) v_ij v_ij^T`` is the identity on its range."""
+        """Coordinates in which ``sum w_i p0(j | i) v_ij v_ij^T`` is the identity on its range."""
         return self.pull_cost.coordinates
 
     @cached_property
     def cone(self) -> DualCone:
-        """Proves ``sum (p0 - q) v v^T`` positive semidefinite."""
+        """Proves ``sum w (p0 - q) v v^T`` positive semidefinite."""
         return DualCone(self.X, self.pull_cost)
 
     @cached_property
@@ -192,7 +212,7 @@ class MCMLProblem(SmoothProblem):
     def start(self) -> FloatArray:
         """Starting factor in whitened coordinates, (rank, rank): targets cost one unit each on average."""
         rank = self.coordinates.rank
-        return math.sqrt(len(self.X) / max(rank, 1)) * np.eye(rank)
+        return math.sqrt(float(self.example_weights.sum()) / max(rank, 1)) * np.eye(rank)
 
     def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
         """The objective without pairs of different null groups, at a factor on `points`, and its gradient."""
@@ -212,7 +232,8 @@ class MCMLProblem(SmoothProblem):
         return np.concatenate([L, pull.separating_rows(within + UNDERFLOW)])
 
     def pull(self, q: FloatArray) -> FloatArray:
-        """``sum q(j | i) v_ij v_ij^T`` on `points`."""
+        """``sum w_i q(j | i) v_ij v_ij^T`` on `points`."""
+        q = self.example_weights[:, None] * q
         W = q + q.T
         A = self.points.T @ (W.sum(axis=1)[:, None] * self.points - W @ self.points)
         return psd.symmetrize(A)
@@ -228,9 +249,9 @@ class MCMLProblem(SmoothProblem):
     ) -> DualityCertificate:
         """Certify any point.
 
-        The lower bound is ``sum_i H(q_i) - sum_i H(p0_i)`` for distributions q with ``sum (p0 - q) v v^T`` PSD, H the
-        entropy. Given distributions are clipped, normalized, and mixed with strictly dual feasible ones until they are
-        dual feasible. See ``docs/mcml.md``.
+        The lower bound is ``sum_i w_i (H(q_i) - H(p0_i))`` for distributions q with ``sum_i w_i (p0 - q) v v^T`` PSD, H
+        the entropy. Given distributions are clipped, normalized, and mixed with strictly dual feasible ones until they
+        are dual feasible. See ``docs/mcml.md``.
 
         Parameters
         ----------

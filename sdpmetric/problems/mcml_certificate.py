@@ -16,6 +16,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import (
     ACCURACY,
     Images,
+    U,
     above,
     distributions,
     entropies,
@@ -60,18 +61,18 @@ def certificate(
     q, violation = _checked(problem, softmax(D) if dual is None else np.asarray(dual, dtype=np.float64))
     low, q, cone_violation = bound(problem, q, components @ problem.coordinates.inverse[: problem.coordinates.rank].T)
     D[~np.isfinite(D)] = 0.0
-    aligned = float(((problem.ideal - q) * np.where(problem.separated & (q == 0), 0.0, D)).sum())
+    aligned = ((problem.ideal - q) * np.where(problem.separated & (q == 0), 0.0, D)).sum(axis=1)
     return DualityCertificate(
         constraints="examples",
         objective=objective,
         lower_bound=low,
         primal_residual=primal_residual,
         dual_residual=max(violation, cone_violation),
-        complementarity=abs(aligned) / max(1.0, objective),
+        complementarity=abs(float(problem.example_weights @ aligned)) / max(1.0, objective),
         n_active=int(np.count_nonzero(q)),
         null_dimension=problem.coordinates.null.shape[1],
         program="MCML",
-        resolution=ZERO * len(D) * math.log(len(D)),
+        resolution=problem.resolution,
         weakness=problem.cone.weakness,
     )
 
@@ -86,7 +87,15 @@ def _highest(problem: MCMLProblem, components: FloatArray) -> float:
     np.fill_diagonal(high, np.inf)
     pulls = np.where(problem.ideal > 0, high, 0.0).sum(axis=1) / problem.mates * (1.0 + gamma(n + 4))
     parts = [pulls, log_sum_exp(-high, -low)[1], -log_bounds(problem.mates)[0]]
-    return max(0.0, sum_above(np.concatenate(parts)))
+    return max(0.0, sum_above(np.concatenate([_weighed(problem, part, 1.0) for part in parts])))
+
+
+def _weighed(problem: MCMLProblem, values: FloatArray, side: float) -> FloatArray:
+    """Floats above (`side` 1) or below (-1) values of the examples times their weights."""
+    if problem.sample_weight is None:
+        return values
+    weighed = problem.sample_weight * values
+    return np.asarray(weighed + side * 2.0 * U * np.abs(weighed))
 
 
 def _checked(problem: MCMLProblem, q: FloatArray) -> tuple[FloatArray, float]:
@@ -105,22 +114,24 @@ def _apart(problem: MCMLProblem) -> NDArray[np.bool_]:
 
 
 def _top(problem: MCMLProblem, q: FloatArray) -> float:
-    """An upper bound of the largest eigenvalue of ``sum q v v^T`` against that of p0, by `DualCone.top`.
+    """An upper bound of the largest eigenvalue of ``sum w q v v^T`` against that of p0, by `DualCone.top`.
 
     Parameters
     ----------
     q : (n, n) array
         Within two roundings of exact distributions.
     """
+    q = problem.example_weights[:, None] * q
     W = np.triu(q + q.T)
     first, second = (ends.astype(np.int32) for ends in np.nonzero(W))
     accuracy = ACCURACY if len(first) <= FEW_PAIRS else np.inf
-    return problem.cone.top(problem.cone.images.form(first, second, W[first, second], roundings=3, accuracy=accuracy))
+    return problem.cone.top(problem.cone.images.form(first, second, W[first, second], roundings=4, accuracy=accuracy))
 
 
 def _entropy(problem: MCMLProblem, q: FloatArray, roundings: int) -> float:
-    """A float not above the entropies of exact distributions less those of p0."""
-    return sum_below(np.concatenate([entropies(q, roundings)[0], -log_bounds(problem.mates)[1]]))
+    """A float not above the weighted entropies of exact distributions less those of p0."""
+    parts = (entropies(q, roundings)[0], -log_bounds(problem.mates)[1])
+    return sum_below(np.concatenate([_weighed(problem, part, -1.0) for part in parts]))
 
 
 def bound(problem: MCMLProblem, q: FloatArray, factor: FloatArray) -> tuple[float, FloatArray, float]:
@@ -147,7 +158,8 @@ def bound(problem: MCMLProblem, q: FloatArray, factor: FloatArray) -> tuple[floa
         # lambda_max is convex: this mixture is at most 1.
         share = (top - 1.0) / (top - 1.0 + slack)
         for mixed in (True, False):
-            value = float(entr((1 - share) * q + share * inner if mixed else inner).sum()) - problem.ideal_entropy
+            entropy = entr((1 - share) * q + share * inner if mixed else inner).sum(axis=1)
+            value = float(problem.example_weights @ entropy) - problem.ideal_entropy
             if value > best:
                 best, chosen, mixing = value, inner, mixed
     inner = distributions(np.where(_apart(problem), 0.0, chosen))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import nca as loops
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, check_soft, check_targets
 
 FloatArray = NDArray[np.float64]
@@ -39,6 +40,8 @@ class MLKRProblem(SoftNeighborProblem):
         Rows of L that solvers start with, between 1 and d; default d.
     diagonal : bool, default False
         Whether L is a diagonal (d, d) matrix: one weight for each feature.
+    sample_weight : (n,) array, optional
+        Nonnegative; the error of an example counts so many times. As neighbors all examples count alike.
 
     Attributes
     ----------
@@ -46,6 +49,7 @@ class MLKRProblem(SoftNeighborProblem):
     targets : (n,) float64 array
     n_components : int
     diagonal : bool
+    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -67,17 +71,29 @@ class MLKRProblem(SoftNeighborProblem):
     targets: FloatArray
     n_components: int
     diagonal: bool
+    sample_weight: FloatArray | None
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, n_components: int | None = None, *, diagonal: bool = False) -> None:
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: int | None = None,
+        *,
+        diagonal: bool = False,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
         data, rank = check_soft(X, n_components, diagonal)
         given = {"X": data, "targets": check_targets(y, len(data)), "n_components": rank, "diagonal": bool(diagonal)}
+        given["sample_weight"] = check_sample_weight(sample_weight, len(data))
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_labels(cls, X: ArrayLike, y: ArrayLike, n_components: int | None = None) -> MLKRProblem:
+    def from_labels(
+        cls, X: ArrayLike, y: ArrayLike, n_components: int | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> MLKRProblem:
         """State MLKR; y are targets, numbers. Parameters as in the constructor."""
-        return cls(X, y, n_components)
+        return cls(X, y, n_components, sample_weight=sample_weight)
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
@@ -106,7 +122,7 @@ class MLKRProblem(SoftNeighborProblem):
     @cached_property
     def scale(self) -> float:
         """The sum of the squared targets, less their mean: stationarity has no units."""
-        return float(self.row_targets @ self.row_targets)
+        return float(self.example_weights @ self.row_targets**2)
 
     @property
     def program(self) -> str:

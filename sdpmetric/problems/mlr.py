@@ -18,6 +18,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.rankings import check_rankings
@@ -61,11 +62,12 @@ class MLRProblem(Problem):
     feature: the mean over relevant i and irrelevant j of ``+-(phi_i - phi_j)``, the sign being that of the order of i
     and j in y, with ``phi_x = -(q - x)(q - x)^T``. Minimize over PSD matrices M::
 
-        trace(M) + (C / n) sum_q max_y ( loss(y) - <M, psi(q, y*) - psi(q, y)> )
+        trace(M) + C sum_q v_q max_y ( loss(y) - <M, psi(q, y*) - psi(q, y)> )
 
-    over all rankings y, where the loss is 1 less the AUC of y, or 1 less its average precision (MAP). It is convex.
-    For the AUC the maximum is the mean over i and j of ``[1 + 2 D(q, i) - 2 D(q, j)]_+``, a hinge over triplets:
-    `triplets` states that. For MAP there are too many rankings to list.
+    over all rankings y, where v are the weights of the queries over their sum, ``1 / n`` in the paper, and the loss is
+    1 less the AUC of y, or 1 less its average precision (MAP). It is convex. For the AUC the maximum is the mean over i
+    and j of ``[1 + 2 D(q, i) - 2 D(q, j)]_+``, a hinge over triplets: `triplets` states that. For MAP there are too
+    many rankings to list.
 
     Parameters
     ----------
@@ -78,6 +80,8 @@ class MLRProblem(Problem):
         ``C``, positive.
     queries : (m, d) array, optional
         Default: the items, each left out of its own ranking.
+    sample_weight : (m,) array, optional
+        Weights of the queries, nonnegative; their loss is the weighted mean. As items all count alike. Default 1.
 
     Attributes
     ----------
@@ -86,6 +90,7 @@ class MLRProblem(Problem):
     loss : {"auc", "map"}
     slack_weight : float
     queries : (m, d) array or None
+    sample_weight : (m,) array or None
 
     Raises
     ------
@@ -112,6 +117,7 @@ class MLRProblem(Problem):
     loss: MLRLoss
     slack_weight: float
     queries: NDArray[np.floating] | None
+    sample_weight: FloatArray | None
 
     def __init__(
         self,
@@ -120,6 +126,7 @@ class MLRProblem(Problem):
         loss: MLRLoss = "auc",
         slack_weight: float = 1.0,
         queries: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> None:
         data, related, asked = check_rankings(X, relevance, queries)
         if loss not in ("auc", "map"):
@@ -130,12 +137,21 @@ class MLRProblem(Problem):
             "loss": loss,
             "slack_weight": validation.check_number("slack_weight", slack_weight, np.finfo(np.float64).tiny),
             "queries": asked,
+            "sample_weight": check_sample_weight(sample_weight, len(data if asked is None else asked)),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_labels(cls, X: ArrayLike, y: ArrayLike, loss: MLRLoss = "auc", slack_weight: float = 1.0) -> MLRProblem:
+    def from_labels(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        loss: MLRLoss = "auc",
+        slack_weight: float = 1.0,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> MLRProblem:
         """State MLR for labelled data: items of a query's own class are relevant.
 
         Parameters
@@ -143,11 +159,11 @@ class MLRProblem(Problem):
         X : (n, d) array
         y : (n,) array
             Class labels of any kind; at least two classes, each with at least two members.
-        loss, slack_weight
+        loss, slack_weight, sample_weight
             As in `MLRProblem`.
         """
         data = validation.check_examples(X)
-        return cls(data, Relevance.from_labels(y), loss, slack_weight)
+        return cls(data, Relevance.from_labels(y), loss, slack_weight, None, sample_weight)
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
@@ -163,10 +179,8 @@ class MLRProblem(Problem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As in `Problem.objective`.
         """
         L, _ = self.check_point(components, metric)
         return float(np.sum(L * L)) + self._evaluate(L, with_slope=False)[0]
@@ -210,11 +224,11 @@ class MLRProblem(Problem):
                 f"loss={self.loss!r} with {count:,} triplets. Solve the problem itself."
             )
         rows, weights = [], []
-        for q in asked.tolist():
+        for q, scale in zip(asked.tolist(), self._scales.tolist(), strict=True):
             near, far = related.relevant(q), related.irrelevant(q)
             grid = np.stack(np.meshgrid(near, far, indexing="ij"), axis=-1).reshape(-1, 2)
             rows.append(np.column_stack([np.full(len(grid), q), grid]))
-            weights.append(np.full(len(grid), 2.0 * self.slack_weight / len(asked) / len(grid)))
+            weights.append(np.full(len(grid), 2.0 * scale / len(grid)))
         push = terms.TripletHinge(np.concatenate(rows), margin=0.5, weights=np.concatenate(weights))
         return MetricProblem(self.X, terms.Trace() + push)
 
@@ -231,10 +245,8 @@ class MLRProblem(Problem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As in `Problem.objective`.
         dual : (k (1 + d^2),) array, optional
             For each of k cuts its multiplier, and the factor (d, d) of the metric at which it is separated, flat, with
             rows of zeros at its end. The cuts are computed again, so that no value of the caller is used. Default: the
@@ -296,6 +308,13 @@ class MLRProblem(Problem):
     # -- parts --------------------------------------------------------------------------------------------------
 
     @cached_property
+    def _scales(self) -> FloatArray:
+        """What the loss of each query that is asked is multiplied by."""
+        asked = self.relevance.queries
+        w = np.ones(len(asked)) if self.sample_weight is None else self.sample_weight[asked]
+        return np.asarray(self.slack_weight * w / max(float(w.sum()), np.finfo(np.float64).tiny))
+
+    @cached_property
     def _rows(self) -> tuple[FloatArray, FloatArray]:
         """Queries and items less the items' mean."""
         X = self.centered
@@ -310,22 +329,22 @@ class MLRProblem(Problem):
         asked = related.queries
         columns = np.ascontiguousarray((X @ L.T).T)
         embedded = np.ascontiguousarray(Q @ L.T)
-        scale = self.slack_weight / len(asked)
         total, violated, slope, weight_of = 0.0, 0, np.zeros((d, d)), np.zeros(len(X))
         height = max(1, SCORES_AT_ONCE // len(X))
         for first in range(0, len(asked), height):
-            block = asked[first : first + height]
+            block, scales = asked[first : first + height], self._scales[first : first + height]
             scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
             ranking_loops.distances_to(embedded[block], columns, scores)
             order = np.argsort(scores, axis=1, kind="stable")
             own = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
             losses = loops.most_violated(scores, order, related.mask(block), own, self.loss == "map", slopes)
             values = losses + np.einsum("ij,ij->i", slopes, scores)
-            total += float(values.sum())
+            total += float(scales @ values)
             violated += int(np.count_nonzero(losses))
             if with_slope:  # the slopes of a query add up to 0
+                slopes *= scales[:, None]
                 weight_of += slopes.sum(axis=0)
                 cross = Q[block].T @ (slopes @ X)
                 slope -= cross + cross.T
         slope += (X.T * weight_of) @ X
-        return scale * total, scale * psd.symmetrize(slope), violated
+        return total, psd.symmetrize(slope), violated

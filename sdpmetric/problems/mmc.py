@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
-from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import Extras, SmoothProblem
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import differences, distances
+from sdpmetric.linalg.distances import distances, weighted_differences
 from sdpmetric.linalg.rigorous import Images, above, below, sum_above, sum_below
 from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
@@ -44,9 +45,10 @@ class MMCProblem(SmoothProblem):
 
     Maximize over PSD matrices M, with ``D`` the squared distance under M::
 
-        sum_{(a, b) dissimilar} sqrt(D(a, b))      subject to   sum_{(a, b) similar} D(a, b) <= 1
+        sum_{(a, b) dissimilar} w_ab sqrt(D(a, b))      subject to   sum_{(a, b) similar} w_ab D(a, b) <= 1
 
-    The objective here is minus that sum, so that it is minimised as every objective of this package is.
+    with all weights w 1 in the paper. The objective here is minus that sum, so that it is minimised as every objective
+    of this package is.
 
     Parameters
     ----------
@@ -56,12 +58,15 @@ class MMCProblem(SmoothProblem):
         Row numbers of X. A repeated pair counts each time.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
+    pair_weights : (p,) array, optional
+        ``w``, positive: a pair counts so many times; default 1.
 
     Attributes
     ----------
     X : (n, d) array
     pairs : (p, 2) int32 array
     similar : (p,) bool array
+    pair_weights : (p,) array or None
 
     Raises
     ------
@@ -82,11 +87,15 @@ class MMCProblem(SmoothProblem):
     X: NDArray[np.floating]
     pairs: NDArray[np.int32]
     similar: NDArray[np.bool_]
+    pair_weights: FloatArray | None
 
-    def __init__(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> None:
+    def __init__(
+        self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike, pair_weights: ArrayLike | None = None
+    ) -> None:
         data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
-        for name, value in (("X", data), ("pairs", rows), ("similar", flags)):
+        weights = check_pair_weights(pair_weights, len(rows))
+        for name, value in (("X", data), ("pairs", rows), ("similar", flags), ("pair_weights", weights)):
             object.__setattr__(self, name, value)
         for kind, none in (("similar", not flags.any()), ("dissimilar", flags.all())):
             if none:
@@ -103,7 +112,13 @@ class MMCProblem(SmoothProblem):
 
     @classmethod
     def from_labels(
-        cls, X: ArrayLike, y: ArrayLike, n_pairs: int | None = None, *, random_state: int | None = None
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_pairs: int | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        random_state: int | None = None,
     ) -> MMCProblem:
         """State MMC for labelled data: pairs of equal labels are similar, all others dissimilar.
 
@@ -114,12 +129,13 @@ class MMCProblem(SmoothProblem):
             Class labels of any kind; at least two classes.
         n_pairs : int, optional
             Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+        sample_weight : (n,) array, optional
+            Nonnegative; a pair has the product of its examples' weights. Whole weights are repeated rows.
         random_state : int, optional
             Seed of the draw; default 0.
         """
         data = validation.check_examples(X)
-        _, index = validation.check_labels(y, len(data))
-        return cls(data, *pairs_of_labels(index, n_pairs, random_state))
+        return cls(data, *weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight))
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -140,30 +156,33 @@ class MMCProblem(SmoothProblem):
         """First and second rows of the dissimilar pairs; multipliers are in their order."""
         return self.pairs[~self.similar, 0], self.pairs[~self.similar, 1]
 
+    @cached_property
+    def similar_weights(self) -> FloatArray:
+        """Weights of the similar pairs."""
+        return np.ones(int(self.similar.sum())) if self.pair_weights is None else self.pair_weights[self.similar]
+
+    @cached_property
+    def dissimilar_weights(self) -> FloatArray:
+        """Weights of the dissimilar pairs."""
+        return np.ones(int((~self.similar).sum())) if self.pair_weights is None else self.pair_weights[~self.similar]
+
     def spent(self, components: FloatArray) -> float:
         """The left side of the constraint, the sum over similar pairs of squared distances."""
-        return float(distances(self.centered @ components.T, *self.similar_pairs).sum())
+        return float(self.similar_weights @ distances(self.centered @ components.T, *self.similar_pairs))
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked.
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As in `Problem.objective`.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        return -float(np.sqrt(distances(self.centered @ L.T, *self.dissimilar_pairs)).sum())
+        return -float(self.dissimilar_weights @ np.sqrt(distances(self.centered @ L.T, *self.dissimilar_pairs)))
 
     def best_scale(self, components: FloatArray) -> float:
-        """The multiple of a factor that makes the constraint active; 1 where similar pairs do not differ.
-
-        Parameters
-        ----------
-        components : (r, d) array
-        """
+        """The multiple of a factor that makes the constraint active; 1 where similar pairs do not differ."""
         spent = self.spent(components)
         return 1.0 / math.sqrt(spent) if spent > 0.0 else 1.0
 
@@ -173,7 +192,8 @@ class MMCProblem(SmoothProblem):
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the similar pairs' cost is the identity on its range."""
         basis, inverse = psd.data_basis(self.centered)
-        return psd.whiten(basis, inverse, psd.triangle(differences(self.centered @ basis, *self.similar_pairs)))
+        pulls = weighted_differences(self.centered @ basis, *self.similar_pairs, np.sqrt(self.similar_weights))
+        return psd.whiten(basis, inverse, psd.triangle(pulls))
 
     @cached_property
     def points(self) -> FloatArray:
@@ -201,11 +221,12 @@ class MMCProblem(SmoothProblem):
     def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
         """A smooth function of a factor on `points`, minimal where the problem is solved, and its gradient.
 
-        The function is ``log ||L|| - log sum_p ||L v_p||``; the problem is the same for every multiple of L.
+        The function is ``log ||L|| - log sum_p w_p ||L v_p||``; the problem is the same for every multiple of L.
         """
         value = 0.0
         gradient = np.zeros_like(factor)
-        for V in differences(self.points, *(rows[self._live] for rows in self.dissimilar_pairs)):
+        first, second = (rows[self._live] for rows in self.dissimilar_pairs)
+        for V in weighted_differences(self.points, first, second, self.dissimilar_weights[self._live]):
             images = V @ factor.T
             lengths = np.maximum(np.linalg.norm(images, axis=1), np.finfo(float).tiny)
             value += float(lengths.sum())
@@ -222,7 +243,7 @@ class MMCProblem(SmoothProblem):
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def multipliers(self, components: FloatArray, smoothing: float = 0.0) -> FloatArray:
-        """The weights ``1 / sqrt(D_p)`` of the dissimilar pairs at a point, a dual candidate.
+        """The multipliers ``w_p / sqrt(D_p)`` of the dissimilar pairs at a point, a dual candidate.
 
         Parameters
         ----------
@@ -233,26 +254,25 @@ class MMCProblem(SmoothProblem):
         D = distances(self.centered @ components.T, *self.dissimilar_pairs)
         top = float(D.max(initial=0.0))
         if top == 0.0:
-            return np.ones(len(D))
-        return 1.0 / np.sqrt(np.maximum(D + smoothing * top, SMALLEST_WEIGHT**2 * top))
+            return self.dissimilar_weights
+        return self.dissimilar_weights / np.sqrt(np.maximum(D + smoothing * top, SMALLEST_WEIGHT**2 * top))
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
         """Certify any point.
 
-        A metric that violates the constraint is divided by its left side first. The lower bound comes from weights w >
-        0 of the dissimilar pairs: minus ``sqrt(lambda_max(B(w)) * sum 1 / w_p)``, with ``B(w) = sum w_p v_p v_p^T``
+        A metric that violates the constraint is divided by its left side first. The lower bound comes from multipliers
+        a > 0 of the dissimilar pairs: minus ``sqrt(lambda_max(B(a)) * sum w_p^2 / a_p)``, ``B(a) = sum a_p v_p v_p^T``
         whitened by the similar pairs' cost, is below every objective. See ``docs/mmc.md``.
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As in `Problem.objective`.
         dual : (p,) array, optional
-            Weights of the dissimilar pairs in their order; only their proportions matter. Default: those of the point.
+            Multipliers of the dissimilar pairs in their order; only their proportions matter. Default: those of the
+            point.
 
         Returns
         -------
@@ -262,21 +282,21 @@ class MMCProblem(SmoothProblem):
         Raises
         ------
         ValueError
-            If the point has the wrong shape, is not finite, or is not PSD, or the weights are not finite or not one per
-            dissimilar pair.
+            If the point has the wrong shape, is not finite, or is not PSD, or the multipliers are not finite or not one
+            per dissimilar pair.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         images = Images.of(self.X, self.centered, L.T)
-        spent = above(sum_above(images.distances(*self.similar_pairs)[1]))
-        lengths = np.sqrt(images.distances(*self.dissimilar_pairs)[0])
-        objective = -below(sum_below(lengths) / math.sqrt(max(1.0, spent)), 4)
+        spent = above(sum_above(self.similar_weights * images.distances(*self.similar_pairs)[1]), 2)
+        lengths = self.dissimilar_weights * np.sqrt(images.distances(*self.dissimilar_pairs)[0])
+        objective = -below(sum_below(lengths) / math.sqrt(max(1.0, spent)), 5)
         if spent > 1.0:
             primal_residual = max(primal_residual, spent - 1.0)
             L = L / math.sqrt(spent)
         if dual is None:
             tries = [self.multipliers(L, s) for s in SMOOTHINGS]
         else:
-            what = "weights, one per dissimilar pair"
+            what = "multipliers, one per dissimilar pair"
             tries = [check_multipliers(dual, len(self.dissimilar_pairs[0]), what)]
         bounds = [self._bound(w) for w in tries]
         best = int(np.argmax([bound for bound, _ in bounds]))
@@ -300,17 +320,17 @@ class MMCProblem(SmoothProblem):
         """What a point and weights prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.mmc`."""
         return proofs.mmc(self, components, dual)
 
-    def _bound(self, weights: FloatArray) -> tuple[float, float]:
-        """The lower bound of weights, and the multiple of them that proves it."""
-        largest = float(weights[self._live].max())
+    def _bound(self, dual: FloatArray) -> tuple[float, float]:
+        """The lower bound of multipliers, and the multiple of them that proves it."""
+        largest = float(dual[self._live].max())
         if largest <= 0.0:
             return -math.inf, 0.0
-        w = np.maximum(weights / largest, SMALLEST_WEIGHT)[self._live]
+        a = np.maximum(dual / largest, SMALLEST_WEIGHT)[self._live]
         first, second = (rows[self._live] for rows in self.dissimilar_pairs)
         if (self.cone.groups[first] != self.cone.groups[second]).any():
             return -math.inf, 0.0  # apart at no cost, as far as is proven
-        top = self.cone.top(self.cone.images.form(first, second, w))
-        inverse = above(sum_above(1.0 / w), 2)
+        top = self.cone.top(self.cone.images.form(first, second, a))
+        inverse = above(sum_above(self.dissimilar_weights[self._live] ** 2 / a), 4)
         if not 0.0 < top < math.inf:
             return -math.inf, 0.0
         return -above(math.sqrt(top * inverse), 3), 0.5 * math.sqrt(inverse / top) / largest
@@ -318,11 +338,11 @@ class MMCProblem(SmoothProblem):
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples in similar pairs."""
         first, second = self.similar_pairs
-        sample_size = SampleSize.of(self.centered, first, second, np.ones(len(first)))
+        sample_size = SampleSize.of(self.centered, first, second, self.similar_weights)
         remedy = "learn by ITML, whose prior is such a ridge"
         return super().caution(components, certificate) or caution(certificate, [sample_size], 0.0, remedy=remedy)
 
     @cached_property
     def cone(self) -> DualCone:
         """Where multiples of the similar pairs' cost are proven to be above sums over dissimilar pairs."""
-        return DualCone(self.X, PullCost(self.centered, *self.similar_pairs, 1.0, 0.0))
+        return DualCone(self.X, PullCost(self.centered, *self.similar_pairs, 1.0, 0.0, self.similar_weights))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import nca as loops
 from sdpmetric.core import validation
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, check_soft, check_targets
 
 FloatArray = NDArray[np.float64]
@@ -52,6 +53,8 @@ class NCAProblem(SoftNeighborProblem):
         ``p_i = sum_j phi_ij p_ij`` (section 5 of the paper).
     bandwidth : float, optional
         s, in the units of y, for continuous targets; default ``std(y) n^(-1/5)``.
+    sample_weight : (n,) array, optional
+        Nonnegative; the term of an example counts so many times. As neighbors all examples count alike.
 
     Attributes
     ----------
@@ -68,6 +71,7 @@ class NCAProblem(SoftNeighborProblem):
     diagonal : bool
     bandwidth : float
         NaN for classes.
+    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -93,6 +97,7 @@ class NCAProblem(SoftNeighborProblem):
     logarithm: bool
     diagonal: bool
     bandwidth: float
+    sample_weight: FloatArray | None
 
     def __init__(
         self,
@@ -104,6 +109,7 @@ class NCAProblem(SoftNeighborProblem):
         diagonal: bool = False,
         targets: Targets = "classes",
         bandwidth: float | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> None:
         data, rank = check_soft(X, n_components, diagonal)
         n = len(data)
@@ -122,16 +128,23 @@ class NCAProblem(SoftNeighborProblem):
             width = values.std() * n**-0.2 if bandwidth is None else bandwidth
             width = validation.check_number("bandwidth", width, np.finfo(np.float64).tiny)
             scaled = (values - values.mean()) / (np.sqrt(2) * width)
-        given = (data, index, classes, scaled, rank, objective == "log", bool(diagonal), width)
+        weights = check_sample_weight(sample_weight, n)
+        given = (data, index, classes, scaled, rank, objective == "log", bool(diagonal), width, weights)
         for name, value in zip((f.name for f in fields(self)), given, strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
     def from_labels(
-        cls, X: ArrayLike, y: ArrayLike, n_components: int | None = None, objective: Objective = "probability"
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: int | None = None,
+        objective: Objective = "probability",
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> NCAProblem:
         """State NCA for classes; parameters as in the constructor."""
-        return cls(X, y, n_components, objective)
+        return cls(X, y, n_components, objective, sample_weight=sample_weight)
 
     @classmethod
     def from_targets(
@@ -143,9 +156,19 @@ class NCAProblem(SoftNeighborProblem):
         *,
         bandwidth: float | None = None,
         diagonal: bool = False,
+        sample_weight: ArrayLike | None = None,
     ) -> NCAProblem:
         """State NCA for continuous targets, by soft matches; parameters as in the constructor."""
-        return cls(X, y, n_components, objective, diagonal=diagonal, targets="continuous", bandwidth=bandwidth)
+        return cls(
+            X,
+            y,
+            n_components,
+            objective,
+            diagonal=diagonal,
+            targets="continuous",
+            bandwidth=bandwidth,
+            sample_weight=sample_weight,
+        )
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
@@ -170,7 +193,14 @@ class NCAProblem(SoftNeighborProblem):
         y = self.targets * np.sqrt(2) * self.bandwidth
         objective: Objective = "log" if self.logarithm else "probability"
         return type(self)(
-            self.X, y, self.n_components, objective, diagonal=self.diagonal, targets="continuous", **values
+            self.X,
+            y,
+            self.n_components,
+            objective,
+            diagonal=self.diagonal,
+            targets="continuous",
+            sample_weight=self.sample_weight,
+            **values,
         )
 
     # -- the data as the loops want them: members of a class side by side
@@ -197,13 +227,13 @@ class NCAProblem(SoftNeighborProblem):
 
     @property
     def least(self) -> float:
-        """No probability is above 1: minus the number of examples that have a match, or 0 for "log"."""
-        return 0.0 if self.logarithm else -float(self.n_matched)
+        """No probability is above 1: minus the weight of the examples that have a match, or 0 for "log"."""
+        return 0.0 if self.logarithm else -self.matched
 
     @property
     def scale(self) -> float:
         """Stationarity is per example."""
-        return float(len(self.X))
+        return float(self.example_weights.sum())
 
     @property
     def program(self) -> str:
@@ -211,12 +241,11 @@ class NCAProblem(SoftNeighborProblem):
         return "NCA, log" if self.logarithm else "NCA"
 
     @cached_property
-    def n_matched(self) -> int:
-        """Examples that have a match."""
+    def matched(self) -> float:
+        """Weight of the examples that have a match."""
         if len(self.targets):
-            return len(self.X)
-        counts = np.bincount(self.index)
-        return int(counts[counts > 1].sum())
+            return self.scale
+        return float(self.example_weights[np.bincount(self.index)[self.index] > 1].sum())
 
     def match(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
         """How far examples match, between 0 and 1; arrays of example numbers that are broadcast."""

@@ -28,21 +28,25 @@ class PairMargins:
         Weight of the slacks; None: hard margin.
     start : float
         ``b_1``, near which the threshold is to be.
+    pair_weights : (p,) array or None
+        Of the single slacks; None: 1.
     """
 
     similar: NDArray[np.bool_]
     slack_weight: float | None
     start: float
+    pair_weights: FloatArray | None = None
 
     @cached_property
     def signs(self) -> FloatArray:
         """``y_t``: 1 for similar pairs and -1 for dissimilar ones, (p,)."""
         return np.where(self.similar, 1.0, -1.0)
 
-    @property
-    def ceiling(self) -> float:
-        """The largest multiplier: the slack weight, or infinity."""
-        return math.inf if self.slack_weight is None else self.slack_weight
+    @cached_property
+    def ceilings(self) -> FloatArray:
+        """The largest multipliers, (p,): the slack weight times those of the pairs, or infinity."""
+        weight = math.inf if self.slack_weight is None else self.slack_weight
+        return weight * (np.ones(len(self.similar)) if self.pair_weights is None else self.pair_weights)
 
     def of(self, q: FloatArray, b: float) -> FloatArray:
         """The margins, (p,)."""
@@ -56,7 +60,7 @@ class PairMargins:
         """The objective of a metric with ``||A||_F^2 = size``; hard margins are not checked."""
         value = 0.5 * size + 0.5 * (b - self.start) ** 2
         if self.slack_weight is not None:
-            value += self.slack_weight * float(np.maximum(0.0, 1.0 - self.of(q, b)).sum())
+            value += float(self.ceilings @ np.maximum(0.0, 1.0 - self.of(q, b)))
         return value
 
     def separated(self, q: FloatArray) -> bool:
@@ -68,7 +72,7 @@ class PairMargins:
         """The threshold with the smallest objective; with hard margins, the one with the smallest violation."""
         if self.slack_weight is None:
             return rays.best_hard_threshold(*rays.extremes(q, self.similar), self.start)
-        return rays.best_soft_threshold(q, self.signs, self.start, self.slack_weight)
+        return rays.best_soft_threshold(q, self.signs, self.start, self.ceilings)
 
     def best_multiple(self, size: float, q: FloatArray) -> float:
         """The multiple of a metric with ``||A||_F^2 = size`` within the hard margins with the smallest objective."""
@@ -79,6 +83,6 @@ class PairMargins:
         """Dual candidates from the margins, one for each of several widths: slopes, or soft minima of hard margins."""
         missing = 1.0 - self.of(q, b)
         if self.slack_weight is not None:
-            return [self.slack_weight * np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS]
+            return [self.ceilings * np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS]
         worst = missing.max(initial=-math.inf)
         return [np.exp((missing - worst) / width) for width in WIDTHS]

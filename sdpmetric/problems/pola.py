@@ -17,6 +17,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.problems import contradiction, proofs, rays
@@ -50,6 +51,8 @@ class POLAProblem(Problem):
         Weight of the slacks, > 0; None: hard margin.
     initial_threshold : float, default 1
         ``b_1``, at least 1.
+    pair_weights : (p,) array, optional
+        Positive: the slack of a pair counts so many times, of a soft margin; default 1.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class POLAProblem(Problem):
     similar: NDArray[np.bool_]
     slack_weight: float | None
     initial_threshold: float
+    pair_weights: FloatArray | None
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class POLAProblem(Problem):
         similar: ArrayLike,
         slack_weight: float | None = None,
         initial_threshold: float = 1.0,
+        pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_data(X)
         validation.check_entries("X", data)
@@ -87,7 +92,10 @@ class POLAProblem(Problem):
             "similar": pair_checks.check_similar(similar, len(rows)),
             "slack_weight": weight,
             "initial_threshold": validation.check_number("initial_threshold", initial_threshold, 1.0),
+            "pair_weights": check_pair_weights(pair_weights, len(rows)),
         }
+        if weight is None and values["pair_weights"] is not None:
+            raise ValueError("hard margins hold whatever a pair weighs; pass a slack_weight, or no weights.")
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -100,6 +108,7 @@ class POLAProblem(Problem):
         *,
         slack_weight: float | None = 1.0,
         initial_threshold: float = 1.0,
+        sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> POLAProblem:
         """State POLA for labelled data: pairs of equal labels are similar, all others dissimilar.
@@ -113,13 +122,14 @@ class POLAProblem(Problem):
             Pairs of each kind at most, drawn at random; None: all pairs ``a < b``.
         slack_weight : float or None, default 1
         initial_threshold : float, default 1
+        sample_weight : (n,) array, optional
+            Nonnegative; a pair has the product of its examples' weights. Whole weights are repeated rows.
         random_state : int, optional
             Seed of the draw; default 0.
         """
         data = validation.check_examples(X)
-        _, index = validation.check_labels(y, len(data))
-        pairs, similar = pair_checks.pairs_of_labels(index, n_pairs, random_state)
-        return cls(data, pairs, similar, slack_weight, initial_threshold)
+        drawn = pair_checks.weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
+        return cls(data, *drawn[:2], slack_weight, initial_threshold, drawn[2])
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -136,7 +146,7 @@ class POLAProblem(Problem):
     @cached_property
     def margins(self) -> PairMargins:
         """What the objective says about squared distances of the pairs."""
-        return PairMargins(self.similar, self.slack_weight, self.initial_threshold)
+        return PairMargins(self.similar, self.slack_weight, self.initial_threshold, self.pair_weights)
 
     @property
     def signs(self) -> FloatArray:
@@ -187,10 +197,8 @@ class POLAProblem(Problem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor of the metric A.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As in `Problem.objective`.
         threshold : float, optional
             b; default: the best one for this metric.
         """
@@ -233,12 +241,7 @@ class POLAProblem(Problem):
         return math.sqrt(scale) * L, self.margins.best_threshold(scale * q)
 
     def best_scale(self, components: FloatArray) -> float:
-        """The best multiple of a factor, for the hard margin that of `repair`.
-
-        Parameters
-        ----------
-        components : (r, d) array
-        """
+        """The best multiple of a factor, for the hard margin that of `repair`."""
         if self.slack_weight is not None:
             return super().best_scale(components)
         scale = self.margins.best_multiple(rays.squared_norm(components), self.distances(components))
@@ -311,13 +314,7 @@ class POLAProblem(Problem):
         )
 
     def dual_point(self, dual: FloatArray) -> judge.DualPoint:
-        """The primal point and the dual value of multipliers that lie in their box.
-
-        Parameters
-        ----------
-        dual : (p,) array
-            ``0 <= a``, and at most `slack_weight` for the soft margin.
-        """
+        """The primal point and the dual value of multipliers (p,) in their box, ``0 <= a <= margins.ceilings``."""
         return judge.dual_point(self, dual)
 
     def matrix(self, dual: FloatArray) -> FloatArray:
@@ -328,9 +325,8 @@ class POLAProblem(Problem):
 
     def best_multiple(self, dual: FloatArray) -> float:
         """The multiple of multipliers in their box with the largest dual value, in closed form; see docs/pola.md."""
-        size = rays.squared_norm(psd.factor(self.matrix(-dual)))
-        largest = float(dual.max(initial=0.0))
-        ceiling = self.margins.ceiling / largest if largest > 0.0 else math.inf
+        size, used = rays.squared_norm(psd.factor(self.matrix(-dual))), dual > 0.0
+        ceiling = float((self.margins.ceilings[used] / dual[used]).min(initial=math.inf))
         total, summed = float(dual @ self.signs), float(dual.sum())
         return rays.best_dual_multiple(total, summed, size, self.initial_threshold, ceiling)
 

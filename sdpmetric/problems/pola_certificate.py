@@ -80,12 +80,12 @@ def certificate(
         tries = _candidates(problem, q, b)
     else:
         tries = [check_multipliers(dual, len(problem.pairs), "numbers, one per pair")]
-    clipped = [np.clip(a, 0.0, problem.margins.ceiling) for a in tries]
+    clipped = [np.clip(a, 0.0, problem.margins.ceilings) for a in tries]
     for a in clipped:
         if problem.contradicts(a):
             pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
             return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=pairs)
-    scaled = [np.minimum(problem.best_multiple(a) * a, problem.margins.ceiling) for a in clipped]
+    scaled = [np.minimum(problem.best_multiple(a) * a, problem.margins.ceilings) for a in clipped]
     bounds = [lowest(problem, a) for a in scaled]
     best = int(np.argmax(bounds))
     a, point = scaled[best], problem.dual_point(scaled[best])
@@ -118,7 +118,7 @@ def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers 
     q = problem.distances(L)
     given = check_multipliers(dual, len(problem.pairs), "numbers, one per pair") if dual is not None else None
     tries = _candidates(problem, q, b) if given is None else [given]
-    tries = [np.clip(a, 0.0, problem.margins.ceiling) for a in tries]
+    tries = [np.clip(a, 0.0, problem.margins.ceilings) for a in tries]
     if any(problem.contradicts(a) for a in tries):
         raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
     a = max((problem.best_multiple(a) * a for a in tries), key=lambda a: problem.dual_point(a).value)
@@ -126,17 +126,18 @@ def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers 
     if problem.slack_weight is None:  # a hard margin that is missed by rounding only counts as met
         excess = np.where(excess <= ROUNDING * max(1.0, b), np.minimum(excess, 0.0), excess)
     sums = {"frobenius": 0.5 * rays.squared_norm(L), "threshold": 0.5 * (b - problem.initial_threshold) ** 2}
-    slack, soft = float(np.maximum(excess, 0.0).sum()), problem.slack_weight is not None
+    weight, missed = problem.slack_weight, np.maximum(excess, 0.0)
+    slack = {} if weight is None else {"slack": float(problem.margins.ceilings @ missed) / weight}
     return Constraints(
         dual=a,
         roles={"first": problem.pairs[:, 0], "second": problem.pairs[:, 1]},
         columns={"pair": np.arange(len(a)), "similar": problem.similar},
         multipliers=a,
         excess=excess,
-        loss=Hinge(np.full(len(a), problem.margins.ceiling)),
+        loss=Hinge(problem.margins.ceilings),
         stretch=[(problem.pairs[:, 0], problem.pairs[:, 1], -problem.signs * q)],
-        sums=sums | ({"slack": slack} if soft else {}),
-        slopes={"slack_weight": slack} if soft else {},
+        sums=sums | slack,
+        slopes={"slack_weight": sum(slack.values())} if slack else {},
         margin=True,
     )
 
@@ -150,7 +151,7 @@ def _highest(problem: POLAProblem, components: FloatArray, threshold: float) -> 
     size, multiple, slack = metric_norm_above(components), 1.0, 0.0
     if problem.slack_weight is not None:
         hinges = np.maximum(0.0, 1.0 - margins + 4.0 * U * (1.0 + b + np.where(y > 0, high, low)))
-        slack = above(problem.slack_weight * sum_above(hinges), 4)
+        slack = above(sum_above(problem.margins.ceilings * hinges), 5)
     elif len(margins):
         least = float((margins - 4.0 * U * (b + np.where(y > 0, high, low))).min())
         if least <= 0.0:

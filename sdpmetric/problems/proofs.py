@@ -38,8 +38,7 @@ def lmnn(problem: LMNNProblem, components: FloatArray, dual: Multipliers | None)
     source = problem.source
     if not isinstance(source, LabeledTriplets):
         raise ValueError("proof files of LMNN are about labelled data; state the problem by LMNNProblem.from_labels.")
-    if source.example_weights is not None:
-        raise ValueError("proof files of LMNN are about examples without weights; state the problem without them.")
+    _refuse_weights("LMNN", source.example_weights)
     if dual is None:
         raise ValueError(
             "this solution has no multipliers to prove a lower bound with; solve with 'factored' or 'conic'."
@@ -72,15 +71,16 @@ def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None,
     Raises
     ------
     ValueError
-        If there are no multipliers.
+        If there are no multipliers, or pairs have weights.
     """
+    _refuse_weights("POLA", problem.pair_weights)
     if dual is None:
         raise ValueError("this solution has no multipliers to prove a lower bound with; solve with 'dual' or 'conic'.")
     L, b = problem.repair(np.asarray(components, dtype=np.float64), threshold)
     if problem.slack_weight is None:
         L, b = math.sqrt(1.0 + ROOM) * L, (1.0 + ROOM) * b
-    a = np.clip(check_multipliers(dual, len(problem.pairs), "numbers, one per pair"), 0.0, problem.margins.ceiling)
-    a = np.minimum(problem.best_multiple(a) * a, problem.margins.ceiling)
+    a = np.clip(check_multipliers(dual, len(problem.pairs), "numbers, one per pair"), 0.0, problem.margins.ceilings)
+    a = np.minimum(problem.best_multiple(a) * a, problem.margins.ceilings)
     q = np.sum((problem.differences @ L.T) ** 2, axis=1)
     return Proof(
         "POLA",
@@ -98,6 +98,7 @@ def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None,
 
 def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
     """A point that spends a little less than 1, weights, and how much of the similar pairs' cost they stay below."""
+    _refuse_weights("MMC", problem.pair_weights)
     L = np.asarray(components, dtype=np.float64)
     L = L * math.sqrt((1.0 - ROOM) / max(1.0, problem.spent(L)))
     given = (
@@ -117,3 +118,8 @@ def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -
         {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar},
         {"components": L, "weights": w, "coordinates": problem.coordinates.range},
     )
+
+
+def _refuse_weights(name: str, weights: FloatArray | None) -> None:
+    if weights is not None:
+        raise ValueError(f"proof files of {name} have no weights of examples or pairs; state the problem without them.")

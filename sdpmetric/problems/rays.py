@@ -26,16 +26,18 @@ def best_hard_threshold(near: float, far: float, start: float) -> float:
     return max(1.0, min(max(start, near + 1.0), far - 1.0))
 
 
-def best_soft_threshold(q: FloatArray, signs: FloatArray, start: float, weight: float) -> float:
-    """Minimize ``1/2 (b - start)^2 + weight sum_t [1 - y_t (b - q_t)]_+`` over ``b >= 1``.
+def best_soft_threshold(q: FloatArray, signs: FloatArray, start: float, weights: FloatArray) -> float:
+    """Minimize ``1/2 (b - start)^2 + sum_t w_t [1 - y_t (b - q_t)]_+`` over ``b >= 1``.
 
-    Convex and piecewise quadratic: its slope grows with b, and jumps by `weight` at each corner ``q_t + y_t``.
+    Convex and piecewise quadratic: its slope grows with b, and jumps by ``w_t`` at each corner ``q_t + y_t``.
     """
-    corners, n_similar = np.sort(q + signs), int(np.count_nonzero(signs > 0))
-    slopes = corners - start + weight * (np.arange(len(corners)) - n_similar)  # just left of each corner
+    order = np.argsort(q + signs, kind="stable")
+    corners = (q + signs)[order]
+    pushed = np.concatenate([[0.0], np.cumsum(weights[order])]) - float(weights[signs > 0].sum())
+    slopes = corners - start + pushed[:-1]  # just left of each corner
     first = int(np.searchsorted(slopes, 0.0))
     below = float(corners[first - 1]) if first else -math.inf
-    return max(1.0, below, start + weight * (n_similar - first))
+    return max(1.0, below, start - float(pushed[first]))
 
 
 def best_multiple(size: float, near: float, far: float, start: float) -> float:

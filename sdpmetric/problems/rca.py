@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import (
     Form,
@@ -43,8 +45,8 @@ FloatArray = NDArray[np.float64]
 class RCAProblem(Problem):
     """RCA as a convex program (Bar-Hillel, Hertz, Shental and Weinshall 2005) [BHSW2005].
 
-    With C the covariance of the examples of all chunklets around the means of their chunklets, minimize over positive
-    definite matrices M::
+    With C the weighted covariance of the members of all chunklets around the means of their chunklets, minimize over
+    positive definite matrices M::
 
         <C, M> - log det(C M)
 
@@ -61,12 +63,15 @@ class RCAProblem(Problem):
     ridge : float or "auto", default 0
         Added to the diagonal of C. "auto": ``(r / n)^2`` times the mean variance of a direction, for n members of
         chunklets that vary in r directions.
+    sample_weight : (n,) array, optional
+        Nonnegative: an example counts so many times, in the means too. So whole weights are repeated rows. Default 1.
 
     Attributes
     ----------
     X : (n, d) array
     chunks : (n,) integer array
     ridge : float
+    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -87,8 +92,11 @@ class RCAProblem(Problem):
     X: NDArray[np.floating]
     chunks: NDArray[np.int64]
     ridge: float
+    sample_weight: FloatArray | None
 
-    def __init__(self, X: ArrayLike, chunks: ArrayLike, ridge: Ridge = 0.0) -> None:
+    def __init__(
+        self, X: ArrayLike, chunks: ArrayLike, ridge: Ridge = 0.0, sample_weight: ArrayLike | None = None
+    ) -> None:
         data = validation.check_examples(X)
         given = np.asarray(chunks)
         if given.shape != (len(data),) or given.dtype.kind not in "iu" or given.min() < -1:
@@ -96,7 +104,8 @@ class RCAProblem(Problem):
                 f"chunks must be {len(data)} integers of at least -1, one for each example, got shape {given.shape} "
                 f"and dtype {given.dtype}."
             )
-        for name, value in (("X", data), ("chunks", given.astype(np.int64))):
+        weights = check_sample_weight(sample_weight, len(data))
+        for name, value in (("X", data), ("chunks", given.astype(np.int64)), ("sample_weight", weights)):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "ridge", self.sample_size.ridge(ridge))
         if not self.coordinates.rank:
@@ -110,7 +119,9 @@ class RCAProblem(Problem):
             )
 
     @classmethod
-    def from_labels(cls, X: ArrayLike, y: ArrayLike, ridge: Ridge = 0.0) -> RCAProblem:
+    def from_labels(
+        cls, X: ArrayLike, y: ArrayLike, ridge: Ridge = 0.0, *, sample_weight: ArrayLike | None = None
+    ) -> RCAProblem:
         """State RCA for labelled data: every class is a chunklet.
 
         Parameters
@@ -119,9 +130,11 @@ class RCAProblem(Problem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         ridge : float or "auto", default 0
+        sample_weight : (n,) array, optional
+            As in the constructor.
         """
         data = validation.check_examples(X)
-        return cls(data, validation.check_labels(y, len(data))[1], ridge)
+        return cls(data, validation.check_labels(y, len(data))[1], ridge, sample_weight)
 
     @classmethod
     def from_pairs(cls, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike, ridge: Ridge = 0.0) -> RCAProblem:
@@ -170,16 +183,23 @@ class RCAProblem(Problem):
 
     @cached_property
     def parts(self) -> FloatArray:
-        """Members less the means of their chunklets, over the root of their number, (m, d)."""
-        chunks, index = np.unique(self.chunks, return_inverse=True)
+        """Members less the means of their chunklets, times the roots of their shares, (m, d)."""
+        rows, number, shares = self._members
         X = np.asarray(self.X, dtype=np.float64)
-        X = X - X.mean(axis=0)
-        members = sp.csr_array((np.ones(len(X)), (index, np.arange(len(X)))), shape=(len(chunks), len(X)))
-        sizes = np.bincount(index)
-        parts = X - (members @ X / sizes[:, None])[index]
-        inside = (self.chunks >= 0) & (sizes[index] > 1)
-        scaled: FloatArray = parts[inside] / math.sqrt(max(int(inside.sum()), 1))
-        return scaled
+        X = (X - X.mean(axis=0))[rows]
+        sums = sp.csr_array((shares, (number, np.arange(len(rows)))), shape=(number.max(initial=-1) + 1, len(rows)))
+        means = sums @ X / sums.sum(axis=1)[:, None]
+        return np.asarray(np.sqrt(shares)[:, None] * (X - means[number]))
+
+    @cached_property
+    def _members(self) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
+        """Examples in chunklets of several, the numbers of these chunklets, and their shares of the whole weight."""
+        w = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+        rows = np.flatnonzero((self.chunks >= 0) & (w > 0.0))
+        _, index, sizes = np.unique(self.chunks[rows], return_inverse=True, return_counts=True)
+        rows = rows[sizes[index] > 1]
+        number = np.unique(self.chunks[rows], return_inverse=True)[1]
+        return rows, number, w[rows] / math.fsum(w[rows])
 
     @cached_property
     def coordinates(self) -> psd.Whitening:
@@ -255,12 +275,13 @@ class RCAProblem(Problem):
     @cached_property
     def _deviations(self) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
         """Examples and, below them, means of chunklets rounded twice; members of chunklets and rows of their means."""
-        _, index, sizes = np.unique(self.chunks, return_inverse=True, return_counts=True)
-        members = np.flatnonzero((self.chunks >= 0) & (sizes[index] > 1))
-        _, number = np.unique(self.chunks[members], return_inverse=True)
+        members, number, _ = self._members
         X = np.asarray(self.X, dtype=np.float64)
-        groups = [X[members[number == k]].T.tolist() for k in range(number.max() + 1)]
-        means = np.array([[math.fsum(feature) / len(feature) for feature in group] for group in groups])
+        groups = [members[number == k] for k in range(number.max() + 1)]
+        if self.sample_weight is None:
+            means = [[math.fsum(feature) / len(group) for feature in X[group].T.tolist()] for group in groups]
+        else:
+            means = [_mean(X[group], self.sample_weight[group]) for group in groups]
         return np.concatenate([X, means]), members.astype(np.int32), (len(X) + number).astype(np.int32)
 
     def _images(self, T: FloatArray) -> Images:
@@ -271,13 +292,13 @@ class RCAProblem(Problem):
         """``T^T C T``.
 
         Deviations are taken from computed means m. With the exact means, ``sum_i (x_i - m)(x_i - m)^T`` is less by the
-        number of members times the square of the difference of the means.
+        weight of the members times the square of the difference of the means.
         """
         X, members, means = self._deviations
-        images, share = self._images(T), 1.0 / len(members)
-        form = images.form(members, means, np.full(len(members), share), roundings=1)
+        images, shares = self._images(T), self._members[2]
+        form = images.form(members, means, shares, roundings=2)
         off = norms_above(3.0 * U * np.abs(X[means]) @ np.abs(images.map))
-        form = replace(form, error=above(form.error + share * float(off @ off), len(members) + 8))
+        form = replace(form, error=above(form.error + float(shares @ off**2), len(members) + 10))
         if not self.ridge:
             return form
         R = images.map
@@ -297,7 +318,7 @@ class RCAProblem(Problem):
         """A float not below ``<C, M>`` less the logarithms of the `rank` largest eigenvalues of ``C M``."""
         _, members, means = self._deviations
         images, rank = self._images(components.T), self.coordinates.rank
-        trace = above(sum_above(images.distances(members, means)[1]) / len(members), 4)
+        trace = above(sum_above(self._members[2] * images.distances(members, means)[1]), 6)
         trace = above(trace + self.ridge * float(np.sum(images.map**2)), components.size + 4)
         if rank == int(self._varying.sum()):
             volume = sum_below(np.array([self._volume, log_det_gram(components[:, self._varying])[0]]))
@@ -305,3 +326,13 @@ class RCAProblem(Problem):
             form = self._form(components.T)
             volume = log_det(form.matrix, form.error, rank=rank)[0]
         return math.nextafter(trace - volume, math.inf) if volume > -math.inf else math.inf
+
+
+def _mean(X: FloatArray, weights: FloatArray) -> list[float]:
+    """The weighted mean of rows, rounded once."""
+    exact = [Fraction(w) for w in weights.tolist()]
+    total = sum(exact, Fraction())
+    return [
+        float(sum((w * Fraction(x) for w, x in zip(exact, feature, strict=True)), Fraction()) / total)
+        for feature in X.T.tolist()
+    ]

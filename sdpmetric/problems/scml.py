@@ -14,6 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric import terms
 from sdpmetric.core import validation
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
@@ -43,18 +44,29 @@ class SCMLProblem(MetricProblem):
         Directions; they are scaled to length 1.
     sparsity : float, default 1e-3
         Positive.
+    weights : (t,) array, optional
+        Of triplets, nonnegative; the mean is the weighted one. Default 1.
     """
 
     statement: ClassVar[str] = "scml"
 
-    def __init__(self, X: ArrayLike, triplets: ArrayLike, bases: ArrayLike, sparsity: float = 1e-3) -> None:
+    def __init__(
+        self,
+        X: ArrayLike,
+        triplets: ArrayLike,
+        bases: ArrayLike,
+        sparsity: float = 1e-3,
+        weights: ArrayLike | None = None,
+    ) -> None:
         rows, B = np.asarray(triplets), np.asarray(bases, dtype=np.float64)
         lengths = np.linalg.norm(B, axis=-1, keepdims=True)
         if B.ndim != 2 or not np.isfinite(B).all() or not (lengths > 0.0).all():
             raise ValueError(f"bases must be a (k, d) array of finite rows that are not 0, got shape {B.shape}.")
         trace = validation.check_number("sparsity", sparsity, np.finfo(np.float64).tiny) * terms.Trace()
-        push = terms.QuadrupletHinge(rows) if rows.shape[1:] == (4,) else terms.TripletHinge(rows)
-        super().__init__(X, (1.0 / max(len(rows), 1)) * push + trace, bases=B / lengths)
+        total = float(len(rows) if weights is None else np.sum(weights))
+        hinge = terms.QuadrupletHinge if rows.shape[1:] == (4,) else terms.TripletHinge
+        mean = (1.0 / max(total, np.finfo(np.float64).tiny)) * hinge(rows, weights=weights)
+        super().__init__(X, mean + trace, bases=B / lengths)
 
     @classmethod
     def from_labels(
@@ -67,6 +79,7 @@ class SCMLProblem(MetricProblem):
         sparsity: float = 1e-3,
         *,
         bases: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> SCMLProblem:
         """State SCML for labelled data: triplets of near examples, and bases that discriminate locally.
@@ -83,6 +96,8 @@ class SCMLProblem(MetricProblem):
         sparsity : float, default 1e-3
         bases : (k, d) array, optional
             In place of local discriminants.
+        sample_weight : (n,) array, optional
+            Nonnegative; a triplet has the product of its anchor's and its impostor's weights, as in `LMNNProblem`.
         random_state : int, optional
             Seed of the clusters; default 0.
         """
@@ -91,7 +106,9 @@ class SCMLProblem(MetricProblem):
         rows = np.asarray(data, dtype=np.float64)
         triplets = nearest_triplets(rows, index, n_neighbors, n_impostors)
         directions = local_discriminants(rows, index, n_bases, random_state) if bases is None else bases
-        return cls(data, triplets, directions, sparsity)
+        w = check_sample_weight(sample_weight, len(data))
+        products = None if w is None else w[triplets[:, 0]] * w[triplets[:, 2]]
+        return cls(data, triplets, directions, sparsity, products)
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""

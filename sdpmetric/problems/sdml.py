@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import terms
 from sdpmetric.core import validation
-from sdpmetric.core.pairs import check_labelled_pairs, pairs_of_labels
+from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
+from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
@@ -62,6 +63,8 @@ class SDMLProblem(MetricProblem):
         Of the *mean* over the pairs: the sum is divided by their number.
     sparsity : float, default 0.01
         0: no term of sparsity.
+    pair_weights : (p,) array, optional
+        Positive; the mean is the weighted one. Default 1.
 
     Raises
     ------
@@ -79,14 +82,17 @@ class SDMLProblem(MetricProblem):
         prior: ArrayLike | str = "covariance",
         pair_weight: float = 0.3,
         sparsity: float = 0.01,
+        pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
-        share = validation.check_number("pair_weight", pair_weight, 0.0) / len(rows)
+        given = check_pair_weights(pair_weights, len(rows))
+        w = np.ones(len(rows)) if given is None else given
+        share = validation.check_number("pair_weight", pair_weight, 0.0) / float(w.sum())
         divergence = terms.LogDet(to=find_prior(prior, data)).bind(data)
         total = divergence + validation.check_number("sparsity", sparsity, 0.0) * terms.OffDiagonal()
         V = np.asarray(data, dtype=np.float64)[rows[:, 0]] - np.asarray(data, dtype=np.float64)[rows[:, 1]]
-        linear = divergence.inverse_root @ divergence.inverse_root + share * (V.T * np.where(flags, 1.0, -1.0)) @ V
+        linear = divergence.inverse_root @ divergence.inverse_root + share * (V.T * np.where(flags, w, -w)) @ V
         if np.linalg.eigvalsh(linear)[0] <= 0.0:
             raise ValueError(
                 f"pair_weight={pair_weight:g} is too large: dissimilar pairs gain more than the divergence and similar "
@@ -94,7 +100,7 @@ class SDMLProblem(MetricProblem):
             )
         for kind, term in ((flags, terms.Pull), (~flags, terms.Repulsion)):
             if kind.any() and share:
-                total = total + share * term(rows[kind])
+                total = total + share * term(rows[kind], weights=w[kind])
         super().__init__(data, total)
 
     @classmethod
@@ -107,6 +113,7 @@ class SDMLProblem(MetricProblem):
         pair_weight: float = 0.3,
         sparsity: float = 0.01,
         *,
+        sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> SDMLProblem:
         """State SDML for labelled data: pairs of equal labels are similar, all others dissimilar.
@@ -120,12 +127,14 @@ class SDMLProblem(MetricProblem):
             Pairs of each kind at most, drawn at random; None: all.
         prior, pair_weight, sparsity
             As in the constructor.
+        sample_weight : (n,) array, optional
+            Nonnegative; a pair has the product of its examples' weights.
         random_state : int, optional
             Seed of the draw; default 0.
         """
         data = validation.check_examples(X)
-        _, index = validation.check_labels(y, len(data))
-        return cls(data, *pairs_of_labels(index, n_pairs, random_state), prior, pair_weight, sparsity)
+        pairs, similar, w = weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
+        return cls(data, pairs, similar, prior, pair_weight, sparsity, w)
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""

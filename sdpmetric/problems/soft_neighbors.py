@@ -38,6 +38,8 @@ class SoftNeighborProblem(Problem):
         Rows of L that solvers start with.
     diagonal : bool
         Whether L is a diagonal (d, d) matrix.
+    sample_weight : (n,) array or None
+        Weight of each example's value in the sum; None: 1. As neighbors all examples count alike.
     """
 
     if TYPE_CHECKING:
@@ -49,6 +51,10 @@ class SoftNeighborProblem(Problem):
         @property
         def diagonal(self) -> bool:
             """Whether the factor is diagonal."""
+
+        @property
+        def sample_weight(self) -> FloatArray | None:
+            """Weights of the examples' values."""
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
@@ -104,7 +110,7 @@ class SoftNeighborProblem(Problem):
         return np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The sum of the examples' values.
+        """The weighted sum of the examples' values.
 
         Parameters
         ----------
@@ -140,12 +146,28 @@ class SoftNeighborProblem(Problem):
             return self._last[1], self._last[2].copy()
         which = None if anchors is None else self._row_of[np.asarray(anchors)]
         value, gradient = loops.evaluate(
-            self.rows, L, *self.spans, self.row_targets, self.loss, which, differentiate=differentiate
+            self.rows,
+            L,
+            *self.spans,
+            self.row_targets,
+            self.loss,
+            which,
+            weights=self._row_weights,
+            differentiate=differentiate,
         )
         gradient = np.diag(np.diag(gradient)) if self.diagonal and differentiate else gradient
         if anchors is None and differentiate:  # a solver's last point is what is certified next
             self._last[:] = L.copy(), value, gradient.copy()
         return value, gradient
+
+    @cached_property
+    def example_weights(self) -> FloatArray:
+        """Weights of the examples' values, (n,)."""
+        return np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+
+    @cached_property
+    def _row_weights(self) -> FloatArray:
+        return self.example_weights[self.order]
 
     @cached_property
     def _last(self) -> list[Any]:

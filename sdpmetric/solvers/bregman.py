@@ -34,7 +34,7 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
         After each sweep, with the problem's certificate.
     """
     V = problem.points[problem.pairs[:, 0]] - problem.points[problem.pairs[:, 1]]
-    signs, bounds, gamma = problem.signs, problem.bounds, problem.gamma
+    signs, bounds, gamma = problem.signs, problem.bounds, problem.gammas
     a, xi = np.zeros(len(V)), bounds.copy()
     share = gamma / (gamma + 1.0)
     while True:
@@ -48,9 +48,9 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
             distance = float(v @ image)
             if distance <= 0.0:
                 continue  # a similar pair that coincides keeps every bound
-            move = max(-a[p], signs[p] * share * (1.0 / xi[p] - 1.0 / distance))
+            move = max(-a[p], signs[p] * share[p] * (1.0 / xi[p] - 1.0 / distance))
             if move == 0.0:
                 continue
             a[p] += move
-            xi[p] = gamma * bounds[p] / (gamma - signs[p] * a[p] * bounds[p])
+            xi[p] = gamma[p] * bounds[p] / (gamma[p] - signs[p] * a[p] * bounds[p])
             matrix -= (signs[p] * move / (1.0 + signs[p] * move * distance)) * np.outer(image, image)

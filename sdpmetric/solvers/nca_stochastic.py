@@ -179,6 +179,7 @@ def truncated_gradient(problem: NCAProblem, L: FloatArray, anchors: IndexArray, 
     D = np.stack([np.sum((Z[row] - Z[i]) ** 2, axis=1) for i, row in zip(own, others, strict=True)])
     D[near == anchors[:, None]] = np.inf
     W = _weights(D, problem.match(anchors[:, None], near), problem.logarithm)
+    W *= problem.example_weights[anchors, None]
     graph = sp.csr_array((W.ravel(), others.ravel(), np.arange(0, W.size + 1, W.shape[1])), (len(own), len(X)))
     G = np.asarray(graph.sum(axis=0))[:, None] * Z - graph.T @ Z[own]
     np.subtract.at(G, own, graph @ Z)

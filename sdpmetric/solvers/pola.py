@@ -48,7 +48,7 @@ class _Dual(BoxDual[_Evaluation]):
 
     @cached_property
     def ceilings(self) -> FloatArray:
-        return np.full(len(self.problem.pairs), self.problem.margins.ceiling)
+        return self.problem.margins.ceilings
 
     @cached_property
     def units(self) -> FloatArray:

@@ -79,12 +79,12 @@ def iterates(problem: POLAProblem, budget: Budget) -> Iterator[tuple[FloatArray,
 class _Iterate:
     """A point of the primal-dual method.
 
-    ``A S`` goes to 0, with the slack matrix S of A, and so do ``(b - 1) r``, ``a lower`` and ``(ceiling - a) upper``,
+    ``A S`` goes to 0, with the slack matrix S of A, and so do ``(b - 1) r``, ``a lower`` and ``(ceilings - a) upper``,
     with the margins beyond 1 ``lower`` and the hinges ``upper``.
     """
 
     a: FloatArray
-    room: FloatArray  # ceiling - a
+    room: FloatArray  # ceilings - a
     lower: FloatArray
     upper: FloatArray
     A: FloatArray
@@ -95,18 +95,18 @@ class _Iterate:
     @classmethod
     def start(cls, problem: POLAProblem) -> _Iterate:
         """A point that is dual feasible, and primal feasible where the margin is soft."""
-        ceiling, d = problem.margins.ceiling, problem.X.shape[1]
+        ceilings, d = problem.margins.ceilings, problem.X.shape[1]
         unit = 1.0 / np.sqrt(np.sum(problem.differences**2, axis=1) ** 2 + 1.0)
-        a = unit if math.isinf(ceiling) else np.full(len(unit), 0.5 * ceiling)
+        a = unit if problem.slack_weight is None else 0.5 * ceilings
         W = problem.matrix(-a)
         A = (2.0 * max(float(np.linalg.eigvalsh(W)[-1]), 0.0) + 1.0) * np.eye(d)
         total = problem.initial_threshold - 1.0 + float(a @ problem.signs)
         beta = max(1.0, 2.0 * total)
         missing = _missing(problem, A, beta)
         size = float(np.mean(unit * np.abs(missing))) / unit
-        upper = np.zeros_like(a) if math.isinf(ceiling) else np.maximum(missing, 0.0) + size
+        upper = np.zeros_like(a) if problem.slack_weight is None else np.maximum(missing, 0.0) + size
         return cls(
-            a, ceiling - a, np.maximum(-missing, 0.0) + size, upper, A, psd.symmetrize(A - W), beta, beta - total
+            a, ceilings - a, np.maximum(-missing, 0.0) + size, upper, A, psd.symmetrize(A - W), beta, beta - total
         )
 
     @property

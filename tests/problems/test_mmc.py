@@ -143,7 +143,7 @@ def test_other_bad_input_gets_a_sentence():
         sm.MMCProblem(np.where(X > 1, np.nan, X), PAIRS, SIMILAR)
     with pytest.raises(ValueError, match="coincide"):
         sm.MMCProblem([[0.0], [1.0], [0.0]], [[0, 1], [0, 2]], [True, False])
-    with pytest.raises(ValueError, match="5 finite weights"):
+    with pytest.raises(ValueError, match="5 finite multipliers"):
         make().certify(np.eye(3), dual=np.ones(4))
     with pytest.raises(ValueError, match="n_pairs"):
         sm.MMCProblem.from_labels(X, [0] * 4 + [1] * 5, 0)

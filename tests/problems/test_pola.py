@@ -208,15 +208,15 @@ def test_repair_finds_the_best_feasible_multiple(rng) -> None:
 def test_best_soft_threshold_is_the_best_of_a_grid(rng) -> None:
     for _ in range(30):
         q, y = rng.exponential(3, 9), np.where(rng.random(9) < 0.4, 1.0, -1.0)
-        start, weight = 1 + rng.exponential(), 10 ** rng.uniform(-2, 1)
+        start, weight = 1 + rng.exponential(), 10 ** rng.uniform(-2, 1, size=9)
 
         def value(b, q=q, y=y, start=start, weight=weight):
-            return 0.5 * (b - start) ** 2 + weight * np.maximum(0, 1 - y * (b - q)).sum()
+            return 0.5 * (b - start) ** 2 + weight @ np.maximum(0, 1 - y * (b - q))
 
         best = value(rays.best_soft_threshold(q, y, start, weight))
         grid = [value(b) for b in np.linspace(1, 30, 3000)]
         assert best <= min(grid) + 1e-12
-        assert min(grid) <= best + 1e-3 * max(1, best) * (1 + weight)
+        assert min(grid) <= best + 1e-3 * max(1, best) * (1 + weight.sum())
 
 
 def test_the_program_and_the_statement_agree() -> None:
