@@ -1,6 +1,7 @@
 """The base of all estimators: validation, solve, transform, callbacks, and the warning if the gap is not proven.
 
-How to add an estimator: one module here, with a class derived from `LabelledEstimator` (labels), or from
+How to add an estimator: one module here, with a class derived from
+`sdpmetric.estimators.labelled.LabelledEstimator` (labels) or `WeightedEstimator` (labels and weights), or from
 `sdpmetric.estimators.pairs_base.PairsEstimator` (labels or pairs), or from `MetricEstimator` (anything else), that
 
 - is a dataclass by the decorator `sdpmetric.estimators.options.options`: its parameters are its fields, with defaults,
@@ -35,8 +36,8 @@ from sdpmetric.core.registry import find_solver, rank_bound_of
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
-from sdpmetric.estimators.callbacks import CallbackSupportMixin, with_callbacks
-from sdpmetric.estimators.data import Data, Labels, checked_data, checked_data_and_labels, rows_to_embed
+from sdpmetric.estimators.callbacks import CallbackSupportMixin
+from sdpmetric.estimators.data import Data, Labels, checked_data, rows_to_embed
 from sdpmetric.estimators.held_back import HoldsBack
 from sdpmetric.estimators.options import StoppedEarly
 from sdpmetric.estimators.watcher import Watcher
@@ -296,53 +297,3 @@ def _without_problem(value: object) -> object:
     if isinstance(value, Solution):
         return replace(value, problem=None)
     return [_without_problem(one) for one in value] if isinstance(value, list) else value
-
-
-class LabelledEstimator(MetricEstimator):
-    """An estimator that learns from labels."""
-
-    def _problem(self, X: Data, y: Labels) -> Problem:
-        """State the problem of checked data."""
-        raise NotImplementedError
-
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from labels.
-
-        Parameters
-        ----------
-        X : (n, d) array or sparse matrix
-            Finite numbers; float32 stays float32, everything else becomes float64. Sparse data are made dense.
-        y : (n,) array
-            Class labels of any kind; at least two classes.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            What the problem refuses.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the requested tolerance is not proven, with advice.
-        """
-        return self._fit(*self._checked_labels(X, y))
-
-    def _fit(self, X: Data, y: Labels) -> Self:
-        """Learn from checked data."""
-        examples = self._examples(X, y)
-        problem = self._problem(*examples.learned)
-        return self._learn(problem, X, y, self._measure(problem, examples))
-
-    def _checked_labels(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, Labels]:
-        return checked_data_and_labels(self, X, y, n_min=2)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Labels are required."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

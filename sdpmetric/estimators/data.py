@@ -11,10 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from sdpmetric.core.frames import columns_in_errors
+from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.validation import UNLABELLED
 
 Data = NDArray[np.floating]
 Labels = NDArray[np.generic]
+# Of examples; None: all are 1.
+Weights = NDArray[np.float64] | None
 
 # Numbers that sparse data, and a metric of their features, may have when they are dense: 1 GiB in float64.
 MOST_NUMBERS = 2**27
@@ -63,6 +66,14 @@ def rows_to_embed(estimator: BaseEstimator, X: ArrayLike) -> Data | sp.csr_array
     with columns_in_errors(X):
         data: Data | sp.csr_array = _validated(estimator, X, reset=False)
     return data
+
+
+def weighed(sample_weight: ArrayLike | None, n: int) -> tuple[Weights, slice | NDArray[np.bool_]]:
+    """Checked weights without those that are 0, None where all are 1, and the rows that have one."""
+    weights = check_sample_weight(sample_weight, n)
+    if weights is None or weights.all():
+        return weights, slice(None)
+    return weights[weights > 0.0], weights > 0.0
 
 
 def _dense(estimator: BaseEstimator, X: Data | sp.csr_array) -> Data:

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.data import Data
+from sdpmetric.estimators.data import Data, Weights
 from sdpmetric.estimators.options import Limited, Reduced, Started, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.estimators.watcher import Watcher
@@ -83,7 +83,9 @@ class FRML(RankingEstimator, Reduced, Limited, Started):
     validation_share: float = 0.1
     stop_after: int = 5
 
-    def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> FRMLProblem:
+    def _stated(
+        self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
+    ) -> FRMLProblem:
         rank = min(RANK, X.shape[1]) if self.n_components is None else self.n_components
         return FRMLProblem(X, related, rank, self.loss, self.gamma, self.regularization, queries)
 

@@ -8,16 +8,16 @@ from typing import NamedTuple, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import FloatArray, LabelledEstimator
-from sdpmetric.estimators.callbacks import CallbackContext, with_callbacks
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.base import FloatArray
+from sdpmetric.estimators.callbacks import CallbackContext
+from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.held_back import Examples
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
@@ -29,11 +29,11 @@ LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 class Given(NamedTuple):
     """What is given for each example beside its label: a weight, a region."""
 
-    sample_weight: FloatArray | None = None
+    sample_weight: Weights = None
     regions: Labels | None = None
 
 
-class LargeMarginEstimator(LabelledEstimator):
+class LargeMarginEstimator(WeightedEstimator):
     """An estimator with target neighbors.
 
     A class with ``n_neighbors`` or fewer members, which the statements refuse, gets a warning here and fewer target
@@ -73,53 +73,16 @@ class LargeMarginEstimator(LabelledEstimator):
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from labels.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            Finite numbers; float32 stays float32, everything else becomes float64.
-        y : (n,) array
-            Class labels of any kind; at least two classes.
-        sample_weight : (n,) array, optional
-            Weights of the examples, nonnegative, see `sdpmetric.LMNNProblem.from_labels`; those of weight 0 are left
-            out.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            What the problem refuses.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the requested tolerance is not proven, with advice.
-        UserWarning
-            If a class has `n_neighbors` or fewer members.
-        UselessOptimumWarning
-            If the optimum is likely to fit the training data only.
-        """
-        return self._fit(*self._checked_labels(X, y), sample_weight)
-
-    def _fit(self, X: Data, y: Labels, sample_weight: ArrayLike | None = None, regions: Labels | None = None) -> Self:
+    def _fit(self, X: Data, y: Labels, sample_weight: Weights = None, regions: Labels | None = None) -> Self:
         """Solve, then solve again with the target neighbors that are nearest under the last metric."""
         validation.check_integer("n_passes", self.n_passes)
         context = self._init_callback_context(max_subtasks=int(self.n_passes))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        weights = check_sample_weight(sample_weight, len(X))
-        if weights is not None and not weights.all():  # examples of weight 0 are left out
-            used = weights > 0.0
-            X, y, weights = X[used], y[used], weights[used]
-            regions = None if regions is None else regions[used]
         examples = self._examples(X, y)
         (data, labels), rows = examples.learned, examples.rows
-        given = Given(None if weights is None else weights[rows], None if regions is None else regions[rows])
+        given = Given(
+            None if sample_weight is None else sample_weight[rows], None if regions is None else regions[rows]
+        )
         problem = self._state(data, labels, self._targets_of_small_classes(data, labels), given)
         solution, score = self._solve_pass(problem, examples, context)
         best, best_score = (problem, solution), score

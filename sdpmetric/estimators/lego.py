@@ -12,7 +12,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labelled_pairs, check_targets
 from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels, checked_data
+from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
 from sdpmetric.estimators.options import Limited, Reduced, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.linalg import psd
@@ -88,7 +88,7 @@ class LEGO(StreamingPairsEstimator, Reduced, Limited):
 
     # -- in one pass --------------------------------------------------------------------------------------------------
 
-    def _problem(self, X: Data, y: Labels) -> LEGOProblem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> LEGOProblem:
         _, index = validation.check_labels(y, len(X))
         self.__dict__.pop("stream_", None)
         return self._stated(X, self._bounded(X, *self._drawn(X, index)))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import LabelledEstimator
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.lfda import Embedding, LFDAProblem
 
 
 @options
-class LFDA(LabelledEstimator, Reduced):
+class LFDA(WeightedEstimator, Reduced):
     """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
 
     Parameters
@@ -45,8 +45,8 @@ class LFDA(LabelledEstimator, Reduced):
     embedding: Embedding = "weighted"
     ridge: float = 0.0
 
-    def _problem(self, X: Data, y: Labels) -> LFDAProblem:
-        return LFDAProblem(X, y, self.n_components, self.n_neighbors, self.ridge)
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> LFDAProblem:
+        return LFDAProblem(X, y, self.n_components, self.n_neighbors, self.ridge, sample_weight)
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         return super()._solve(watcher, n_components=None, embedding=self.embedding, **options)

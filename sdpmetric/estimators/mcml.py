@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sdpmetric.estimators.base import LabelledEstimator
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.mcml import MCMLProblem
 
 
 @options
-class MCML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
+class MCML(WeightedEstimator, Reduced, Solved, Started, StoppedEarly):
     """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
 
     Time and memory are quadratic in the number of examples.
@@ -46,5 +46,5 @@ class MCML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
     True
     """
 
-    def _problem(self, X: Data, y: Labels) -> MCMLProblem:
-        return MCMLProblem(X, y)
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> MCMLProblem:
+        return MCMLProblem(X, y, sample_weight)

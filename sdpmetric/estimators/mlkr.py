@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import Limited, Reduced, Started, StoppedEarly, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher
@@ -80,10 +80,10 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
     def _continuous(self) -> bool:
         return True
 
-    def _problem(self, X: Data, y: Labels) -> MLKRProblem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> MLKRProblem:
         if isinstance(self.init, str) and self.init not in ("auto", "pca", "identity", "random"):
             raise ValueError(f"init must be 'auto', 'pca', 'identity', 'random' or an array, got {self.init!r}.")
-        problem = MLKRProblem(X, y, self.n_components, diagonal=self.diagonal)
+        problem = MLKRProblem(X, y, self.n_components, diagonal=self.diagonal, sample_weight=sample_weight)
         self._check_start(X.shape[1])
         return problem
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sdpmetric.estimators.data import Data
+from sdpmetric.estimators.data import Data, Weights
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.problems.mlr import MLRLoss, MLRProblem
@@ -10,7 +11,7 @@ from sdpmetric.ranking.relevance import Relevance
 
 
 @options
-class MLR(RankingEstimator, Reduced, Solved, Started, StoppedEarly):
+class MLR(WeightedEstimator, RankingEstimator, Reduced, Solved, Started, StoppedEarly):
     """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
 
     Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Each evaluation ranks all
@@ -56,5 +57,7 @@ class MLR(RankingEstimator, Reduced, Solved, Started, StoppedEarly):
     slack_weight: float = 1.0
     tol: float | None = 1e-2
 
-    def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> MLRProblem:
-        return MLRProblem(X, related, self.loss, self.slack_weight, queries)
+    def _stated(
+        self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
+    ) -> MLRProblem:
+        return MLRProblem(X, related, self.loss, self.slack_weight, queries, sample_weight)

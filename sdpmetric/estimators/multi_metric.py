@@ -14,7 +14,7 @@ from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels, checked_data
+from sdpmetric.estimators.data import Data, Labels, checked_data, weighed
 from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
 from sdpmetric.estimators.options import Solved, Started, StoppedEarly, options
 from sdpmetric.problems.lmnn import Loss
@@ -120,12 +120,11 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
             If a class has `n_neighbors` or fewer members.
         """
         data, labels = self._checked_labels(X, y)
-        if regions is None:
-            return self._fit(data, labels, sample_weight)
-        given = np.asarray(regions)
+        given = np.zeros(len(data)) if regions is None else np.asarray(regions)
         if given.shape != (len(data),):
             raise ValueError(f"regions has shape {given.shape}; pass one region for each of {len(data)} examples.")
-        return self._fit(data, labels, sample_weight, given)
+        weights, rows = weighed(sample_weight, len(data))
+        return self._fit(data[rows], labels[rows], weights, None if regions is None else given[rows])
 
     def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> MultiMetricLMNNProblem:
         return MultiMetricLMNNProblem.from_labels(

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
 from sdpmetric.estimators.watcher import Watcher
@@ -112,10 +112,18 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
     def _continuous(self) -> bool:
         return self.targets == "continuous"
 
-    def _problem(self, X: Data, y: Labels) -> NCAProblem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> NCAProblem:
         self._validate_params()
         self._check_start(X.shape[1])
-        return NCAProblem(X, y, self.n_components, self.objective, diagonal=self.diagonal, targets=self.targets)
+        return NCAProblem(
+            X,
+            y,
+            self.n_components,
+            self.objective,
+            diagonal=self.diagonal,
+            targets=self.targets,
+            sample_weight=sample_weight,
+        )
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         problem = cast(SoftNeighborProblem, watcher.problem)  # what _problem made

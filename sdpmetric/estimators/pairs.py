@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.itml import ITMLProblem
@@ -12,7 +13,7 @@ from sdpmetric.problems.mmc import MMCProblem
 
 
 @options
-class MMC(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
+class MMC(WeightedEstimator, PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
     Parameters
@@ -51,15 +52,15 @@ class MMC(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
 
     n_pairs: int | None = N_PAIRS
 
-    def _problem(self, X: Data, y: Labels) -> MMCProblem:
-        return MMCProblem.from_labels(X, y, self.n_pairs, random_state=self._seed())
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> MMCProblem:
+        return MMCProblem.from_labels(X, y, self.n_pairs, sample_weight=sample_weight, random_state=self._seed())
 
     def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> MMCProblem:
         return MMCProblem(X, pairs, similar)
 
 
 @options
-class ITML(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
+class ITML(WeightedEstimator, PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Information-theoretic metric learning (Davis et al. 2007) [DKJSD2007], solved to a proof.
 
     Parameters
@@ -102,7 +103,7 @@ class ITML(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     prior: ArrayLike | None = None
     n_pairs: int | None = N_PAIRS
 
-    def _problem(self, X: Data, y: Labels) -> ITMLProblem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> ITMLProblem:
         seed = self._seed()
         return ITMLProblem.from_labels(
             X,
@@ -112,6 +113,7 @@ class ITML(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
             lower=self.lower,
             gamma=self.gamma,
             prior=self.prior,
+            sample_weight=sample_weight,
             random_state=seed,
         )
 

@@ -12,9 +12,9 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, checked_data, checked_data_and_labels
+from sdpmetric.estimators.labelled import LabelledEstimator
 
 # Default number of pairs of each kind that are drawn from labels.
 N_PAIRS = 10_000

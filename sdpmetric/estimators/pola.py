@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sdpmetric.core import validation
-from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, Solved, StoppedEarly, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
 from sdpmetric.problems.pola import POLAProblem
@@ -21,7 +20,7 @@ from sdpmetric.streams.pola import POLAStream
 
 
 @options
-class POLA(StreamingPairsEstimator, Reduced, Solved, StoppedEarly):
+class POLA(WeightedEstimator, StreamingPairsEstimator, Reduced, Solved, StoppedEarly):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
@@ -73,9 +72,16 @@ class POLA(StreamingPairsEstimator, Reduced, Solved, StoppedEarly):
     n_pairs: int | None = N_PAIRS
     stream_: POLAStream = field(init=False)
 
-    def _problem(self, X: Data, y: Labels) -> POLAProblem:
-        _, index = validation.check_labels(y, len(X))
-        return self._problem_of_pairs(X, *pairs_of_labels(index, self.n_pairs, self._seed()))
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> POLAProblem:
+        return POLAProblem.from_labels(
+            X,
+            y,
+            self.n_pairs,
+            slack_weight=self.slack_weight,
+            initial_threshold=self.initial_threshold,
+            sample_weight=sample_weight,
+            random_state=self._seed(),
+        )
 
     def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> POLAProblem:
         return POLAProblem(X, pairs, similar, self.slack_weight, self.initial_threshold)

@@ -10,22 +10,24 @@ from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels, checked_data
+from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
+from sdpmetric.estimators.labelled import LabelledEstimator
 from sdpmetric.ranking.relevance import Relevance
 
 
 class RankingEstimator(LabelledEstimator):
     """An estimator that learns which items are relevant to which queries."""
 
-    def _stated(self, X: Data, related: Relevance, queries: Data | None = None) -> Problem:
+    def _stated(
+        self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
+    ) -> Problem:
         """State the problem of checked data."""
         raise NotImplementedError
 
-    def _problem(self, X: Data, y: Labels) -> Problem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> Problem:
         _, index = validation.check_labels(y, len(X))
-        return self._stated(X, Relevance.from_labels(index, unanswerable="exclude"))
+        return self._stated(X, Relevance.from_labels(index, unanswerable="exclude"), None, sample_weight)
 
     @with_callbacks
     def fit_relevance(

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.pairs_base import PairsEstimator
 from sdpmetric.problems.rca import RCAProblem
@@ -16,7 +17,7 @@ from sdpmetric.problems.well_posed import Ridge
 
 
 @options
-class RCA(PairsEstimator, Reduced):
+class RCA(WeightedEstimator, PairsEstimator, Reduced):
     """Relevant component analysis (Bar-Hillel et al. 2005) [BHSW2005]: whitening within chunklets, in closed form.
 
     Parameters
@@ -46,8 +47,8 @@ class RCA(PairsEstimator, Reduced):
 
     ridge: Ridge = "auto"
 
-    def _problem(self, X: Data, y: Labels) -> RCAProblem:
-        return RCAProblem.from_labels(X, y, self.ridge)
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> RCAProblem:
+        return RCAProblem.from_labels(X, y, self.ridge, sample_weight=sample_weight)
 
     def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> RCAProblem:
         return RCAProblem.from_pairs(X, pairs, similar, self.ridge)

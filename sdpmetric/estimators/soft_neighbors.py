@@ -10,16 +10,16 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.held_back import Examples
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init, initial, unsaturated
 
 FloatArray = NDArray[np.float64]
 
 
-class SoftNeighborEstimator(LabelledEstimator):
+class SoftNeighborEstimator(WeightedEstimator):
     """An estimator that descends from given components; subclasses have the parameters named below."""
 
     n_components: int | None

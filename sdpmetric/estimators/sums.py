@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
-from sdpmetric.estimators.base import LabelledEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.estimators.pairs_base import N_PAIRS, PairsEstimator
 from sdpmetric.problems.lsml import LSMLProblem
@@ -20,7 +20,7 @@ from sdpmetric.problems.sdml import SDMLProblem
 
 
 @options
-class LSML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
+class LSML(WeightedEstimator, Reduced, Solved, Started, StoppedEarly):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
     Learns from quadruplets, which say that one pair is nearer than another, or from labels, from which they are drawn.
@@ -59,9 +59,9 @@ class LSML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
     comparison_weight: float = 1.0
     n_quadruplets: int = 1000
 
-    def _problem(self, X: Data, y: Labels) -> LSMLProblem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> LSMLProblem:
         given = (self.n_quadruplets, self.prior, self.comparison_weight)
-        return LSMLProblem.from_labels(X, y, *given, random_state=self._seed())
+        return LSMLProblem.from_labels(X, y, *given, sample_weight=sample_weight, random_state=self._seed())
 
     @with_callbacks
     def fit_quadruplets(self, X: ArrayLike, quadruplets: ArrayLike, weights: ArrayLike | None = None) -> Self:
@@ -104,7 +104,7 @@ class LSML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
 
 
 @options
-class SDML(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
+class SDML(WeightedEstimator, PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009], solved to a proof.
 
     Parameters
@@ -145,16 +145,16 @@ class SDML(PairsEstimator, Reduced, Solved, Started, StoppedEarly):
     sparsity: float = 0.01
     n_pairs: int | None = N_PAIRS
 
-    def _problem(self, X: Data, y: Labels) -> SDMLProblem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> SDMLProblem:
         given = (self.n_pairs, self.prior, self.pair_weight, self.sparsity)
-        return SDMLProblem.from_labels(X, y, *given, random_state=self._seed())
+        return SDMLProblem.from_labels(X, y, *given, sample_weight=sample_weight, random_state=self._seed())
 
     def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> SDMLProblem:
         return SDMLProblem(X, pairs, similar, self.prior, self.pair_weight, self.sparsity)
 
 
 @options
-class SCML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
+class SCML(WeightedEstimator, Reduced, Solved, Started, StoppedEarly):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
     The metric is a nonnegative combination of given directions, most of them with weight 0.
@@ -198,9 +198,12 @@ class SCML(LabelledEstimator, Reduced, Solved, Started, StoppedEarly):
     n_neighbors: int = 3
     n_impostors: int = 10
 
-    def _problem(self, X: Data, y: Labels) -> SCMLProblem:
+    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> SCMLProblem:
         sizes = (self.n_neighbors, self.n_impostors, self.sparsity)
-        return SCMLProblem.from_labels(X, y, self.n_bases, *sizes, bases=self.bases, random_state=self._seed())
+        seed = self._seed()
+        return SCMLProblem.from_labels(
+            X, y, self.n_bases, *sizes, bases=self.bases, sample_weight=sample_weight, random_state=seed
+        )
 
     @with_callbacks
     def fit_triplets(self, X: ArrayLike, triplets: ArrayLike, y: ArrayLike | None = None) -> Self:

@@ -103,10 +103,9 @@ class SCMLProblem(MetricProblem):
         """
         data = validation.check_examples(X)
         _, index = validation.check_labels(y, len(data))
-        rows = np.asarray(data, dtype=np.float64)
+        w, rows = check_sample_weight(sample_weight, len(data)), np.asarray(data, dtype=np.float64)
         triplets = nearest_triplets(rows, index, n_neighbors, n_impostors)
         directions = local_discriminants(rows, index, n_bases, random_state) if bases is None else bases
-        w = check_sample_weight(sample_weight, len(data))
         products = None if w is None else w[triplets[:, 0]] * w[triplets[:, 2]]
         return cls(data, triplets, directions, sparsity, products)
 

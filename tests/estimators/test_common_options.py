@@ -323,7 +323,28 @@ def test_weights_go_through_pipelines():
     np.testing.assert_array_equal(routed[0].components_, alone.components_)
 
 
-@pytest.mark.parametrize("estimator", [MMC(), ITML(), MCML()], ids=name_of)
-def test_what_takes_no_weights_says_so(estimator):
-    with pytest.raises(TypeError, match="sample_weight"):
-        estimator.fit(X, Y, sample_weight=np.ones(48))
+STREAMS = ("LEGO", "FRML")  # items of a stream count once each
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_every_labelled_estimator_but_streams_takes_weights(estimator):
+    y = X[:, 0] if name_of(estimator) == "MLKR" else Y
+    weights = RNG.uniform(0.5, 2.0, size=48)
+    weights[[3, 30]] = 0.0
+    if name_of(estimator) == "SCML":
+        estimator = clone(estimator).set_params(bases=np.eye(4))  # local discriminants take seconds
+    if name_of(estimator) in STREAMS:
+        with pytest.raises(TypeError, match="sample_weight"):
+            clone(estimator).fit(X, y, sample_weight=weights)
+        return
+    used = weights > 0.0
+    one = quiet(clone(estimator), X, y, sample_weight=weights)
+    two = quiet(clone(estimator), X[used], y[used], sample_weight=weights[used])
+    three, plain = quiet(clone(estimator), X, y, sample_weight=1.0), quiet(clone(estimator), X, y)
+    np.testing.assert_array_equal(one.components_, two.components_)
+    assert three.solution_.problem.fingerprint() == plain.solution_.problem.fingerprint()
+    assert (
+        one.solution_.problem.fingerprint() != quiet(clone(estimator), X[used], y[used]).solution_.problem.fingerprint()
+    )
+    with pytest.raises(ValueError, match="sample_weight"):
+        clone(estimator).fit(X, y, sample_weight=np.ones(47))

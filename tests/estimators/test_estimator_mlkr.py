@@ -22,9 +22,19 @@ def data(n=80):
     return X, np.sin(X[:, 0]) + 2.0 * X[:, 3] + 0.1 * rng.normal(size=n)
 
 
+# A weight counts the term of an example; repeated rows are each other's neighbors.
+UNLIKE_REPEATED_ROWS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "neighbors are chosen without weights"
+    for kind in ("dense", "sparse")
+}
+
+
 @pytest.mark.sklearn_checks
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([MLKR(init="random", random_state=0), NCA(targets="continuous")])
+@parametrize_with_checks(
+    [MLKR(init="random", random_state=0), NCA(targets="continuous")],
+    expected_failed_checks=lambda estimator: UNLIKE_REPEATED_ROWS,
+)
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 

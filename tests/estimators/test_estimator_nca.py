@@ -23,6 +23,13 @@ X = (X - X.mean(axis=0)) / X.std(axis=0)
 X, Y = X[::2], Y[::2]
 
 
+# A weight counts the term of an example; repeated rows are each other's neighbors.
+UNLIKE_REPEATED_ROWS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "neighbors are chosen without weights"
+    for kind in ("dense", "sparse")
+}
+
+
 @pytest.mark.sklearn_checks
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
@@ -30,7 +37,8 @@ X, Y = X[::2], Y[::2]
         NCA(),
         NCA(max_iter=5, objective="log", random_state=0),
         NCA(max_iter=20, solver="stochastic", random_state=0),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: UNLIKE_REPEATED_ROWS,
 )
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
