@@ -314,9 +314,9 @@ class MultiMetricLMNNProblem(Problem):
         """
         costs = self.pull_costs
         parts = [L[:, : c.coordinates.rank] @ c.coordinates.range.T for c, L in zip(costs, whitened, strict=True)]
-        furthest = float(self.near(self.embed(psd.stack(parts))).max(initial=0.0))
-        if self.push_weight == 0:
+        if self.push_weight == 0 or not any(c.coordinates.null.shape[1] for c in costs):
             return psd.stack(parts)
+        furthest = float(self.near(self.embed(psd.stack(parts))).max(initial=0.0))
         return psd.stack([np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)])
 
     def place(self, make: Callable[[MultiMetricLMNNProblem, Part], Held], size: int) -> Shards[Held]:

@@ -105,19 +105,13 @@ def steps(
         raise
 
 
-def approach(
-    problem: RegionalProblem,
-    state: State,
-    budget: Budget,
-    rng: np.random.Generator,
-    levels: tuple[tuple[float, float], ...] = COARSE,
-) -> Iterator[Step]:
+def approach(problem: RegionalProblem, state: State, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
     """Few anchors, wide smoothing, single precision: into the region of the optimum."""
     n = len(problem.X)
     order = rng.permutation(n).astype(np.int32)
     fewest = max(FEWEST, FEWEST_PER_DIMENSION * state.L.shape[0] * state.L.shape[2])
-    first, accepted = levels[0][1], None
-    for share, gamma in levels:
+    first, accepted = COARSE[0][1], None
+    for share, gamma in COARSE:
         m = min(max(math.ceil(share * n), fewest), n)
         working = WorkingSet(problem, np.sort(order[:m]), np.float32, FEWEST_CANDIDATES, accepted)
         for _ in range(2 if gamma == first else 1):  # the first steps are long: candidates are soon out of date
@@ -144,14 +138,10 @@ def search(state: State, working: WorkingSet, widen: float, budget: Budget) -> N
 
 
 def refine_until_proven(
-    problem: RegionalProblem,
-    state: State,
-    working: WorkingSet,
-    budget: Budget,
-    tol: float,
-    gamma: float = FIRST_WIDTH,
+    problem: RegionalProblem, state: State, working: WorkingSet, budget: Budget, tol: float
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
+    gamma = FIRST_WIDTH
     patience, lower_bound, proof, stall, wider = PATIENCE, -math.inf, None, STALL, None
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)

@@ -14,18 +14,17 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.solvers.lmnn import factored
-from sdpmetric.solvers.lmnn.descent import NEGLIGIBLE, State
+from sdpmetric.solvers.lmnn.descent import NEGLIGIBLE, Slow, State, descend
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.start import scaled_start
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
 
-# Share of anchors and smoothing width of the early level, which leaves the single metric; first width over all anchors.
-LEVELS, FIRST_WIDTH = ((1 / 2, 0.3),), 0.02
-# Share of the single metric that the metrics keep after it: part of the anchors is fitted by metrics of too low a rank,
-# and along directions that a factor does not have its gradient is 0.
-KEPT = 0.1
+# Smoothing width of the early level, which leaves the single metric, and the share of that one that the metrics keep
+# after it: along directions that a factor does not have its gradient is 0.
+EARLY_WIDTH, KEPT = 0.2, 0.1
 
 
 @solver(MultiMetricLMNNProblem, "factored", tol=1e-3, default=True, engines=True)
@@ -63,18 +62,16 @@ def factored_steps(
         yield trivial
         return
     rng = np.random.default_rng(random_state)
-    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    anchors = np.arange(len(problem.X), dtype=np.int32)
+    # The points of all metrics together do not stay in the caches: single precision, where that is good enough.
+    working = WorkingSet(problem, anchors, np.float32 if tol >= factored.SINGLE else np.float64)
     state = State(np.zeros((problem.n_regions, 1, problem.regional_points[0].shape[1])))
     try:
         yield from _begin(problem, state, budget, start, rng)
         if start is None:
-            single = state.L
-            yield from factored.approach(problem, state, budget, rng, LEVELS)
-            both = [math.sqrt(1.0 - KEPT) * state.L, math.sqrt(KEPT) * single]
-            _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
-            rank = max(1, int((sigma > NEGLIGIBLE * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
-            state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
-        yield from factored.refine_until_proven(problem, state, working, budget, tol, FIRST_WIDTH)
+            _leave_single(problem, state, anchors, budget)
+            yield Step(problem.lift_regional(state.L), step=EARLY_WIDTH)
+        yield from factored.refine_until_proven(problem, state, working, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
         yield factored.last_step(problem, state, working, budget)
         raise
@@ -109,3 +106,14 @@ def _begin(
                 yield replace(step, components=psd.stack([step.components] * problem.n_regions))
     finally:
         state.L = problem.whitened(psd.stack([tied.lift(single.L[0])] * problem.n_regions))
+
+
+def _leave_single(problem: MultiMetricLMNNProblem, state: State, anchors: IndexArray, budget: Budget) -> None:
+    """From one metric for all regions roughly to one for each."""
+    single, working = state.L, WorkingSet(problem, anchors, np.float32)
+    factored.search(state, working, 0.3, budget)
+    descend(state, working, EARLY_WIDTH, budget, Slow(1e-3))
+    both = [math.sqrt(1.0 - KEPT) * state.L, math.sqrt(KEPT) * single]
+    _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
+    rank = max(1, int((sigma > NEGLIGIBLE * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
+    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
