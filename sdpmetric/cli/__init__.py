@@ -8,8 +8,9 @@ what they need when they run, so that help and completion are quick.
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -290,6 +291,18 @@ def demo(
     out.finish(proven)
 
 
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    typer.echo(f"Warning: {message}", err=True)
+
+
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; warnings are lines on standard error."""
+    warnings.showwarning = _warn
     app()

@@ -97,6 +97,8 @@ class Columns:
         """The features and the label column of a file, or an error that says which column it lacks."""
         columns = ", ".join(header)
         if self.label is None and self.labelled:
+            if sum(map(_is_number, header)) >= max(1, len(header) - 1):
+                raise ValueError(f"the first line of {path} holds data, {columns}; give it a header of column names.")
             raise ValueError(
                 f"name the label column of {path} (label=, or --label on the command line); it has {columns}."
             )
@@ -234,6 +236,13 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             raise ValueError(f"line {reader.line_num} of {path} is not valid CSV: {error}.") from error
 
 
+def _is_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
+
+
 def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
     """The cells as finite numbers, or an error that names the first cell that is none."""
     try:
@@ -243,14 +252,11 @@ def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
     except ValueError:
         pass
     for cell, column in zip(cells, columns, strict=True):
-        try:
-            finite = bool(np.isfinite(float(cell)))
-        except ValueError:
-            finite = False
-        if not finite:
+        if not _is_number(cell):
             what = f"holds {cell!r}" if cell else "is empty"
-            raise ValueError(
-                f"{where}, column {column!r}, {what}; expected a finite number: fill the cell, or drop (--drop) or "
-                "encode the column."
-            )
+            if _is_number(cell.replace(",", ".", 1)):
+                remedy = "pass --decimal , (decimal=',') for decimal commas"
+            else:
+                remedy = "expected a finite number: fill the cell, or drop (--drop) or encode the column"
+            raise ValueError(f"{where}, column {column!r}, {what}; {remedy}.")
     raise ValueError(f"{where} does not hold numbers only.")

@@ -251,13 +251,30 @@ def test_bad_arguments_are_one_sentence(run, arguments, sentence):
         ("a,y\n1,x\nfast,x\n", "y", r"row 2 of .*bad\.csv \(line 3\), column 'a', holds 'fast'"),
         ("a,y\n1,x\n2,z\n", "species", r"no column 'species'; its columns are a, y"),
         ("a,y\n1,x\n2,x\n", "y", r"y has one class only \('x'\)"),
-        ("a,y\n1,x\n2,x\n3,z\n", "y", r"class 'z' has 1 members"),
+        ("a,y\n1,x\n2,x\n3,z\n", "y", r"class 'z' has 1 member, but"),
+        ("a,y\n1,x\n2,z\n3,w\n", "y", r"each of the 3 labels occurs once; pass classes of"),
+        ("a;y\n1,5;x\n2,5;z\n", "y", r"column 'a', holds '1,5'; pass --decimal ,"),
     ],
 )
 def test_a_bad_csv_is_one_sentence(run, tmp_path, text, label, sentence):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     assert_refused(run("solve", path, "--label", label, "--n-neighbors", 1), sentence)
+
+
+def test_a_table_without_a_header_is_recognised(run, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text("5.1,3.5,setosa\n4.9,3.0,setosa\n")
+    assert_refused(run("solve", path), r"the first line of .*bad\.csv holds data, 5\.1, 3\.5, setosa; give it a header")
+
+
+def test_warnings_are_lines_on_standard_error(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("a,y\n" + "".join(f"{i},{i // 2}\n" for i in range(10)))
+    arguments = ["-m", "sdpmetric", "solve", str(path), "--label", "y", "--n-neighbors", "2"]
+    result = subprocess.run([sys.executable, "-W", "always", *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert all(line.startswith(("Warning: ", "Error: ")) for line in result.stderr.splitlines())
 
 
 def test_data_that_are_not_finite_are_one_sentence(run, tmp_path):

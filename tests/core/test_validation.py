@@ -166,7 +166,7 @@ def test_a_class_with_k_members_is_named_with_the_remedy(X, names):
     text = refused(f"class {last!r} has 3 members.*n_neighbors=3.*at least 4.*n_neighbors=2 or fewer.*drop", X, y, 3)
     assert "np." not in text
     alone = np.where(np.arange(N) == 0, 2, np.minimum(Y, 1))
-    assert "fewer" not in refused(r"class 2 has 1 members.*drop the class\.", X, alone, 1)
+    assert "fewer" not in refused(r"class 2 has 1 member,.*drop the class\.", X, alone, 1)
 
 
 def test_bytes_are_no_labels(X):
