@@ -25,10 +25,11 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 import sdpmetric as sm
-from sdpmetric import terms
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parent))
 import oracles
+import rigor_sums
 from exact import (
     FAMILIES,
     Distances,
@@ -65,6 +66,7 @@ STATEMENTS = (
     "stream",
     "rca",
     "mcml",
+    "sums",
 )
 
 
@@ -285,36 +287,6 @@ def mcml(X, y, rng):
     yield None, solution.certificate
 
 
-def sums(X, y, rng):
-    """A pull, hinges of listed triplets or their squares, and one more term or none."""
-    rows = np.array([(i, j, l) for i in range(len(y)) for j in range(len(y)) for l in range(len(y))])
-    rows = rows[(rows[:, 0] != rows[:, 1]) & (y[rows[:, 0]] == y[rows[:, 1]]) & (y[rows[:, 0]] != y[rows[:, 2]])]
-    triplets = rng.permutation(rows)[:30]
-    pairs = np.unique(rng.permutation(rows)[: int(rng.integers(4, 20)), :2], axis=0)
-    pull, push, more = (float(10.0 ** rng.uniform(-2, 1)) for _ in range(3))
-    squared, kind = bool(rng.integers(2)), ("none", "trace", "frobenius", "log_det")[int(rng.integers(4))]
-    total = pull * terms.Pull(pairs) + push * terms.TripletHinge(triplets, loss="squared_hinge" if squared else "hinge")
-    prior = np.eye(X.shape[1]) if rng.random() < 0.5 else definite(X, rng)
-    extra = {"trace": terms.Trace(), "frobenius": terms.Frobenius(), "log_det": terms.LogDet(to=prior)}
-    problem = sm.MetricProblem(X, total if kind == "none" else total + more * extra[kind])
-    solution = solved(problem, rng)
-    for L in points(problem, solution, rng):
-        D = Distances(np.asarray(X, float), L)
-        hinges = [max(fmpq(0), 1 + D(int(i), int(j)) - D(int(i), int(l))) for i, j, l in triplets]
-        exact = number(push) * sum((h * h if squared else h for h in hinges), fmpq(0))
-        exact += number(pull) * sum((D(int(i), int(j)) for i, j in pairs), fmpq(0))
-        if kind == "trace":
-            exact += number(more) * sum((number(v) ** 2 for v in np.ravel(L).tolist()), fmpq(0))
-        elif kind == "frobenius" and len(L):
-            exact += number(more) * norm(L) / 2
-        elif kind == "log_det":
-            if len(L) < X.shape[1]:
-                continue
-            exact = arb(exact) + arb(number(more)) * divergence(metric(L), prior)
-        yield exact, problem.certify(L)
-    yield None, solution.certificate
-
-
 def definite(X, rng):
     """A prior in the units of the data."""
     scale = 1.0 / np.maximum(np.ptp(np.asarray(X, float), axis=0), 1e-3)
@@ -341,7 +313,7 @@ DRAWS = {
     "stream": stream,
     "rca": rca,
     "mcml": mcml,
-    "sums": sums,
+    "sums": lambda X, y, rng: rigor_sums.judged(X, y, rng, share),
 }
 
 

@@ -9,6 +9,7 @@ from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
+from sdpmetric.problems.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import EntryLoss, Loss, PairLoss
 from sdpmetric.terms.log_det import LogDet
@@ -69,7 +70,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
                 first += size
             else:
                 linear = term.entry_expression(M, cp)
-            ties.append((u == term.offset + linear).set_label(f"{name}_excess"))
+            room = (ROOM if problem.X.dtype == np.float64 else ROOM_SINGLE) if scaled and term.hard else 0.0
+            ties.append((u == term.offset + linear + room * term.unit).set_label(f"{name}_excess"))
             loss, own = term.expression(u, cp)
             objective += loss
             constraints += [ties[-1], *own]
@@ -97,7 +99,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     losses = [term for term in problem.terms if isinstance(term, Loss)]
     u = {v.name(): v for v in program.variables()}
     named = [name for name, term in zip(problem.names, problem.terms, strict=True) if isinstance(term, Loss)]
-    within = [u[named[k]] <= t * getattr(losses[k], "unit", 1.0) for k in hard]
+    within = [u[named[k]] <= t * losses[k].unit for k in hard]
     feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *within, t >= 0])
 
     def read_contradiction() -> Point:

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import Images, U, above, gamma, sum_above
-from sdpmetric.terms.base import EntryLoss, Loss, PairCost, PairLoss, Regularizer, Term
+from sdpmetric.terms.base import ROUNDINGS, EntryLoss, Loss, PairCost, PairLoss, Regularizer, Term
 from sdpmetric.terms.trace import Trace
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+
+# Room that solvers leave to hard constraints, in their units: where data are float64, and float32.
+ROOM, ROOM_SINGLE = 1e-7, 5e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +31,13 @@ class BoundTerms:
         The data less their mean.
     terms : tuple of Term
         Bound to the data.
+    room : float, default 0
+        For solvers: hard constraints are to hold with so much room, in their units.
     """
 
     centered: FloatArray
     terms: tuple[Term, ...]
+    room: float = 0.0
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
@@ -43,9 +49,10 @@ class BoundTerms:
         """The terms that are strictly convex in the metric."""
         return tuple(term for term in self.terms if isinstance(term, Regularizer))
 
-    def stiffened(self, scale: float) -> BoundTerms:
-        """See `Loss.stiffened`."""
-        return replace(self, terms=tuple(t.stiffened(scale) if isinstance(t, Loss) else t for t in self.terms))
+    def stiffened(self, scale: float, room: float) -> BoundTerms:
+        """See `Loss.stiffened`; and hard constraints get room, so that points keep them exactly."""
+        terms = tuple(t.stiffened(scale) if isinstance(t, Loss) else t for t in self.terms)
+        return replace(self, terms=terms, room=room)
 
     @cached_property
     def kinked(self) -> bool:
@@ -93,7 +100,8 @@ class BoundTerms:
         for loss in self.losses:
             if isinstance(loss, PairLoss):
                 size = loss.combination.shape[1]
-                found.append(loss.offset + loss.combination @ D[first : first + size])
+                u = loss.offset + loss.combination @ D[first : first + size]
+                found.append(u + self.room * loss.unit if self.room and loss.hard else u)
                 first += size
             elif isinstance(loss, EntryLoss):
                 found.append(loss.offset + loss.entries(components.T @ components))
@@ -105,6 +113,19 @@ class BoundTerms:
             loss.combination.T @ part for loss, part in zip(self.losses, a, strict=True) if isinstance(loss, PairLoss)
         ]
         return np.concatenate([self.costs[1] if costs else np.zeros(len(self.costs[1])), *own])
+
+    def weight_errors(self, a: list[FloatArray]) -> FloatArray | None:
+        """How far the exact `pair_weights` may be off besides `ROUNDINGS` roundings, (p,); None: not at all."""
+        parts, some = [np.zeros(len(self.costs[1]))], False
+        for loss, part in zip(self.losses, a, strict=True):
+            if isinstance(loss, PairLoss):
+                K, errors = abs(loss.combination), loss.errors(part)
+                shared = K.count_nonzero(axis=0).max(initial=0) > 1  # sums of numbers of any signs
+                if shared:
+                    errors = errors + gamma(len(part) + ROUNDINGS) * np.abs(part)
+                some = some or bool(errors.any())
+                parts.append(K.T @ errors * (1.0 + gamma(len(part) + 4)))
+        return np.concatenate(parts) if some else None
 
     def entry_matrix(self, a: list[FloatArray]) -> FloatArray:
         """What losses of entries add to the dual slack matrix, (d, d)."""
@@ -123,38 +144,45 @@ class BoundTerms:
         u, costs = self.excess(L, D), self.costs[1]
         parts = [float(costs @ D[: len(costs)]), self.ridge * float(np.sum(L * L))]
         parts += [loss.value(part) for loss, part in zip(self.losses, u, strict=True)]
+        if self.room and any(loss.violation(part) > 0.5 * self.room for loss, part in zip(self.losses, u, strict=True)):
+            return math.inf, u
         parts += [term.value(L) for term in self.regularizers]
         return (math.inf if math.inf in parts else math.fsum(parts)), u
 
-    def highest(self, X: NDArray[np.floating], components: FloatArray) -> float:
-        """A float not below the sum at a factor of floats, as far as the terms bound their parts.
+    def highest(self, X: NDArray[np.floating], components: FloatArray, errors: FloatArray | None = None) -> float:
+        """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold.
 
         Parameters
         ----------
         X : (n, d) array
             The exact data.
         components : (r, d) array
+        errors : (r, d) array, optional
+            The float is not below the sum at any factor within these of the given one, entry by entry.
         """
-        low, high = Images.of(X, self.centered, components.T).distances(self.pairs[:, 0], self.pairs[:, 1])
-        costs = self.costs[1]
+        images = Images.of(X, self.centered, components.T, None if errors is None else errors.T)
+        low, high = images.distances(*self.pairs.T)
+        costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
-        squares = self.ridge * float(np.sum(components * components))
-        parts = [sum_above(linear) + 2.0 * U * float(np.abs(linear).sum()), above(squares, components.size + 4)]
+        squares = self.ridge * float(np.sum(sizes * sizes))
+        parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()), above(squares, components.size + 6)]
         first, M = len(costs), components.T @ components
-        error = gamma(len(components) + 4) * (np.abs(components).T @ np.abs(components))
+        error = gamma(len(components) + 4) * (sizes.T @ sizes)
+        if errors is not None:
+            error += (2.0 * sizes).T @ errors * (1.0 + gamma(len(components) + 4))
         for loss in self.losses:
             if isinstance(loss, PairLoss):
                 K, own = loss.combination, slice(first, first + loss.combination.shape[1])
                 up, down = K.maximum(0.0), (-K).maximum(0.0)
                 ends = [loss.offset + up @ a[own] - down @ b[own] for a, b in ((low, high), (high, low))]
-                size = gamma(K.shape[1] + 4.0) * (np.abs(loss.offset) + abs(K) @ high[own])
+                size = gamma(int(K.count_nonzero(axis=1).max()) + 6) * (np.abs(loss.offset) + abs(K) @ high[own])
                 parts.append(loss.highest(ends[0] - size, ends[1] + size))
                 first = own.stop
             elif isinstance(loss, EntryLoss):
                 off = np.abs(loss.entries(error)) + 2.0 * U * np.abs(loss.entries(np.abs(M)))
                 u = loss.offset + loss.entries(M)
                 parts.append(loss.highest(u - off, u + off))
-        parts += [term.highest(components) for term in self.regularizers]
+        parts += [term.highest(components, errors) for term in self.regularizers]
         return math.inf if math.inf in parts else sum_above(np.array(parts))
 
     def smoothed(

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from sdpmetric.core import validation
-from sdpmetric.linalg import psd
+from sdpmetric.linalg import exact, psd
+from sdpmetric.linalg.rigorous import gamma
+from sdpmetric.problems.spans import exact_rank
 
 FloatArray = NDArray[np.float64]
 
@@ -38,6 +41,9 @@ class Domain:
         Coordinates of each diagonal block of N, () for one block.
     sharing : float
         Of metrics with a shared part, how much cheaper a trace of 1 is in it than in the parts of single tasks.
+    given : (d, q) array or None
+        The columns P of a subspace as they were given: its metrics are exactly ``P N P^T``. The basis spans them up to
+        rounding.
     """
 
     basis: FloatArray
@@ -45,6 +51,7 @@ class Domain:
     kind: str
     blocks: tuple[NDArray[np.intp], ...] = ()
     sharing: float = 1.0
+    given: FloatArray | None = None
 
     @classmethod
     def of(
@@ -63,7 +70,8 @@ class Domain:
             P = _matrix("subspace", subspace, d, "(d, k), its columns span the subspace", axis=0)
             Q, sigma, _ = np.linalg.svd(P, full_matrices=False)
             rank = int(np.count_nonzero(sigma > psd.RANK_TOLERANCE * sigma[0]))
-            return cls(np.ascontiguousarray(Q[:, :rank].T), False, f"metrics of a subspace of dimension {rank}")
+            words = f"metrics of a subspace of dimension {rank}"
+            return cls(np.ascontiguousarray(Q[:, :rank].T), False, words, given=P)
         if bases is not None:
             B = _matrix("bases", bases, d, "(k, d), a vector in each row", axis=1)
             return cls(B, True, f"nonnegative combinations of {len(B):,} rank-one metrics")
@@ -103,6 +111,55 @@ class Domain:
     def orthonormal(self) -> bool:
         """Whether the rows of B are orthonormal, so that norms of M and N are the same."""
         return not self.diagonal or self.plain
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether the basis has as many rows as the domain has dimensions, exactly."""
+        if self.given is None or self.given.shape[1] <= len(self.basis):
+            return True
+        return exact_rank(exact.integers(self.given)) <= len(self.basis)
+
+    @cached_property
+    def _combined(self) -> FloatArray:
+        """The basis from the columns as they were given, up to rounding, (q, k)."""
+        given = self.basis.T if self.given is None else self.given
+        return np.asarray(np.linalg.lstsq(given, self.basis.T, rcond=None)[0])
+
+    def map(self, T: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """``B^T T`` of exact vectors of the domain for coordinates (k, p), and how far its entries may be off.
+
+        For a subspace these are ``P R T`` with P as given and any R for which ``P R`` is about the basis.
+        """
+        if self.plain:
+            return T, None
+        outer, inner = (self.basis.T, T) if self.given is None else (self.given, self._combined @ T)
+        return outer @ inner, gamma(len(inner) + 4) * (np.abs(outer) @ np.abs(inner))
+
+    def nearest(self, components: FloatArray) -> tuple[FloatArray, FloatArray | None] | None:
+        """A factor of a metric near by that is exactly in the domain; None where that of the components is.
+
+        Returns
+        -------
+        factor, errors : (r, d) arrays or None
+            The exact factor is within errors of this one, entry by entry; None: it is this one.
+        """
+        M = components.T @ components
+        if self.whole:
+            return None
+        if self.diagonal and self.plain:
+            alone = (np.count_nonzero(components, axis=1) <= 1).all()
+            return None if alone else (np.diag(np.sqrt(np.diag(M))), None)
+        if self.blocks:
+            parts = np.zeros((len(self.blocks), *components.shape))
+            for own, part in zip(parts, self.blocks, strict=True):
+                own[:, part] = components[:, part]
+            alone = (parts.any(axis=2).sum(axis=0) <= 1).all()
+            return None if alone else (parts.reshape(-1, components.shape[1]), None)
+        if self.given is None:
+            roots = np.sqrt(self.combination(M))[:, None]
+            return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
+        C = np.linalg.lstsq(self.given, components.T, rcond=psd.RANK_TOLERANCE)[0].T
+        return C @ self.given.T, gamma(C.shape[1] + 4) * (np.abs(C) @ np.abs(self.given.T))
 
     def residual(self, components: FloatArray) -> float:
         """How far a metric is from the cone, relative to its size."""

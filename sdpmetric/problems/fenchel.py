@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sdpmetric.linalg import psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.domains import Domain
 from sdpmetric.problems.segment import FURTHEST, Lists, Proven, Segment, best_multiple
 from sdpmetric.problems.slack import Slack
 from sdpmetric.terms.base import PairLoss, Regularizer
@@ -43,8 +44,6 @@ RAISED = 1e-9
 LARGEST = 1e100
 # Numbers that are divided by are at least this.
 SMALLEST = 1e-100
-# Terms of sums of dual values may be off by so many units in the last place.
-ULPS = 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +87,12 @@ class FenchelDual:
         components : (r, d) array
             A factor at which the slopes of further regularizers are taken.
         """
+        if not self.slack.domain.complete:
+            own = FenchelDual(self.total, Slack(self.slack.X, self.total, Domain.of(self.d)))
+            weakness = (
+                "columns of subspace= depend on each other up to rounding; the bound is that of metrics beyond it"
+            )
+            return replace(own.prove(given, components), weakness=weakness)
         losses = self.total.losses
         a = [loss.clip(part) for loss, part in zip(losses, given, strict=True)]
         off = max((float(np.abs(x - y).max(initial=0.0)) for x, y in zip(a, given, strict=True)), default=0.0)
@@ -149,17 +154,12 @@ class FenchelDual:
 
     def _losses_value(self, a: Lists, t: float, segment: Segment, directed: bool = True) -> float:
         """``sum (a_i c_i - l_i*(a_i)) - sum r*(t U)``, rounded downwards."""
-        total, size = 0.0, 0.0
+        parts = [-term.conjugate(U) for term, U in zip(self.others, segment.slopes(t), strict=True)]
         for loss, part in zip(self.total.losses, a, strict=True):
-            conjugates, linear = loss.conjugates(part), part * loss.offset
-            if not np.isfinite(conjugates).all():
-                return -math.inf
-            total += math.fsum(linear) - math.fsum(conjugates) if directed else float(linear.sum() - conjugates.sum())
-            size += float(np.abs(linear).sum() + np.abs(conjugates).sum())
-        for term, U in zip(self.others, segment.slopes(t), strict=True):
-            value = term.conjugate(U)
-            total, size = total - value, size + abs(value)
-        return total - ULPS * rigorous.U * size
+            parts.append(
+                loss.dual_value(part) if directed else float((part * loss.offset - loss.conjugates(part)).sum())
+            )
+        return rigorous.sum_below(np.array(parts)) if np.isfinite(parts).all() else -math.inf
 
     def _furthest(self, segment: Segment) -> float:
         """The largest t at which all multipliers are in their domains."""
@@ -175,8 +175,8 @@ class FenchelDual:
 
     def _slack_form(self, images: Images, a: Lists, t: float, segment: Segment) -> Form:
         total = self.total
-        matrix = total.entry_matrix(a) + sum(segment.slopes(t), np.zeros((self.d, self.d)))
-        return self.slack.form(images, total.pair_weights(a), total.ridge, matrix)
+        matrices = [total.entry_matrix(a), *segment.slopes(t), total.ridge * np.eye(self.d)]
+        return self.slack.form(images, total.pair_weights(a), total.weight_errors(a), matrices)
 
     # -- one regularizer in closed form -------------------------------------------------------------------------
 
@@ -187,12 +187,12 @@ class FenchelDual:
             raise TypeError("the minimum is not over a Frobenius term")
         weight, M0 = final.weight, final.target
         images = self.slack.images(np.eye(len(self.slack.domain.basis)))
-        B = self.slack.domain.basis
         start, moving = (
             self._slack_form(images, part, s, segment) for part, s in ((segment.start, 0.0), (segment.at(1.0), 1.0))
         )
-        inner = weight * self.slack.domain.pinched(B @ M0 @ B.T)
-        fixed, way = inner - start.matrix, start.matrix - moving.matrix
+        inner = Form.congruent(weight * M0, images.map, images.map_errors)
+        inner = Form(self.slack.domain.pinched(inner.matrix), inner.error, inner.size)
+        fixed, way = inner.matrix - start.matrix, start.matrix - moving.matrix
 
         def positive(Q: FloatArray) -> float:
             values = np.diag(Q) if self.slack.domain.diagonal else np.linalg.eigvalsh(Q)
@@ -205,39 +205,62 @@ class FenchelDual:
         t = best_multiple(value, self._furthest(segment))
         a = self._at(t, segment)
         S = self._slack_form(images, a, t, segment)
-        size = rigorous.above(weight * float(np.abs(M0).sum()), M0.size)
-        Q = Form(inner, rigorous.gamma(2 * len(M0) + 8) * size, size) - S
+        Q = inner - S
         if self.slack.domain.diagonal:
-            part = float(np.sqrt(np.sum((np.maximum(np.diag(Q.matrix), 0.0) + Q.error) ** 2)))
+            part = rigorous.norm_above(np.maximum(np.diag(Q.matrix), 0.0) + 2.0 * Q.error)
         else:
             part = Q.positive_part
-        M0_size = 0.5 * weight * float(np.sum(M0 * M0))
-        bound = self._losses_value(a, t, segment) + rigorous.below(M0_size, M0.size + 4)
-        bound -= rigorous.above(0.5 * part * part / weight, 8)
-        bound -= 8.0 * rigorous.U * abs(bound)
-        return Proven(bound, a, max(0.0, 1.0 - t))
+        # Of a subspace the coordinates are orthonormal up to r: |M|_F >= (1 - r) |N|_F.
+        r = 0.0 if images.map_errors is None else _off_orthonormal(images.map, images.map_errors)
+        if not r < 0.5:
+            return Proven(-math.inf, a, math.inf)
+        part = rigorous.above(part / (1.0 - r), 3)
+        M0_size = rigorous.below(0.5 * weight * float(np.sum(M0 * M0)), M0.size + 4)
+        parts = np.array([self._losses_value(a, t, segment), M0_size, -rigorous.above(0.5 * part * part / weight, 4)])
+        return Proven(rigorous.sum_below(parts) if np.isfinite(parts).all() else -math.inf, a, max(0.0, 1.0 - t))
 
     def _in_cone(self, segment: Segment) -> Proven:
-        """The minimum is 0 where S is PSD; with LogDet it is ``weight log det(I + R S R / weight)``."""
+        """What the segment proves, in coordinates in which directions without cost are left out if that can be proven.
+
+        Else they are directions of very little cost; and at an anchor the slack matrix is a sum of squares.
+        """
+        total = self.total
+        weights = total.pair_weights(segment.start)
+        found = self._on(segment, *self.slack.coordinates(weights, self.final), NULL)
+        if found.value > -math.inf or isinstance(self.final, LogDet):
+            return found
+        fixed = segment.matrices if segment.fixed else []
+        matrix = sum(fixed, total.ridge * np.eye(self.d))
+        other = self._on(segment, *self.slack.extended(weights, matrix), 0.0)
+        weakness = (
+            "directions of no cost up to rounding could not be proven to have none, and count as ones of very little"
+        )
+        start, errors = segment.start, total.weight_errors(segment.start)
+        if not fixed and not total.entry_matrix(start).any() and (weights >= (0.0 if errors is None else errors)).all():
+            squares = Proven(self._losses_value(start, 0.0, segment), start, 1.0)
+            other = max(other, squares, key=lambda proven: proven.value)
+        return replace(other, null_dimension=found.null_dimension, weakness=weakness)
+
+    def _on(self, segment: Segment, V: FloatArray, null: FloatArray, reach: float) -> Proven:
+        """What the segment proves in given coordinates: 0 is the minimum where S is PSD.
+
+        With LogDet it is ``weight log det(I + R S R / weight)``.
+        """
         total, final, none = self.total, self.final, np.zeros((self.d, self.d))
         extra = none
         if isinstance(final, LogDet):
             extra = final.weight * final.inverse_root @ final.inverse_root
-        V, null = self.slack.coordinates(total.pair_weights(segment.start), final)
-        segment = self._without_null(segment, null) if null.shape[1] else segment
+        segment = self._without_null(segment, null, reach) if null.shape[1] else segment
         images = self.slack.images(V)
         base = self._slack_form(images, segment.start, 0.0, segment)
         if extra.any():
             base += Form(images.map.T @ extra @ images.map, 0.0, 0.0)
-        way = self.slack.form(
-            images,
-            total.pair_weights(segment.step, costs=False),
-            0.0,
-            total.entry_matrix(segment.step) + (none if segment.fixed else sum(segment.matrices, none)),
-        )
+        matrices = [total.entry_matrix(segment.step), *([] if segment.fixed else segment.matrices)]
+        way = self.slack.form(images, total.pair_weights(segment.step, costs=False), None, matrices)
         floor = self.slack.least(base)
-        if len(V.T) and floor <= 0.0:
-            return Proven(-math.inf, segment.start, math.inf, null.shape[1])
+        nothing = Proven(-math.inf, segment.start, math.inf, null.shape[1])
+        if len(V.T) and not floor > 0.0:
+            return nothing
         slopes = self.slack.relative(base.matrix, way.matrix)
         weight = final.weight if isinstance(final, LogDet) else 0.0
         lowest = float(slopes.min(initial=0.0))
@@ -255,33 +278,30 @@ class FenchelDual:
             if least >= 0.0 or t == 0.0 or len(V.T) == 0:
                 break
             t = t * floor / (floor - least) * (1.0 - 1e-15) if floor > 0.0 else 0.0
-        weakness = None
-        varying = int(np.count_nonzero(total.centered.any(axis=0)))
-        if null.shape[1]:
-            weakness = (
-                f"{null.shape[1]} directions cost nothing up to rounding; losses that reach into them are left out"
-            )
-        elif len(V.T) < min(varying, len(self.slack.domain.basis), len(total.centered) - 1):
-            weakness = "the data vary in some directions by no more than rounding, which are left out"
         bound = self._losses_value(a, t, segment)
         if isinstance(final, LogDet):
-            bound += self._log_det(final, a, t, segment)
-        elif least < 0.0 and len(V.T):
-            bound = -math.inf
-        return Proven(bound, a, max(0.0, 1.0 - t), null.shape[1], weakness)
+            bound = rigorous.sum_below(np.array([bound, self._log_det(final, a, t, segment)]))
+        elif not least >= 0.0 or not self._spanned(segment.start, a, t, segment, null, len(V.T)):
+            return nothing
+        return Proven(bound, a, max(0.0, 1.0 - t), null.shape[1])
+
+    def _spanned(self, start: Lists, a: Lists, t: float, segment: Segment, null: FloatArray, p: int) -> bool:
+        """Whether p coordinates provably decide about the slack matrix at `start` and at a."""
+        total, weights = self.total, np.zeros(len(self.total.pairs))
+        for part in (start, a):
+            errors = total.weight_errors(part)
+            weights += np.abs(total.pair_weights(part)) + (0.0 if errors is None else errors)
+        matrices = [total.entry_matrix(start), total.entry_matrix(a), *segment.slopes(t)]
+        whole = total.ridge > 0.0 or any(matrix.any() for matrix in matrices)
+        left_out = np.flatnonzero(null.any(axis=1)) if self.slack.domain.diagonal else None
+        return self.slack.spanned(weights, whole, p, left_out)
 
     def _log_det(self, final: LogDet, a: Lists, t: float, segment: Segment) -> float:
         """``weight log det(I + M0 S / weight)``, rounded downwards; of a diagonal metric over its entries."""
         weight = final.weight
         if self.slack.domain.diagonal:
             S = self._slack_form(self.slack.images(np.eye(len(final.target))), a, t, segment)
-            m = np.diag(final.inverse_root @ final.inverse_root)
-            values = (np.diag(S.matrix) - S.error) / weight / m
-            shift = float(np.log(m).sum() + np.linalg.slogdet(final.target)[1])
-            if not (values > -1.0).all():
-                return -math.inf
-            logs = np.log1p(values)
-            return weight * (float(logs.sum()) + shift - ULPS * rigorous.U * (float(np.abs(logs).sum()) + abs(shift)))
+            return _diagonal_log_det(final, np.diag(S.matrix) - 2.0 * S.error)
         R = final.root @ self.total.slack_matrix(a) @ final.root
         R += final.root @ sum(segment.slopes(t), np.zeros((self.d, self.d))) @ final.root
         values, vectors = np.linalg.eigh(self.slack.domain.pinched(R / weight))
@@ -290,13 +310,13 @@ class FenchelDual:
         size = rigorous.above(S.size / weight)
         share = Form(S.matrix / weight, rigorous.above(S.error / weight + rigorous.U * size, 3), size)
         found = final.prior.log_det(P, share)
-        return found * weight - rigorous.U * abs(found * weight) if math.isfinite(found) else -math.inf
+        return found * weight - 2.0 * rigorous.U * abs(found * weight) if math.isfinite(found) else -math.inf
 
-    def _without_null(self, segment: Segment, null: FloatArray) -> Segment:
-        """Multipliers that stay at the anchor where their pairs have a part in directions of no cost."""
+    def _without_null(self, segment: Segment, null: FloatArray, reach: float) -> Segment:
+        """Multipliers that stay at the anchor where parts of their pairs in directions of no cost are above `reach`."""
         total = self.total
         Y, (first_rows, second_rows) = total.centered @ self.slack.domain.basis.T @ null, total.pairs.T
-        parts = np.abs(Y[first_rows] - Y[second_rows]).max(axis=1, initial=0.0) > NULL
+        parts = np.abs(Y[first_rows] - Y[second_rows]).max(axis=1, initial=0.0) > reach
         first, step = len(total.costs[0]), []
         for loss, way in zip(total.losses, segment.step, strict=True):
             if isinstance(loss, PairLoss):
@@ -307,3 +327,27 @@ class FenchelDual:
             else:
                 step.append(np.zeros_like(way))
         return Segment(segment.start, step, [np.zeros_like(U) for U in segment.matrices])
+
+
+def _off_orthonormal(A: FloatArray, errors: FloatArray) -> float:
+    """A float not below ``||A^T A - I||_F`` for matrices within `errors` of A, entry by entry."""
+    long, off = rigorous.norm_above(A), rigorous.norm_above(errors)
+    found = rigorous.norm_above(A.T @ A - np.eye(len(A.T))) + rigorous.gamma(len(A) + 8) * long * long
+    return rigorous.above(found + (2.0 * long + off) * off, 12)
+
+
+def _diagonal_log_det(final: LogDet, s: FloatArray) -> float:
+    """The least of ``<s, m> + r(diag(m))`` over positive m, rounded downwards; s the exact slopes or floats below.
+
+    With K the diagonal of ``M0^-1`` it is ``weight (sum log(K_j + s_j / weight) + log det M0)``.
+    """
+    weight, K = final.weight, final.prior.inverse_diagonal
+    if K is None:
+        return -math.inf
+    values = s / weight / np.where(s > 0.0, K[1], K[0])
+    values -= rigorous.gamma(4) * np.abs(values)
+    if not (values > -1.0).all():
+        return -math.inf
+    shift = [final.prior.log_det_matrix[0], *rigorous.log_bounds(K[0])[0]]
+    total = rigorous.sum_below(np.append(rigorous.log1p_bounds(values)[0], shift))
+    return total * weight - 2.0 * rigorous.U * abs(total * weight) if math.isfinite(total) else -math.inf

@@ -299,8 +299,16 @@ class MetricProblem(Problem):
             zero = L.shape[1] * sum(term.weight for term in self.total.regularizers)
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
+        if math.isfinite(objective):
+            objective = self._highest(L)
+        weakness = proven.weakness
+        if any(loss.hard for loss in self.total.losses) and not math.isfinite(objective):
+            weakness = (
+                f"hard constraints are not proven to hold, the largest excess is {violation:.2g} of its unit: the "
+                "objective counts as infinite"
+            )
         return DualityCertificate(
-            objective=self.total.highest(self.X, L) if math.isfinite(objective) else objective,
+            objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(proven.value, 0.0),
             program="sum of terms",
             primal_residual=max(residual, violation),
@@ -312,8 +320,14 @@ class MetricProblem(Problem):
             constraints="multipliers",
             null_dimension=proven.null_dimension,
             resolution=RESOLUTION * zero,
-            weakness=proven.weakness,
+            weakness=weakness,
         )
+
+    def _highest(self, L: FloatArray) -> float:
+        """A float not below the sum at exact components, nor at a metric near by that is exactly in the domain."""
+        near = self.domain.nearest(L)
+        found = self.total.highest(self.X, L)
+        return found if near is None else max(found, self.total.highest(self.X, *near))
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
+from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.problems.domains import Domain
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.terms.base import Term
@@ -31,14 +33,19 @@ class Recognised:
     problem : LMNNProblem
     factor : float
         The sum is so many times the objective of the problem.
+    shares : (float, float)
+        Below and above the exact quotient of each of its weights and that of the problem, which are rounded.
     """
 
     problem: LMNNProblem
     factor: float
+    shares: tuple[float, float]
 
     def certificate(self, certificate: DualityCertificate) -> DualityCertificate:
-        """The certificate of the sum from that of the problem."""
-        objective, bound = self.factor * certificate.objective, self.factor * certificate.lower_bound
+        """The certificate of the sum from that of the problem, rounded outwards."""
+        least, most = self.shares
+        objective = above(most * certificate.objective, 3)
+        bound = below(least * max(0.0, certificate.lower_bound), 3)
         program = f"sum of terms, which is {certificate.program}"
         return replace(certificate, objective=objective, lower_bound=bound, program=program)
 
@@ -83,6 +90,8 @@ def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) 
     if not np.array_equal(rows, np.stack([anchors, push.chosen[anchors, slots]], axis=1)) or np.ptp(costs) > 0.0:
         return None
     factor = float(costs[0]) + push.weight
+    if not 0.0 < push.weight / factor < 1.0:
+        return None
     problem = LMNNProblem.from_labels(
         X,
         push.index,
@@ -91,4 +100,12 @@ def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) 
         ridge=ridge / factor,
         loss="hinge" if push.loss == "hinge" else "squared_hinge",
     )
-    return Recognised(problem, factor)
+    mu = Fraction(problem.push_weight)
+    each = np.asarray(pull.weights, dtype=np.float64)
+    weights = [(Fraction(pull.weight) * Fraction(w), 1 - mu) for w in (float(each.min()), float(each.max()))]
+    weights += [(Fraction(push.weight), mu)]
+    weights += [
+        (sum((Fraction(t.weight) for t in terms if isinstance(t, Trace)), Fraction(0)), Fraction(problem.ridge))
+    ]
+    found = [float(own / other) for own, other in weights if other]
+    return Recognised(problem, factor, (below(min(found), 2), above(max(found), 2)))

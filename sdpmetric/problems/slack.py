@@ -10,11 +10,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpmetric.linalg import psd, rigorous
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain
-from sdpmetric.terms.base import Regularizer
+from sdpmetric.problems.spans import dimension
+from sdpmetric.terms.base import ROUNDINGS, Regularizer
 from sdpmetric.terms.log_det import LogDet
 
 FloatArray = NDArray[np.float64]
@@ -56,32 +57,72 @@ class Slack:
 
     def images(self, T: FloatArray) -> Images:
         """The data in coordinates T, (k, p), of the domain."""
-        return Images.of(self.X, self.total.centered, self.domain.basis.T @ T)
+        return Images.of(self.X, self.total.centered, *self.domain.map(T))
 
-    def form(self, images: Images, weights: FloatArray, ridge: float, matrix: FloatArray) -> Form:
-        """``T^T B (sum_q w_q v_q v_q^T + ridge I + matrix) B^T T`` and its error; blocks of it."""
+    def form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
+        """``T^T B (sum_q w_q v_q v_q^T + matrices) B^T T`` and its error; blocks of it.
+
+        Parameters
+        ----------
+        images : Images
+        weights : (p,) array
+            Of all pairs, within `ROUNDINGS` relative roundings of the exact ones, and within `errors`.
+        errors : (p,) array or None
+        matrices : list of (d, d) arrays
+        """
         if not self.domain.blocks:
-            return self._form(images, weights, ridge, matrix)
+            return self._form(images, weights, errors, matrices)
         total = Form.zero(images.map.shape[1])
         for part in self.domain.blocks:
             own = np.zeros_like(images.map)
             own[part] = images.map[part]
-            total += self._form(Images.of(images.X, images.centered, own), weights, ridge, matrix)
+            total += self._form(Images.of(images.X, images.centered, own), weights, errors, matrices)
         return total
 
-    def _form(self, images: Images, weights: FloatArray, ridge: float, matrix: FloatArray) -> Form:
+    def _form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
         used = np.flatnonzero(weights)
-        V, pairs = images.map, self.total.pairs[used]
-        form = images.form(pairs[:, 0], pairs[:, 1], weights[used], roundings=2, accuracy=math.inf)
-        d = len(V)
-        if ridge:
-            size = rigorous.above(ridge * float(np.sum(V * V)), V.size + 4)
-            form += Form(ridge * (V.T @ V), rigorous.above(rigorous.gamma(d + 4) * size, 2), size)
-        if matrix.any():
-            size = rigorous.above(float(np.sum((np.abs(V).T @ np.abs(matrix)) * np.abs(V).T)), V.size * d)
-            moved = V.T @ matrix @ V
-            form += Form(0.5 * (moved + moved.T), rigorous.above(rigorous.gamma(2 * d + 8) * size, 2), size)
+        pairs = self.total.pairs[used]
+        form = images.form(pairs[:, 0], pairs[:, 1], weights[used], roundings=ROUNDINGS, accuracy=math.inf)
+        if errors is not None and errors.any():
+            used = np.flatnonzero(errors)
+            pairs = self.total.pairs[used]
+            off = images.form(pairs[:, 0], pairs[:, 1], errors[used], accuracy=math.inf).size
+            form += Form(np.zeros_like(form.matrix), off, off)
+        for matrix in matrices:
+            if matrix.any():
+                form += Form.congruent(matrix, images.map, images.map_errors)
         return form
+
+    def spanned(self, weights: FloatArray, whole: bool, p: int, left_out: NDArray[np.intp] | None) -> bool:
+        """Whether p coordinates provably decide about the slack matrix of pairs with nonzero weights.
+
+        A quadratic form of the products with some vectors is decided on coordinates on which another one of such
+        products is proven to be positive definite, if the vectors span no more dimensions.
+
+        Parameters
+        ----------
+        weights : (p,) array
+        whole : bool
+            Whether there are matrices besides.
+        p : int
+        left_out : int array or None
+            Of a diagonal domain, the coordinates that are left out.
+        """
+        domain = self.domain
+        k = len(domain.basis)
+        if p >= k and domain.complete:
+            return True
+        if whole or not domain.complete:
+            return False
+        first, second = self.total.pairs[np.flatnonzero(weights)].T
+        if left_out is not None:
+            if domain.plain:
+                return bool((self.X[first][:, left_out] == self.X[second][:, left_out]).all())
+            return dimension(self.X, first, second, 0, domain.basis[left_out]) == 0
+        if domain.blocks:
+            return sum(dimension(self.X[:, part], first, second, 0) for part in domain.blocks) <= p
+        outer = None if domain.plain else domain.basis if domain.given is None else domain.given.T
+        return dimension(self.X, first, second, p, outer) <= p
 
     def least(self, form: Form) -> float:
         """A number below the least eigenvalue of a form, or below its least diagonal entry."""
@@ -112,6 +153,36 @@ class Slack:
             found = psd.whiten(basis[:, own], inverse[own], psd.triangle([root[:, own] for root in roots]))
             ranges, nulls, first = [*ranges, found.range], [*nulls, found.null], first + size
         return np.concatenate(ranges, axis=1), np.concatenate(nulls, axis=1)
+
+    def extended(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coordinates in which even the smallest costs are about 1, as far as floats go, and features without any.
+
+        Parameters
+        ----------
+        weights : (p,) array
+            Of all pairs; positive ones make the cost.
+        matrix : (d, d) array
+            What is added to it.
+        """
+        B, used = self.domain.basis, np.flatnonzero(weights > 0.0)
+        (first, second), X = self.total.pairs[used].T, self.X.astype(np.float64)
+        root = np.sqrt(weights[used])[:, None] * ((X[first] - X[second]) @ B.T)
+        root = np.concatenate([root, psd.factor(matrix) @ B.T])
+        scale = np.abs(root).max(axis=0, initial=0.0)
+        costs, V = scale > 0.0, np.zeros((len(B), len(B)))
+        for part in self.domain.parts:
+            own = part[costs[part]]
+            if not len(own):
+                continue
+            unit = root[:, own] / scale[own]
+            if self.domain.diagonal:
+                V[own, own] = 1.0 / np.sqrt(np.einsum("ij,ij->j", unit, unit)) / scale[own]
+                continue
+            _, sigma, Vt = np.linalg.svd(psd.triangle([unit]), full_matrices=True)
+            sizes = np.zeros(len(own))
+            sizes[: len(sigma)] = sigma
+            V[np.ix_(own, own)] = Vt.T / np.maximum(sizes, 1e-18 * sizes.max()) / scale[own, None]
+        return V[:, costs], np.eye(len(B))[:, ~costs]
 
     @cached_property
     def descent_coordinates(self) -> FloatArray:

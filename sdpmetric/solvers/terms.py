@@ -14,7 +14,7 @@ from scipy.optimize import minimize, minimize_scalar
 from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.registry import find_solver, solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
@@ -32,8 +32,10 @@ NEAR = (-0.05, 0.05)
 NEGLIGIBLE, NEW = 1e-5, 1e-3
 # Eigenvalues of the slack matrix below minus this, relative to its size, are descended along.
 ESCAPE = 1e-9
-# Levels without a better gap after which the solver stops.
-PATIENCE = 4
+# Levels without a better gap after which the solver stops; without a smaller violation before there is one.
+PATIENCE, PATIENCE_INFEASIBLE = 4, 40
+# Room of hard constraints as a share of the tolerance, and the smallest.
+ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
 
 @dataclass
@@ -168,24 +170,27 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     yield Step.certified(problem, zero, problem.multipliers(zero, FIRST))
     if start is not None:
         yield Step.certified(problem, start, problem.multipliers(start, FIRST))
-    factor.total = problem.total.stiffened(size)
+    room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
+    factor.total = problem.total.stiffened(size, room)
     center: list[FloatArray] | None = None
-    best, idle, width = math.inf, 0, FIRST
+    best, least, idle, width = math.inf, math.inf, 0, FIRST
     most = ITERATIONS if problem.total.kinked else FEW_SMOOTH
-    while idle < PATIENCE:
+    while idle < (PATIENCE if math.isfinite(best) else PATIENCE_INFEASIBLE):
         spent = budget.spent
         try:
             a, S = _descend(factor, width, center, budget, most)
         except BudgetSpent:
             L = factor.components()
-            yield _judged(problem, L, factor.total.smoothed(L, width, center)[1], width)
+            yield _judged(problem, L, factor.total, factor.total.smoothed(L, width, center)[1], width)
             raise
-        step = _judged(problem, factor.components(), a, width)
+        step = _judged(problem, factor.components(), factor.total, a, width)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return
         gap = step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf
-        idle = 0 if gap < 0.9 * best or not math.isfinite(gap) else idle + 1
+        off = step.certificate.primal_residual if step.certificate is not None else math.inf
+        idle = 0 if gap < 0.9 * best or (best == math.inf and off < 0.9 * least) else idle + 1
+        least = off if idle == 0 else least
         best, center, spent = min(best, gap), a, budget.spent - spent
         if not problem.total.kinked:
             most *= 2
@@ -233,18 +238,18 @@ def _descend(
     return a, S
 
 
-def _judged(problem: MetricProblem, L: FloatArray, a: list[FloatArray], width: float) -> Step:
+def _judged(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:
     """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
     dual = np.concatenate([np.zeros(0), *a])
     if not problem.total.kinked:  # the point is stationary
         return Step.certified(problem, L, dual, step=width)
     other = problem.dual.minimizer(a)
-    value = problem.total.value(L)[0]
-    if other is not None and problem.total.value(other)[0] < value:
-        L, value = other, problem.total.value(other)[0]
+    value = total.value(L)[0]
+    if other is not None and total.value(other)[0] < value:
+        L, value = other, total.value(other)[0]
 
     def multiple(s: float) -> float:
-        return min(problem.total.value(math.exp(s) * L)[0], 1e300)
+        return min(total.value(math.exp(s) * L)[0], 1e300)
 
     found = minimize_scalar(multiple, bounds=NEAR, method="bounded", options={"xatol": 1e-10})
     if found.fun < min(value, 1e300):

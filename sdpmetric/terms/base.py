@@ -17,10 +17,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
+
+# Roundings between exact multipliers and computed ones; conjugates that are only computed err by so much, relatively.
+ROUNDINGS, ACCURACY = 6, 1e-14
 
 
 class Expression(Protocol):
@@ -139,9 +143,17 @@ class Regularizer(Term):
     def value(self, components: FloatArray) -> float:
         """``weight * r(M)`` at a factor (r, d) of the metric."""
 
-    def highest(self, components: FloatArray) -> float:
-        """A float not below the exact `value` of a factor of floats; by default up to rounding."""
-        return self.value(components)
+    def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
+        """A float not below the exact `value` of a factor of floats; by default within 1e-14 of the computed one.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        errors : (r, d) array, optional
+            The float is not below the value of any factor within these of the given one, entry by entry.
+        """
+        value = self.value(components)
+        return value + ACCURACY * abs(value)
 
     @abstractmethod
     def gradient(self, components: FloatArray) -> FloatArray:
@@ -182,6 +194,11 @@ class Loss(Term):
         return False
 
     @property
+    def unit(self) -> float:
+        """A size of u that counts as large."""
+        return 1.0
+
+    @property
     @abstractmethod
     def size(self) -> int:
         """How many numbers u has, and how many multipliers there are."""
@@ -196,13 +213,16 @@ class Loss(Term):
         """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
 
     def highest(self, low: FloatArray, high: FloatArray) -> float:
-        """A float not below the exact `value` of all u between two arrays; by default up to rounding.
+        """A float not below the exact `value` of all u between two arrays.
+
+        By default the larger computed value of the two, which are taken to be accurate to 1e-14.
 
         Parameters
         ----------
         low, high : (m,) arrays
         """
-        return max(self.value(low), self.value(high))
+        value = max(self.value(low), self.value(high))
+        return value + ACCURACY * abs(value)
 
     @abstractmethod
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
@@ -227,6 +247,19 @@ class Loss(Term):
     @abstractmethod
     def clip(self, a: FloatArray) -> FloatArray:
         """Multipliers in the domain of the conjugates, near given ones."""
+
+    def dual_value(self, a: FloatArray) -> float:
+        """A float not above the exact ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped ones.
+
+        Those are within `ROUNDINGS` relative roundings of a, and within `errors`. By default conjugates are taken to
+        be accurate to 1e-14 of the largest part.
+        """
+        parts = np.concatenate([a * self.offset, -self.conjugates(a)])
+        return float("-inf") if not np.isfinite(parts).all() else sum_below(parts - ACCURACY * np.abs(parts))
+
+    def errors(self, a: FloatArray) -> FloatArray:
+        """How far the exact multipliers of `dual_value` may be from given ones besides roundings, (m,)."""
+        return np.zeros_like(a)
 
     def anchor(self, a: FloatArray) -> FloatArray:
         """Multipliers in the domain with which the term adds nothing negative to the dual slack matrix.

@@ -13,14 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, logsumexp, softmax
 
 from sdpmetric.core import validation
-from sdpmetric.linalg.rigorous import U, above, log_sum_exp, sum_above
+from sdpmetric.linalg.rigorous import (
+    above,
+    below,
+    distributions,
+    entropies,
+    gamma,
+    log_bounds,
+    log_sum_exp,
+    sum_above,
+    sum_below,
+)
 from sdpmetric.terms.base import Expression, PairLoss
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
-
-# Sums over the other examples may be off by so many units in the last place, beside what each adds.
-ULPS = 64.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,10 +121,31 @@ class Collapse(PairLoss):
     def highest(self, low: FloatArray, high: FloatArray) -> float:
         """Highest partition functions less lowest pulls; see `Loss.highest`."""
         lowest, highest = low.reshape(self.n, -1), high.reshape(self.n, -1)
-        partition = log_sum_exp(lowest, highest)[1]
-        pull = self.ideal * lowest
-        slack = ULPS * U * (np.abs(pull).sum(axis=1) + np.abs(partition) + self.entropies)
-        return above(self.weight * sum_above(np.maximum(partition - pull.sum(axis=1) - self.entropies + slack, 0.0)), 2)
+        partition, pull = log_sum_exp(lowest, highest)[1], self.ideal * lowest
+        slack = gamma(self.n + 8) * (np.abs(pull).sum(axis=1) + np.abs(partition) + self._mates[1])
+        found = sum_above(np.maximum(partition - pull.sum(axis=1) - self._mates[0] + slack, 0.0))
+        return above(self.weight * found, 2)
+
+    @cached_property
+    def _mates(self) -> tuple[FloatArray, FloatArray]:
+        """Floats below and above the exact `entropies`."""
+        return log_bounds(np.asarray(np.bincount(self._classes)[self._classes] - 1.0, dtype=np.float64))
+
+    def _slopes(self, a: FloatArray) -> FloatArray:
+        """The distributions q of given multipliers, each row near an exact one."""
+        return distributions(np.maximum(a.reshape(self.n, -1) / self.weight + self.ideal, 0.0))
+
+    def dual_value(self, a: FloatArray) -> float:
+        """See `Loss.dual_value`: the exact multipliers are those of distributions."""
+        parts = np.concatenate([entropies(self._slopes(a), 2)[0], -self._mates[1]])
+        total = sum_below(parts)
+        return below(self.weight * total) if total > 0.0 else -above(self.weight * -total)
+
+    def errors(self, a: FloatArray) -> FloatArray:
+        """See `Loss.errors`."""
+        q, rows = self._slopes(a), a.reshape(self.n, -1)
+        size = self.weight * (q + self.ideal)
+        return np.asarray(np.abs(self.weight * (q - self.ideal) - rows) + gamma(16) * size).ravel()
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """There is no kink; the slopes are ``q - p0`` for the softmax q."""

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.terms.losses import Hard, LogRatio, ScalarLoss, find_loss
+from sdpmetric.terms.log_ratio import LogRatio
+from sdpmetric.terms.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.terms.margins import MarginLoss, item_weights
 from sdpmetric.terms.targets import check_term_pairs
 

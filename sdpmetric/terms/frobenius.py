@@ -59,10 +59,12 @@ class Frobenius(Regularizer):
         """``weight / 2 ||M - M0||_F^2``."""
         return 0.5 * self.weight * float(np.sum((components.T @ components - self.target) ** 2))
 
-    def highest(self, components: FloatArray) -> float:
+    def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
         """See `Regularizer.highest`."""
         size = np.abs(components).T @ np.abs(components) + np.abs(self.target)
         entries = np.abs(components.T @ components - self.target) + gamma(len(components) + 6) * size
+        if errors is not None:
+            entries += (1.0 + gamma(len(components) + 6)) * (2.0 * np.abs(components) + errors).T @ errors
         return above(0.5 * self.weight * float(np.sum(entries**2)), entries.size + 4)
 
     def gradient(self, components: FloatArray) -> FloatArray:

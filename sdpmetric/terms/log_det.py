@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.linalg.rigorous import above
+from sdpmetric.linalg.rigorous import Form, above, norm_above
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.terms.base import Expression, Regularizer
 
@@ -88,9 +88,22 @@ class LogDet(Regularizer):
         logs = np.where(more > -0.5, np.log1p(np.maximum(more, -0.5)), 2.0 * np.log(sigma))
         return self.weight * float(np.sum(more - logs))
 
-    def highest(self, components: FloatArray) -> float:
-        """See `Regularizer.highest`."""
-        return above(self.weight * self.prior.divergence(components), 2)
+    def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
+        """See `Regularizer.highest`.
+
+        A factor within E of L has a metric between ``(1 - e)^2`` and ``(1 + e)^2`` of that of L, e being at least
+        ``||E|| / sigma`` with the least singular value of L.
+        """
+        found = self.prior.divergence(components)
+        if errors is not None and errors.any():
+            gram = Form.congruent(np.eye(len(components)), components).least
+            e = norm_above(errors) / math.sqrt(gram) * (1.0 + 1e-15) if gram > 0.0 else math.inf
+            if not e < 0.5:
+                return math.inf
+            # The trace is at most d + 2 + 2 (the divergence), as x - log x - 1 >= x / 2 - 1.
+            d = len(self.target)
+            found += 2.0 * d * e / (1.0 - e) + (2.0 * e + e * e) * 2.0 * (found + d)
+        return above(self.weight * found, 16)
 
     def gradient(self, components: FloatArray) -> FloatArray:
         """``weight (M0^-1 - M^-1)``."""
@@ -107,19 +120,12 @@ class LogDet(Regularizer):
 
     def conjugate(self, U: FloatArray) -> float:
         """``-weight log det(I - R U R / weight)`` for a root R of M0; infinity where that is not positive definite."""
-        values = np.linalg.eigvalsh(self.root @ U @ self.root)
-        error = 8.0 * (len(values) + 4) * 2.0**-53 * float(np.abs(values).max(initial=0.0)) * self.condition
-        rest = 1.0 - (values + error) / self.weight
-        if not (rest > 0.0).all():
+        values, vectors = np.linalg.eigh(self.root @ (U / -self.weight) @ self.root)
+        if not values[0] > -1.0:
             return math.inf
-        logs = np.log1p(-(values + error) / self.weight)
-        return -self.weight * float(logs.sum()) + self.weight * 2.0**-48 * float(np.abs(logs).sum())
-
-    @cached_property
-    def condition(self) -> float:
-        """The condition number of M0."""
-        values = np.linalg.eigvalsh(self.target)
-        return float(values[-1] / values[0])
+        P = np.ascontiguousarray(self.root @ (vectors / np.sqrt(1.0 + values)))
+        low = self.prior.log_det(P, Form.congruent(U / -self.weight, P))
+        return -self.weight * low + 4.0 * 2.0**-53 * abs(self.weight * low)
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         """``weight`` times the divergence."""

@@ -11,9 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit
 
+from sdpmetric.linalg.rigorous import all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 from sdpmetric.terms.base import Expression
 
 FloatArray = NDArray[np.float64]
+
+# Losses that say nothing else may be off by so much relative to value, argument and 1; smaller squares may underflow.
+ACCURACY, SMALL = 2e-15, 1e-290
 
 
 class ScalarLoss(ABC):
@@ -27,11 +31,15 @@ class ScalarLoss(ABC):
         Class attribute: whether the slopes jump, so that smoothing is needed.
     hard : bool
         Class attribute: whether the loss is infinite for ``u > 0``.
+    roundings : int or None
+        Class attribute: how many relative roundings computed values and conjugates are off by at most. None, the
+        default: they are taken to be accurate to 2e-15 of themselves, of the argument and of 1.
     """
 
     name: ClassVar[str]
     kinked: ClassVar[bool] = False
     hard: ClassVar[bool] = False
+    roundings: ClassVar[int | None] = None
 
     @property
     def lowest(self) -> float | FloatArray:
@@ -46,6 +54,19 @@ class ScalarLoss(ABC):
     @abstractmethod
     def values(self, u: FloatArray) -> FloatArray:
         """``l(u)``."""
+
+    def values_above(self, u: FloatArray) -> FloatArray:
+        """Floats not below the exact ``l(u)`` of floats."""
+        return self._above(self.values(u), u, self.values(np.sign(u)) > 0.0)
+
+    def conjugates_above(self, s: FloatArray) -> FloatArray:
+        """Floats not below the exact ``l*(s)`` of floats."""
+        return self._above(self.conjugates(s), s, s != 0.0)
+
+    def _above(self, found: FloatArray, u: FloatArray, costs: NDArray[np.bool_]) -> FloatArray:
+        if self.roundings is None:
+            return np.asarray(found + ACCURACY * (np.abs(found) + np.abs(u) + 1.0))
+        return np.where(costs, np.maximum(all_above(found, self.roundings), SMALL), found) if self.roundings else found
 
     @abstractmethod
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
@@ -64,6 +85,7 @@ class Hinge(ScalarLoss):
     """``[u]_+``, conjugate 0 on [0, 1]."""
 
     name = "hinge"
+    roundings = 0
     kinked = True
 
     @property
@@ -92,6 +114,7 @@ class Linear(ScalarLoss):
     """``u``, with the one slope 1 and conjugate 0."""
 
     name = "linear"
+    roundings = 0
     lowest = 1.0
     highest = 1.0
 
@@ -119,6 +142,7 @@ class SquaredHinge(ScalarLoss):
     """``[u]_+^2``, conjugate ``s^2 / 4`` for ``s >= 0``."""
 
     name = "squared hinge"
+    roundings = 3
 
     def values(self, u: FloatArray) -> FloatArray:
         """``[u]_+^2``."""
@@ -141,6 +165,7 @@ class SmoothHinge(ScalarLoss):
     """``u^2 / 2`` between 0 and 1 and ``u - 1/2`` above, conjugate ``s^2 / 2`` on [0, 1]."""
 
     name = "smooth hinge"
+    roundings = 8
 
     @property
     def highest(self) -> float:
@@ -179,6 +204,11 @@ class Logistic(ScalarLoss):
         """``log(1 + exp u)``."""
         return np.logaddexp(0.0, u)
 
+    def values_above(self, u: FloatArray) -> FloatArray:
+        """``[u]_+ + log(1 + exp -|u|)`` with all roundings."""
+        rest = log1p_bounds(exp_bounds(-np.abs(u))[1])[1]
+        return np.where(u > 0.0, np.nextafter(np.maximum(u, 0.0) + rest, np.inf), rest)
+
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         """``1 / (1 + exp(-u))``; there is no kink."""
         return np.asarray(expit(u))
@@ -186,6 +216,12 @@ class Logistic(ScalarLoss):
     def conjugates(self, s: FloatArray) -> FloatArray:
         """Minus the entropy of s and 1 - s."""
         return np.asarray(-entr(s) - entr(1.0 - s))
+
+    def conjugates_above(self, s: FloatArray) -> FloatArray:
+        """Minus the entropy, each part of it rounded downwards."""
+        inner, rest = np.where(s > 0.0, s, 1.0), np.where(s < 1.0, s, 0.0)
+        first = all_below(s * -np.minimum(log_bounds(inner)[1], 0.0))
+        return -all_below(first + all_below((1.0 - rest) * -np.minimum(log1p_bounds(-rest)[1], 0.0), 2))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """``log(1 + exp u)``."""
@@ -196,6 +232,7 @@ class Hard(ScalarLoss):
     """0 where ``u <= 0``, infinite elsewhere; conjugate 0 for ``s >= 0``."""
 
     name = "hard"
+    roundings = 0
     kinked = True
     hard = True
 
@@ -229,6 +266,7 @@ class HalfSquare(ScalarLoss):
     sides: FloatArray
 
     name = "half square"
+    roundings = 3
 
     @property
     def lowest(self) -> FloatArray:
@@ -257,49 +295,6 @@ class HalfSquare(ScalarLoss):
         above, below = (self.sides >= 0).astype(float), (self.sides <= 0).astype(float)
         squares = cp.multiply(above, cp.square(cp.pos(u))) + cp.multiply(below, cp.square(cp.neg(u)))
         return 0.5 * squares, []
-
-
-@dataclass(frozen=True, eq=False)
-class LogRatio(ScalarLoss):
-    """``r - log r - 1`` of ``r = 1 + s [u]_+``, the divergence of a slack from its bound in ITML [DKJSD2007].
-
-    Its conjugate is ``-s a - log(1 - s a)`` for ``a >= 0``, and below 1 where s is 1.
-
-    Attributes
-    ----------
-    sides : (m,) array
-        s: 1 where u is the relative excess over an upper bound, -1 where it is the shortfall below a lower one.
-    """
-
-    sides: FloatArray
-
-    name = "log ratio"
-
-    @property
-    def highest(self) -> FloatArray:
-        """1, exclusive, for upper bounds."""
-        return np.where(self.sides > 0, 1.0 - 1e-15, np.inf)
-
-    def values(self, u: FloatArray) -> FloatArray:
-        """``r - log r - 1``; infinity where a distance is 0 that should be large."""
-        more = self.sides * np.maximum(u, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(more > -1.0, more - np.log1p(np.maximum(more, -1.0)), np.inf)
-
-    def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``[u]_+ / r``; there is no kink."""
-        up = np.maximum(u, 0.0)
-        return np.asarray(up / np.maximum(1.0 + self.sides * up, 1e-100))
-
-    def conjugates(self, s: FloatArray) -> FloatArray:
-        """``-s a - log(1 - s a)``."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(-self.sides * s - np.log1p(-self.sides * s))
-
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
-        """``r - log r - 1`` with ``s (r - 1) >= u``."""
-        r = cp.Variable(len(self.sides))
-        return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= u]
 
 
 LOSSES: dict[str, ScalarLoss] = {

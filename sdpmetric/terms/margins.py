@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.linalg.rigorous import U, above, sum_above
+from sdpmetric.linalg.rigorous import all_above, gamma, sum_above, sum_below
 from sdpmetric.terms.base import Expression, PairLoss
 from sdpmetric.terms.losses import ScalarLoss
 
@@ -20,8 +20,8 @@ IndexArray = NDArray[np.int32]
 
 # A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
 FEASIBLE = 1e-7
-# Computed losses may be off by so many units in the last place of loss, argument and 1.
-ULPS = 8.0
+# Roundings between exact weights of losses and computed ones.
+WEIGHTED = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -59,11 +59,6 @@ class MarginLoss(PairLoss):
         return self.scalar.hard
 
     @property
-    def unit(self) -> float:
-        """A size of u that counts as large."""
-        return 1.0
-
-    @property
     def size(self) -> int:
         """The number of losses."""
         return len(self.item_weights)
@@ -89,14 +84,13 @@ class MarginLoss(PairLoss):
         return float(self.item_weights @ self.scalar.values(u))
 
     def highest(self, low: FloatArray, high: FloatArray) -> float:
-        """As each loss is convex, it is largest at an end; see `Loss.highest`."""
-        if self.violation(0.5 * (low + high)) > FEASIBLE:
-            return np.inf
+        """As each loss is convex, it is largest at an end; infinity where a hard constraint is not proven to hold."""
         if self.scalar.hard:
-            return 0.0
-        values = np.maximum(self.scalar.values(low), self.scalar.values(high))
-        sizes = values + np.maximum(np.abs(low), np.abs(high)) + 1.0
-        return above(sum_above(self.item_weights * (values + ULPS * U * sizes)), 2)
+            return 0.0 if float(high.max(initial=0.0)) <= 0.0 else np.inf
+        values = np.maximum(self.scalar.values_above(low), self.scalar.values_above(high))
+        used = self.item_weights > 0.0
+        parts = values[used] * self.item_weights[used]
+        return sum_above(parts + all_above(gamma(WEIGHTED + 2) * np.abs(parts))) if np.isfinite(parts).all() else np.inf
 
     def violation(self, u: FloatArray) -> float:
         """The largest positive u in its unit for a hard constraint, else 0."""
@@ -115,6 +109,14 @@ class MarginLoss(PairLoss):
     def conjugates(self, a: FloatArray) -> FloatArray:
         """``w_i l*(a_i / w_i)``."""
         return self.item_weights * self.scalar.conjugates(_ratio(a, self.item_weights))
+
+    def dual_value(self, a: FloatArray) -> float:
+        """See `Loss.dual_value`: the exact multipliers are slopes of floats, ``a_i / w_i`` rounded, times weights."""
+        s = np.clip(_ratio(a, self.item_weights), self.scalar.lowest, self.scalar.highest)
+        parts = np.concatenate([a * self.offset, -self.item_weights * self.scalar.conjugates_above(s)])
+        if not np.isfinite(parts).all():
+            return -np.inf
+        return sum_below(parts - all_above(gamma(WEIGHTED + 4) * np.abs(parts)))
 
     def clip(self, a: FloatArray) -> FloatArray:
         """Between the lowest and the highest multipliers."""

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, logsumexp, softmax
 
+from sdpmetric.linalg.rigorous import above, below, distributions, entropies, gamma, log_bounds, log_sum_exp, sum_above
 from sdpmetric.terms.base import Expression, PairLoss
 from sdpmetric.terms.margins import item_weights
 from sdpmetric.terms.targets import check_term_pairs
@@ -105,6 +106,33 @@ class PairSoftmax(PairLoss):
     def value(self, u: FloatArray) -> float:
         """The weighted sum of minus log-probabilities."""
         return self.smoothed(u, 0.0)[0]
+
+    def highest(self, low: FloatArray, high: FloatArray) -> float:
+        """The highest logarithm of the sum less the lowest mean; see `Loss.highest`."""
+        parts = np.append(-self.ideal * low, [float(log_sum_exp(low, high)[1]), float(log_bounds(np.array(2.0))[1])])
+        slack = gamma(2 * self._count + 8) * float(np.abs(parts).sum())
+        found = sum_above(np.append(parts, slack))
+        return above(self._scale * found, 2 * self._count) if found > 0.0 else below(self._scale * -found) * -1.0
+
+    @property
+    def _count(self) -> int:
+        """More than the roundings of `_scale` and of each of the shares."""
+        return len(np.asarray(self.pairs)) + 8
+
+    def _slopes(self, a: FloatArray) -> FloatArray:
+        """The softmax of given multipliers, near an exact distribution."""
+        return np.asarray(distributions(np.maximum(a / self._scale + self.ideal, 0.0)[None])[0])
+
+    def dual_value(self, a: FloatArray) -> float:
+        """See `Loss.dual_value`: the exact multipliers are those of a distribution."""
+        entropy = float(entropies(self._slopes(a), 2)[0]) + float(log_bounds(np.array(2.0))[0])
+        return below(self._scale * below(entropy), 2 * self._count)
+
+    def errors(self, a: FloatArray) -> FloatArray:
+        """See `Loss.errors`."""
+        q = self._slopes(a)
+        off = np.abs(self._scale * (q - self.ideal) - a)
+        return np.asarray(off + gamma(2 * self._count) * self._scale * (q + self.ideal))
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """There is no kink; the slopes are the softmax less the shares."""

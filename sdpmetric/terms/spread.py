@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.linalg.rigorous import below, sum_below
+from sdpmetric.linalg.rigorous import above, below, sum_above, sum_below
 from sdpmetric.terms.base import Expression, PairLoss
 from sdpmetric.terms.margins import item_weights
 from sdpmetric.terms.targets import check_term_pairs
@@ -103,6 +103,10 @@ class Spread(PairLoss):
         """``w^2 / (4 a)``; infinity where a is 0."""
         with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(0.25 * self.item_weights**2 / a)
+
+    def dual_value(self, a: FloatArray) -> float:
+        """Minus the conjugates of a itself, rounded; see `Loss.dual_value`."""
+        return -above(sum_above(self.conjugates(a)), 10) if (a > 0.0).all() else -np.inf
 
     def clip(self, a: FloatArray) -> FloatArray:
         """At least a tiny share of the largest."""

@@ -75,6 +75,23 @@ class LogDetPrior:
         return K, B, error, above(norm_above(B - eye) + error, 3)
 
     @cached_property
+    def inverse_diagonal(self) -> tuple[FloatArray, FloatArray] | None:
+        """Floats below and above the diagonal of the inverse of A_0; None where nothing is proven."""
+        K, _, _, r = self._inverse
+        if self.power or not r < 0.5:
+            return None
+        if self._plain:
+            return np.ones(len(K)), np.ones(len(K))
+        squares = np.einsum("ij,ij->i", K, K)
+        g = gamma(len(K) + 8)
+        return squares * (1.0 - g) / (1.0 + r), squares * (1.0 + g) / (1.0 - r)
+
+    @property
+    def log_det_matrix(self) -> tuple[float, float]:
+        """Floats below and above ``log det A_0`` where `power` is 0."""
+        return self._log_det
+
+    @cached_property
     def _log_det(self) -> tuple[float, float]:
         return (0.0, 0.0) if self._plain else log_det(self.matrix)
 

@@ -53,6 +53,26 @@ class Form:
         """The identity, exactly."""
         return cls(np.eye(r), 0.0, float(r))
 
+    @classmethod
+    def congruent(cls, A: FloatArray, V: FloatArray, map_errors: FloatArray | None = None) -> Form:
+        """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most.
+
+        Parameters
+        ----------
+        A : (d, d) array
+        V : (d, r) array
+        map_errors : (d, r) array, optional
+            How far each entry of the exact V may be from the given one.
+        """
+        moved, sizes = V.T @ A @ V, np.abs(V)
+        size = above(float(np.sum((sizes.T @ np.abs(A)) * sizes.T)), V.size * len(V) + 8)
+        error = above(gamma(2 * len(V) + 10) * size, 2)
+        if map_errors is not None:
+            off = norm_above(map_errors)
+            more = above((2.0 * norm_above(V) + off) * off * norm_above(A), 6)
+            error, size = above(error + more), above(size + more)
+        return cls(0.5 * (moved + moved.T), error + UNDERFLOW, size + UNDERFLOW)
+
     def __add__(self, other: Form) -> Form:
         size = above(self.size + other.size)
         return Form(self.matrix + other.matrix, above(self.error + other.error + 2.0 * U * size, 4), size)
@@ -108,22 +128,27 @@ class Images:
     slack : (d,) array
         0, or the range of a feature that is 0 in `centered` without being constant.
     map : (d, r) array
-        T, whatever made it: it is taken as exact.
+        T, whatever made it: it is taken as exact, but for `map_errors`.
+    map_errors : (d, r) array or None
+        How far each entry of the exact T may be from that of `map`; None: it is exact.
     """
 
     X: NDArray[np.floating]
     centered: FloatArray
     slack: FloatArray
     map: FloatArray
+    map_errors: FloatArray | None = None
 
     @classmethod
-    def of(cls, X: NDArray[np.floating], centered: FloatArray, T: FloatArray) -> Images:
+    def of(
+        cls, X: NDArray[np.floating], centered: FloatArray, T: FloatArray, map_errors: FloatArray | None = None
+    ) -> Images:
         """Images of points that were centered, features that are 0 there being looked at again."""
         slack = np.zeros(X.shape[1])
         for j in np.flatnonzero(~centered.any(axis=0)):
             column = X[:, j].astype(np.float64)
             slack[j] = math.nextafter(float(column.max() - column.min()), math.inf) if np.ptp(column) else 0.0
-        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64))
+        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64), map_errors)
 
     @cached_property
     def points(self) -> FloatArray:
@@ -137,14 +162,21 @@ class Images:
         errors = np.zeros(len(self.centered))
         if r == 0:
             return errors
-        T = np.abs(self.map)
+        T = self._entry_errors
         for first in range(0, len(errors), ROWS_AT_ONCE):
             rows = np.abs(self.centered[first : first + ROWS_AT_ONCE])
             errors[first : first + ROWS_AT_ONCE] = norms_above(rows @ T)
-        errors *= gamma(d + 3) * (1.0 + gamma(d + 4))
+        errors *= 1.0 + gamma(d + 6)
+        T = np.abs(self.map) if self.map_errors is None else np.abs(self.map) + self.map_errors
         if self.slack.any():
             errors += above(float(norms_above((self.slack @ T)[None])[0]), d + 4)
         return errors + self._underflow if self._underflow else errors
+
+    @cached_property
+    def _entry_errors(self) -> FloatArray:
+        """What a unit in each coordinate may add to the error of each coordinate of an image, (d, r)."""
+        rounding = gamma(len(self.map) + 3) * np.abs(self.map)
+        return rounding if self.map_errors is None else rounding + self.map_errors
 
     @cached_property
     def _underflow(self) -> float:
@@ -221,7 +253,7 @@ class Images:
 
     def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:
         d, r = self.map.shape
-        T, starts = np.abs(self.map), range(0, len(first), ROWS_AT_ONCE)
+        T, starts = self._entry_errors * (1.0 + gamma(d + 6)), range(0, len(first), ROWS_AT_ONCE)
         own = gamma(min(ROWS_AT_ONCE, len(first)) + len(starts) + threads.ACCUMULATORS + 8 + roundings)
         parts = threads.parts(len(first) * d * r, threads.PRODUCT_WORK, most=min(threads.ACCUMULATORS, len(starts)))
         cuts = threads.cuts(len(starts), parts)
@@ -232,7 +264,7 @@ class Images:
                 some = slice(start, start + ROWS_AT_ONCE)
                 V = self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64)
                 P, w = V @ self.map, np.abs(weights[some])
-                off, long = gamma(d + 3) * norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
+                off, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
                 totals[part] += (P * weights[some, None]).T @ P
                 sums[part] += w @ ((2.0 * long + off) * off + own * long**2), w @ (long + off) ** 2
 

@@ -1,0 +1,68 @@
+"""How many dimensions differences of examples span at most, decided without rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpmetric.linalg import exact
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.integer]
+
+# Elimination in whole numbers is tried for so many entries and dimensions at most.
+ENTRIES, DIMENSIONS = 400_000, 128
+
+
+def exact_rank(rows: exact.IntegerArray) -> int:
+    """The rank of a matrix of whole numbers; the number of its columns where that is too much work."""
+    d = int(rows.shape[1])
+    if rows.size > ENTRIES or d > DIMENSIONS or not rows.size:
+        return min(len(rows), d)
+    try:
+        return d - int(exact.null_space(rows).shape[1])
+    except ArithmeticError:
+        return d
+
+
+def dimension(
+    X: NDArray[np.floating], first: IndexArray, second: IndexArray, enough: int, basis: FloatArray | None = None
+) -> int:
+    """A bound of the dimension that ``B (x_a - x_b)`` span over pairs (a, b), as good as it has to be.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        The exact data.
+    first, second : (p,) integer arrays
+    enough : int
+        Bounds that are at most this are not improved; others by elimination in whole numbers, over a spanning forest.
+    basis : (k, d) array, optional
+        B; default: the identity.
+    """
+    k = X.shape[1] if basis is None else len(basis)
+    if k <= enough or not len(first):
+        return k if len(first) else 0
+    if basis is None:
+        differ = np.zeros(k, dtype=bool)
+        for start in range(0, len(first), 4096):
+            some = slice(start, start + 4096)
+            differ |= (X[first[some]] != X[second[some]]).any(axis=0)
+        if (k := int(differ.sum())) <= enough:
+            return k
+        X = X[:, differ]
+    rows, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    points, same = np.unique(X[rows], axis=0, return_inverse=True)
+    a, b = same.ravel()[ends.reshape(2, -1)]
+    graph = sp.csr_array((np.ones(len(a)), (a, b)), shape=(len(points), len(points)))
+    a, b = sp.csgraph.minimum_spanning_tree(graph).nonzero()
+    apart = a != b
+    a, b = a[apart], b[apart]
+    if min(k, len(a)) <= enough or len(points) * points.shape[1] > ENTRIES or points.shape[1] > DIMENSIONS:
+        return min(k, len(a))
+    if basis is None:
+        whole = exact.integers(points)
+        return exact_rank(whole[a] - whole[b])
+    whole = exact.integers(points.reshape(-1, 1)).reshape(points.shape)  # in one unit
+    return exact_rank((whole[a] - whole[b]) @ exact.integers(basis.T))

@@ -1,0 +1,115 @@
+"""Sums of terms against exact arithmetic: scalar losses, hard constraints, subspaces, directions without cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from exact import Distances, number
+from flint import arb, ctx
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.linalg.rigorous import log1p_bounds
+from sdpmetric.terms.log_ratio import LogRatio
+from sdpmetric.terms.losses import LOSSES
+
+rng = np.random.default_rng(0)
+ctx.prec = 256
+SIZES = 10.0 ** rng.uniform(-300, 4, 300)
+U = np.concatenate([3.0 * rng.normal(size=200), SIZES, -SIZES, [0.0, 1.0, -1.0]])
+S = np.concatenate([rng.random(200), 10.0 ** rng.uniform(-300, 0, 200), 1.0 - 10.0 ** rng.uniform(-16, 0, 200), [0, 1]])
+
+
+def entropy(s):
+    return sum((p * p.log() for p in (arb(s), 1 - arb(s)) if p > 0), arb(0))
+
+
+VALUES = {
+    "hinge": lambda u: max(arb(u), arb(0)),
+    "squared_hinge": lambda u: max(arb(u), arb(0)) ** 2,
+    "smooth_hinge": lambda u: arb(0) if u < 0 else arb(u) ** 2 / 2 if u < 1 else arb(u) - 0.5,
+    "logistic": lambda u: (1 + arb(u).exp()).log(),
+}
+CONJUGATES = {
+    "hinge": lambda s: arb(0),
+    "squared_hinge": lambda s: arb(s) ** 2 / 4,
+    "smooth_hinge": lambda s: arb(s) ** 2 / 2,
+    "logistic": entropy,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_scalar_losses_are_bounded_above(name):
+    for given, found, exact in (
+        (U, LOSSES[name].values_above(U), VALUES[name]),
+        (S, LOSSES[name].conjugates_above(S), CONJUGATES[name]),
+    ):
+        values = [exact(u) for u in given.tolist()]
+        assert not any(arb(bound) < value for bound, value in zip(found.tolist(), values, strict=True))
+        size = np.array([float(value) for value in values])
+        assert (found <= size + 1e-14 * (1.0 + np.abs(size))).all()
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_ratios_are_bounded_above(side):
+    loss = LogRatio(np.array([side]))
+    for given, found in ((U, loss.values_above(U)), (S, loss.conjugates_above(S))):
+        x = side * np.maximum(U, 0.0) if given is U else -side * S
+        for at, bound in zip(x.tolist(), found.tolist(), strict=True):
+            assert bound == np.inf if at <= -1.0 else not arb(bound) < arb(at) - (1 + arb(at)).log()
+
+
+def test_logarithms_of_one_and_a_little():
+    x = np.concatenate([np.abs(U), -S[S < 1.0], [0.25, -0.25, -1.0 + 2.0**-53]])
+    for at, low, high in zip(x.tolist(), *(bound.tolist() for bound in log1p_bounds(x)), strict=True):
+        exact = (1 + arb(at)).log()
+        assert not arb(low) > exact
+        assert not arb(high) < exact
+        assert high - low <= 4e-14 * abs(math.log1p(at)) + 1e-320
+
+
+def test_hard_constraints_hold_exactly_or_the_objective_is_infinite():
+    X, pairs = rng.normal(size=(12, 3)), np.array([[0, 1], [2, 3], [4, 5]])
+    D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
+    problem = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, 2.0 * D, 0.5 * D))
+    L, edge = np.eye(3), Distances(X, np.eye(3))(0, 1)
+    tight = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs[:1], at_most=float(arb(edge).lower())))
+    assert problem.certify(L).objective >= 3.0
+    found = tight.certify(L)
+    assert number(tight.terms[1].bounds[0]) >= edge or found.objective == np.inf
+    assert tight.certify((1.0 + 1e-9) * L).objective == np.inf
+    assert "not proven to hold" in str(tight.certify((1.0 + 1e-9) * L))
+    for name in ("factored", "conic"):
+        solution = sm.solve(problem, name)
+        length = Distances(X, np.asarray(solution.components))
+        ends = zip(pairs.tolist(), D.tolist(), strict=True)
+        assert all(number(0.5 * b) <= length(i, j) <= number(2.0 * b) for (i, j), b in ends)
+        assert solution.status is sm.Status.OPTIMAL
+
+
+def test_subspaces_are_those_of_the_columns_as_given():
+    X, y = rng.normal(size=(20, 4)), np.arange(20) % 2
+    P = rng.normal(size=(4, 2))
+    total = terms.Pull(labels=y) + terms.TripletHinge(labels=y, n_neighbors=1)
+    good = sm.solve(sm.MetricProblem(X, total, subspace=P), tol=1e-4)
+    assert good.relative_gap <= 1e-4
+    doubled = sm.MetricProblem(X, total, subspace=np.column_stack([P, 2.0 * P[:, 0]]))
+    assert doubled.certify(good.components, dual=good.dual).lower_bound == pytest.approx(good.lower_bound, rel=1e-6)
+    nearly = np.column_stack([P, P[:, 0] + 1e-12 * rng.normal(size=4)])  # in exact arithmetic, three dimensions
+    found = sm.MetricProblem(X, total, subspace=nearly).certify(good.components, dual=good.dual)
+    three = sm.solve(sm.MetricProblem(X, total, subspace=np.linalg.qr(nearly)[0]), tol=1e-4)
+    assert found.lower_bound <= three.objective
+    assert "beyond it" in found.weakness
+
+
+def test_directions_without_cost_are_proven_or_the_bound_is_weak():
+    y = np.arange(16) % 2
+    exactly = np.column_stack([rng.normal(size=16), 1.0 * y])
+    nearly = exactly + np.column_stack([np.zeros(16), 1e-12 * rng.normal(size=16)])
+    total = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, margin=2.0)
+    apart, close = (sm.MetricProblem(X, total).certify(np.eye(2)) for X in (exactly, nearly))
+    assert apart.null_dimension == 1
+    assert apart.weakness is None
+    assert close.weakness is not None
