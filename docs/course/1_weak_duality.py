@@ -2,7 +2,7 @@ r"""1. A metric by hand, and weak duality
 =======================================
 
 We state large margin nearest neighbor classification (LMNN) for six points on a line, solve it by hand, and prove
-that the answer is optimal. You need: what a derivative is. Nothing else is taken for granted.
+that the answer is optimal. You need to know what a derivative is, and nothing else.
 """
 
 # %%

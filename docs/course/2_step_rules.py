@@ -2,7 +2,7 @@ r"""2. Why Algorithm 1 stalls and Polyak's step does not
 ======================================================
 
 The paper of LMNN descends by subgradients and adapts its step: times 1.01 after a success, times 0.5 after a failure.
-We write this rule, see it stop above the optimum, see why, and replace it.
+We implement this rule, observe that it stops above the optimum, explain why, and replace it.
 """
 
 # %%
@@ -59,19 +59,19 @@ assert lengths[-1] < 1e-6
 # %%
 # The steps across the valley overshoot the kink. Each failure halves the step, and it takes 70 successes to make up
 # for one failure, since :math:`1.01^{70} \approx 2`. Near the kink failures are at least that frequent, and the step
-# lengths fall like a geometric series. Their sum is finite: the method can travel only so far. It stops, and its
+# lengths decrease geometrically. Their sum is finite, so that the total distance is bounded. The method stops, and its
 # objective looks as if it had converged.
 #
 # Polyak's rule
 # -------------
 #
-# If the optimum :math:`f^*` was known, the step
+# If the optimum :math:`f^*` is known, the step
 #
 # .. math:: \frac{f(x) - f^*}{\lVert g \rVert^2}
 #
-# along the subgradient brings x nearer to the solution, always: by convexity :math:`f^* \ge f(x) + \langle g, x^* - x
+# along the subgradient always brings x nearer to the solution: by convexity :math:`f^* \ge f(x) + \langle g, x^* - x
 # \rangle`, so that the squared distance to :math:`x^*` falls by at least :math:`(f(x) - f^*)^2 / \lVert g \rVert^2`.
-# And a *lower bound* in the place of :math:`f^*` will do, if it rises to it.
+# A *lower bound* can replace :math:`f^*` if it converges to it.
 
 
 def polyak(step, value, best):
@@ -110,7 +110,7 @@ for name, solution in (("Algorithm 1", stalls), ("Polyak", proves)):
 assert proves.relative_gap <= 1e-2 < stalls.relative_gap
 
 # %%
-# The certificate tells what the objective hides: Algorithm 1 has stopped, and nothing is proven.
+# The objective does not show it, but the certificate does: Algorithm 1 has stopped, and its gap is large.
 #
 # Exercise
 # --------
@@ -131,7 +131,8 @@ def faster(step, value, best):
 other, _ = descend(faster)
 print(f"best value {other[-1]:.2e}, against {values[-1]:.2e}")
 # It still stalls: on the kink fewer than every second step succeeds. Any two factors fail in some valley, since the
-# share of successes depends on the angle of the kink, which the rule does not know. A lower bound is what knows.
+# share of successes depends on the angle of the kink, which the rule does not use. A lower bound on the optimum avoids
+# the problem.
 assert other[-1] > 1
 
 # %%

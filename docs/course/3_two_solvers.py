@@ -1,8 +1,8 @@
 r"""3. The semidefinite program in CVXPY against the fast solver
 ==============================================================
 
-The same problem, solved twice by programs that share nothing but the data: a general solver for semidefinite
-programs, and a fast one made for LMNN. We write the program ourselves, compare, and see what each is good for.
+The same problem, solved by two programs that share only the data: a general solver for semidefinite programs, and a
+fast solver for LMNN. We write the semidefinite program ourselves, compare the results, and see when to use which.
 """
 
 # %%
@@ -42,8 +42,8 @@ fast = sm.solve(problem, tol=1e-5)
 print(fast)
 
 # %%
-# Who is right?
-# -------------
+# Which one is right?
+# -------------------
 #
 # The numbers agree, but agreement is weak evidence: both could be wrong in the same way. So we ask the *problem* to
 # certify the metric that CVXPY found, from the data alone.
@@ -54,7 +54,7 @@ assert certificate.lower_bound <= fast.objective * (1 + 1e-9)
 assert fast.lower_bound <= certificate.objective * (1 + 1e-9)
 
 # %%
-# Each lower bound is below the other's objective, and the intervals are short. A mistake would have to be made twice.
+# Each lower bound is below the other's objective, and both intervals are short: an error would have to occur in both.
 #
 # The exact layer of the package does better than our program. It starts with few triplets and adds those that are
 # violated (constraint generation), so that it never builds the whole list.
@@ -64,11 +64,11 @@ print(sm.compare(fast, exact))
 assert exact.relative_gap <= 1e-6
 
 # %%
-# What the value of a solver proves
-# ---------------------------------
+# What the dual value of a solver proves
+# --------------------------------------
 #
-# A conic solver reports a dual value, too. It is no proof: its multipliers are feasible up to its tolerance only. The
-# certificate clips and scales them before it believes them.
+# A conic solver also reports a dual value. It is not a proof, because its multipliers are feasible up to a tolerance
+# only. The certificate clips and scales them, so that they are dual feasible.
 
 print("proven by the backend's own multipliers:", exact.certificate.backend_lower_bound)
 
@@ -87,9 +87,9 @@ diagonal = cp.Problem(program.objective, [*program.constraints, cp.diag(cp.diag(
 diagonal.solve(solver="CLARABEL")
 print(f"{diagonal.value:.4f}, above {exact.objective:.4f}: fewer metrics to choose from")
 assert diagonal.value >= exact.lower_bound
-judged = sm.verify(problem, metric=np.diag(np.maximum(np.diag(M.value), 0)))
-print(judged)
-assert judged.relative_gap > exact.relative_gap
+certificate = sm.verify(problem, metric=np.diag(np.maximum(np.diag(M.value), 0)))
+print(certificate)
+assert certificate.relative_gap > exact.relative_gap
 
 # %%
 # .. raw:: html

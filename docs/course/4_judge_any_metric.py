@@ -1,9 +1,8 @@
-r"""4. Judge anybody's metric
-===========================
+r"""4. Certify any metric
+======================
 
-A certificate needs a problem and a metric. It does not ask where the metric comes from. We judge the Euclidean
-metric, whitening, linear discriminant analysis and scikit-learn's NCA as solutions of LMNN, and learn what such a
-judgement means.
+A certificate needs a problem and a metric, from any source. We certify the Euclidean metric, whitening, linear
+discriminant analysis and scikit-learn's NCA as solutions of LMNN, and learn what such a certificate means.
 """
 
 # %%
@@ -31,11 +30,11 @@ candidates = {
 }
 
 # %%
-# The judgement
-# -------------
+# The certificates
+# ----------------
 #
-# ``rescale=True`` judges the best multiple of each metric: the other methods know no margin of 1, and their unit of
-# length means nothing.
+# ``rescale=True`` certifies the best multiple of each metric: the other methods have no margin of 1, so that their unit
+# of length is arbitrary.
 
 for name, L in candidates.items():
     certificate = sm.verify(problem, L, rescale=True)
@@ -45,12 +44,12 @@ for name, L in candidates.items():
     assert certificate.lower_bound <= certificate.objective
 
 # %%
-# Read it with care. The lower bound is the same for all, since it is about the problem. A large gap says that the
-# metric is no solution of *this* program; it does not say that the metric is bad. LDA has a small error here without
-# being optimal for LMNN. And a small gap says that the program is solved, not that the program is the right question.
+# The lower bound is the same for all metrics, since it belongs to the problem. A large gap says that the metric is not a
+# solution of *this* program; it does not say that the metric is bad: LDA has a small error here and is not optimal for
+# LMNN. A small gap says that the program is solved, not that it suits your purpose.
 #
-# What changes between the metrics
-# --------------------------------
+# The embeddings
+# --------------
 
 figure, axes = plt.subplots(1, len(candidates), figsize=(13, 2.8), layout="constrained")
 for axis, (name, L) in zip(axes, candidates.items(), strict=True):
@@ -63,7 +62,7 @@ for axis, (name, L) in zip(axes, candidates.items(), strict=True):
 # Exercise 1
 # ----------
 #
-# Spoil the solution: add noise of 1 % to its components. How large is the gap now? And with 10 %?
+# Perturb the solution: add noise of 1 % to its components. How large is the gap now? And with 10 %?
 #
 # .. raw:: html
 #

@@ -1,8 +1,8 @@
 r"""5. Online learning, regret, and a false theorem
 =================================================
 
-Pairs arrive one after another, and the metric follows them. What can be proven about that? We meet regret, run an
-online learner against the best fixed metric, and break a published theorem with one pair.
+Pairs arrive one after another, and each of them updates the metric. What can be proven about such a learner? We define
+regret, compare an online learner with the best fixed metric, and refute a published theorem with one pair.
 """
 
 # %%
@@ -53,14 +53,14 @@ assert np.isclose(certificate.objective, sum(losses))
 assert certificate.lower_bound <= certificate.objective <= certificate.regret_bound
 
 # %%
-# Three numbers: what the stream lost, what every fixed metric loses at least, and what the theorem allows. The
-# theorem is true here, and generous.
+# Three numbers: the loss of the stream, a lower bound on the loss of every fixed metric, and the bound of the theorem.
+# The theorem holds here, with room to spare.
 #
 # A theorem that is false
 # -----------------------
 #
 # The paper of LEGO bounds the loss with constants that contain R, where all *points* have a squared norm of at most
-# R. One pair breaks it. The two points are opposite, :math:`u = -v` with :math:`\lVert u \rVert^2 = 10 = R`, so that
+# R. One pair is a counterexample. The two points are opposite, :math:`u = -v` with :math:`\lVert u \rVert^2 = 10 = R`, so that
 # their squared distance is 40 and not 10. With the target 1 the first step costs
 
 u, target, eta = math.sqrt(10), 1.0, 1.0
@@ -68,8 +68,8 @@ online = 0.5 * (4 * u**2 - target) ** 2
 print("loss of the online learner:", online)
 
 # %%
-# The comparator is the metric 1/40, which meets the target exactly: its loss is 0, and its LogDet divergence from the
-# start is what the theorem charges for it.
+# The comparator is the metric 1/40, which meets the target exactly: its loss is 0, and the bound of
+# the theorem is a multiple of its LogDet divergence from the first metric.
 
 comparator = target / (4 * u**2)
 divergence = comparator - math.log(comparator) - 1
@@ -79,8 +79,8 @@ print(f"the printed theorem allows {allowed:.1f}")
 assert online > allowed
 
 # %%
-# What the stream meets are *differences* of points, and predictions under metrics that grow. With R the largest of
-# the predictions and targets that occur, the theorem holds; the package computes that (see the errata).
+# The proof bounds *differences* of points, and predictions under metrics that may grow, by R. With R the largest of the
+# predictions and targets that occur, the theorem holds; the package computes that bound (see the errata).
 
 pair = np.array([[u], [-u]])
 once = sm.LEGOProblem(pair, np.array([[0, 1]]), np.array([target]), learning_rate=eta)
@@ -102,9 +102,9 @@ assert corrected.objective <= corrected.regret_bound
 bounds = []
 for rate in (0.001, 0.01, 0.1, 1.0):
     stated = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=rate)
-    judged = sm.regret(stated, sm.solve(stated))
-    bounds.append(judged.lower_bound)
-    print(f"rate {rate}: loss {judged.objective:.1f}, every fixed metric at least {judged.lower_bound:.1f}")
+    found = sm.regret(stated, sm.solve(stated))
+    bounds.append(found.lower_bound)
+    print(f"rate {rate}: loss {found.objective:.1f}, every fixed metric at least {found.lower_bound:.1f}")
 # A fixed metric has no learning rate: the bound is about the pairs alone.
 assert np.allclose(bounds, bounds[0], rtol=1e-3)
 

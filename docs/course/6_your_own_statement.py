@@ -1,15 +1,15 @@
 r"""6. Your own statement, from terms
 ==================================
 
-Many statements are sums: pull these together, push those apart, stay near what you know. You add up terms, and the
-exact program, a fast solver, the dual and the certificate follow. Then you write a term of your own.
+Many statements are sums: pull some pairs together, push others apart, stay near a given metric. You add up terms, and
+the package derives the exact program, a fast solver, the dual and the certificate. Then you write a term of your own.
 """
 
 # %%
 # A sum of terms
 # --------------
 #
-# We have few labels (30 of 150 flowers), and a rough idea that all features matter. So: pull neighbors together, push
+# We have few labels (30 of 150 flowers), and expect that all features matter. So we pull neighbors together, push
 # impostors away, and stay near the Euclidean metric by the LogDet divergence.
 
 from dataclasses import dataclass, replace
@@ -57,8 +57,8 @@ for weight, solution in zip(weights, sm.path(problem, log_det=weights), strict=T
 # ------------------
 #
 # Suppose that certain pairs must be at least 1 apart. The loss of a pair is a hinge, :math:`[1 - D_p]_+`. A term says
-# on which pairs it depends and how its numbers :math:`u = c + K D` come from their distances; the loss brings its
-# conjugate, from which the dual and the certificate are made.
+# on which pairs it depends and how its numbers :math:`u = c + K D` come from their distances; the loss has a
+# conjugate, from which the dual and the certificate are computed.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,7 +131,7 @@ def violated(metric):
 
 
 print("hinge:", violated(fast.metric), "squared hinge:", violated(solution.metric))
-# A square hardly charges small violations: it spreads them over many pairs.
+# Small violations cost little when they are squared, so that they are spread over many pairs.
 
 # %%
 # .. raw:: html
