@@ -44,9 +44,9 @@ for name, L in candidates.items():
     assert certificate.lower_bound <= certificate.objective
 
 # %%
-# The lower bound is the same for all metrics, since it belongs to the problem. A large gap says that the metric is not a
-# solution of *this* program; it does not say that the metric is bad: LDA has a small error here and is not optimal for
-# LMNN. A small gap says that the program is solved, not that it suits your purpose.
+# The lower bound is the same for all metrics, since it belongs to the problem. A large gap says that the metric is not
+# a solution of *this* program; it does not say that the metric is bad: LDA has a small error here and is not optimal
+# for LMNN. A small gap says that the program is solved, not that it suits your purpose.
 #
 # The embeddings
 # --------------

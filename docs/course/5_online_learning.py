@@ -60,8 +60,8 @@ assert certificate.lower_bound <= certificate.objective <= certificate.regret_bo
 # -----------------------
 #
 # The paper of LEGO bounds the loss with constants that contain R, where all *points* have a squared norm of at most
-# R. One pair is a counterexample. The two points are opposite, :math:`u = -v` with :math:`\lVert u \rVert^2 = 10 = R`, so that
-# their squared distance is 40 and not 10. With the target 1 the first step costs
+# R. One pair is a counterexample. The two points are opposite, :math:`u = -v` with :math:`\lVert u \rVert^2 = 10 = R`,
+# so that their squared distance is 40 and not 10. With the target 1 the first step costs
 
 u, target, eta = math.sqrt(10), 1.0, 1.0
 online = 0.5 * (4 * u**2 - target) ** 2
