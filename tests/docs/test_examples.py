@@ -81,11 +81,20 @@ def test_there_are_snippets_and_examples_to_run():
     assert len(COURSE) == 6
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def anchors(page):
+    """The anchors of a page's headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
         if not target.startswith(("http://", "https://")):
-            assert os.path.exists(page.parent / target), f"{page.name} links to {target}, which does not exist"
+            found = page.parent / target if target else page
+            assert os.path.exists(found), f"{page.name} links to {target}, which does not exist"
+            assert not anchor or anchor in anchors(found), f"{page.name}: {target} has no heading #{anchor}"
 
 
 def test_every_page_is_in_one_track():
