@@ -287,7 +287,7 @@ def verify(
     max_time: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
-    """How far is this metric from optimal? Proven, whoever learned it.
+    """How far is this metric from optimal? A proven bound, for a metric from any source.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def verify(
         A fitted estimator with ``components_``, or any that embeds examples by an affine map, as a pipeline or linear
         discriminant analysis does: its linear part. Exactly one of the three.
     rescale : bool, default False
-        Judge the best multiple of the metric instead, so that a package with another margin is not judged by units.
+        Certify the best multiple of the metric instead, for packages with another margin or other units.
     tol : float, default 1e-3
         The lower bound is proven to be within this relative gap of the optimum, unless the metric is proven to be
         within `tol` of optimal before that.

@@ -192,7 +192,7 @@ def verify(
     rescale: Annotated[bool, typer.Option("--rescale", help="Judge the best multiple of the metric instead.")] = False,
     as_json: JSON = False,
 ) -> None:
-    """How far is this metric from optimal on this data? Proven, whoever learned it.
+    """How far is this metric from optimal on this data? A proven bound, for a metric from any source.
 
     The metric is judged in the coordinates of the prepared data: pass the options it was learned with. A model brings
     its own.

@@ -307,7 +307,7 @@ class Solution:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
-        """The solution that `to_arrays` took apart.
+        """The solution from the arrays of `to_arrays`.
 
         Parameters
         ----------

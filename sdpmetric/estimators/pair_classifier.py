@@ -39,7 +39,7 @@ class PairClassifier(ClassifierMixin, TupleEstimator):
     estimator_ : estimator
         The fitted clone of `estimator`.
     threshold_ : float
-        Pairs at most so far apart are similar. A distance, not squared.
+        Pairs at most this distance apart are similar; not squared.
     classes_ : (2,) array
         Labels of dissimilar and of similar pairs, as in `fit`: (-1, 1), (0, 1) or (False, True).
     n_features_in_ : int
@@ -127,7 +127,7 @@ class PairClassifier(ClassifierMixin, TupleEstimator):
         beta: float = 1.0,
         examples: Examples | None = None,
     ) -> Self:
-        """Choose the threshold anew, best on pairs that were not learned from.
+        """Choose the threshold again, best on pairs that were not used for learning.
 
         Parameters
         ----------

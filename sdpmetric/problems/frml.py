@@ -209,7 +209,7 @@ class FRMLProblem(Problem):
         metric: ArrayLike | None = None,
         dual: Multipliers | None = None,
     ) -> Certificate:
-        """Judge any point, whoever made it.
+        """Certify any point, from any source.
 
         The objective is never negative, and that is all that is known from below: the certificate's kind is
         "stationarity", with ``||K||_F ||dF/dK||_F / F``, K the factor and F the objective: by how much, in shares of

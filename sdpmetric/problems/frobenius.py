@@ -228,7 +228,7 @@ class FrobeniusLMNNProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge any point, whoever made it.
+        """Certify any point, from any source.
 
         Any multipliers in their boxes are dual feasible, and ``sum a - ||[sum a_t B_t - C]_+||_F^2 / (2 lam)`` is then
         below every objective; the best multiple of the given ones is taken. See ``docs/frobenius.md``.

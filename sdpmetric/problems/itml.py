@@ -49,7 +49,7 @@ class ITMLProblem(SmoothProblem):
     X : (n, d) array
         Finite numbers; float32 stays float32, everything else becomes float64.
     pairs : (p, 2) integer array
-        Row numbers of X. A pair counts as often as it is named.
+        Row numbers of X. A repeated pair counts as often as it is listed.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
     upper, lower : float, optional

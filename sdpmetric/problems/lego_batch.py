@@ -74,7 +74,7 @@ class LEGOBatchProblem(MetricProblem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:
-        """Judge any point, whoever made it; see `MetricProblem.certify` and docs/lego.md.
+        """Certify any point, from any source; see `MetricProblem.certify` and docs/lego.md.
 
         Parameters
         ----------

@@ -259,8 +259,8 @@ class POLAProblem(Problem):
     ) -> Certificate:
         """Certify any point; see `Problem.certify`.
 
-        A point that nearly keeps the hard margins is judged after `repair`, so that the objective is one of a feasible
-        point; one that misses a margin by more than 1e-3 of the threshold has an infinite objective. Multipliers are
+        A point that nearly satisfies the hard margins is certified after `repair`, so that its objective is feasible;
+        one that misses a margin by more than 1e-3 of the threshold has an infinite objective. Multipliers are
         clipped to their box and replaced by their best multiple; each then bounds every objective from below. For a
         hard margin whose pairs contradict each other, and multipliers that prove it, objective and lower bound are
         infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
@@ -331,7 +331,7 @@ class POLAProblem(Problem):
         return rays.best_dual_multiple(total, summed, size, self.initial_threshold, ceiling)
 
     def contradicts(self, dual: FloatArray) -> bool:
-        """Whether multipliers (p,) prove that no point keeps all hard margins; see `contradiction.contradicts`."""
+        """Whether multipliers (p,) prove that no point satisfies all hard margins; see `contradiction.contradicts`."""
         rest = self.difference_rests
         return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual, rest)
 

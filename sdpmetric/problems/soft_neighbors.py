@@ -208,7 +208,7 @@ class SoftNeighborProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> StationarityCertificate:
-        """Judge any point, whoever made it: objective, a trivial lower bound, and the gradient's relative norm.
+        """Certify any point, from any source: objective, a trivial lower bound, and the gradient's relative norm.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ class TripletHinge(Comparison):
     """``sum_t w_t l(margin + D(i, j) - D(i, l))`` over triplets (i, j, l), the push term of LMNN [WS2009].
 
     With the squared hinge it is that of Schultz and Joachims's and of many later methods; relative comparisons
-    "i is nearer to j than to l" are its triplets, whoever made them.
+    its triplets say "i is nearer to j than to l", from any source.
 
     Parameters
     ----------
