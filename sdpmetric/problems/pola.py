@@ -259,7 +259,7 @@ class POLAProblem(Problem):
     ) -> Certificate:
         """Certify any point; see `Problem.certify`.
 
-        A point that nearly satisfies the hard margins is certified after `repair`, so that its objective is feasible;
+        A point that nearly satisfies the hard margins is certified after `repair`, which makes it feasible;
         one that misses a margin by more than 1e-3 of the threshold has an infinite objective. Multipliers are
         clipped to their box and replaced by their best multiple; each then bounds every objective from below. For a
         hard margin whose pairs contradict each other, and multipliers that prove it, objective and lower bound are
