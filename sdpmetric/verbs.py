@@ -117,7 +117,7 @@ def solve(
     bounded = None if n_components is None else _rank_bound(problem, entry, n_components)
     if full is not None:
         _check_full(problem, full, n_components, options)
-    printer = Printer(stream=entry.stream) if verbose else None
+    printer = Printer(stream=entry.stream, tol=tol) if verbose else None
     if engine is not None and not entry.engines:
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."

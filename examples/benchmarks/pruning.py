@@ -6,7 +6,9 @@ Under the metric of 4,000 rows, all examples of a class are divided into tiles b
 A tile of the distance matrix is inactive if a lower bound of all its distances is above the largest limit of its rows:
 the distance of bounding boxes in principal coordinates, of balls, or of intervals of norms. The second table asks when
 the candidates of one search over all anchors would hold the next one's: if the least eigenvalue of the new metric
-relative to the old one, times how much wider the old search was than its limits, is above the growth of the limits.
+relative to the old one, times how much wider the old search was than its limits, is above the growth of the limits. The
+last column asks of a search that remembers all distances of the one before: which pairs are in tiles of 16 x 64 that
+the bounds on how far the metric and the points have moved prove inactive.
 """
 
 from __future__ import annotations
@@ -63,6 +65,26 @@ def inactive(P: np.ndarray, y: np.ndarray, limit: np.ndarray, height: int, width
     return tuple(pruned / total)
 
 
+def still(before: np.ndarray, after: np.ndarray, y: np.ndarray, limit: np.ndarray, least: float) -> float:
+    """Share of pairs of other classes in tiles that cannot have become active since the points were at `before`."""
+    size = max(before.shape[1], after.shape[1])
+    A, B = (np.pad(Z, ((0, 0), (0, size - Z.shape[1]))) for Z in (before, after))
+    U, _, V = np.linalg.svd(B.T @ A)
+    moved = np.linalg.norm(B @ (U @ V) - A, axis=1)
+    classes = [np.flatnonzero(y == label) for label in np.unique(y)]
+    order = np.concatenate([tile for members in classes for tile in leaves(A, members, 64)])
+    starts = np.arange(0, len(order), 64)
+    norms, total, proven = np.sum(A**2, axis=1), 0, 0
+    for tile in [tile for members in classes for tile in leaves(A, members, 16)][::200]:
+        D = np.maximum(norms[tile][:, None] + norms[order] - 2.0 * A[tile] @ A[order].T, 0.0)
+        near = np.maximum(np.sqrt(D) - moved[tile][:, None] - moved[order], 0.0) ** 2
+        inactive = (np.maximum(near, least * D) > limit[tile][:, None]) | (y[order] == y[tile[0]])
+        all_of = np.logical_and.reduceat(inactive.all(axis=0), starts)
+        other = np.add.reduceat((y[order] != y[tile[0]]).astype(int), starts) * len(tile)
+        total, proven = total + other.sum(), proven + other[all_of].sum()
+    return proven / total
+
+
 def watch(problem: sm.LMNNProblem, searches: list[np.ndarray]) -> None:
     """Solve, and keep the factors of the searches over all anchors."""
     search = WorkingSet.search
@@ -93,7 +115,8 @@ def main() -> None:
     for height, width in TILES:
         shares = inactive(P, y, limits(problem, Z), height, width)
         print(f"| {height} x {width} | " + " | ".join(f"{share:.1%}" for share in shares) + " |", flush=True)
-    print("\n| search | least eigenvalue against the one before | largest growth of a limit |\n| --- | --- | --- |")
+    print("\n| search | least eigenvalue against the one before | largest growth of a limit | still inactive |")
+    print("| --- | --- | --- | --- |")
     for k in range(1, len(searches)):
         before, after = searches[k - 1], searches[k]
         values, V = np.linalg.eigh(before.T @ before)
@@ -101,7 +124,8 @@ def main() -> None:
         seen = np.linalg.svd(after @ (V[:, kept] / np.sqrt(values[kept])), compute_uv=False) ** 2
         least = seen[-1] if len(after) >= kept.sum() else 0.0
         growth = limits(small, small.points @ after.T) / limits(small, small.points @ before.T)
-        print(f"| {k + 1} | {least:.3f} | {growth.max():.2f} |")
+        old, new = X @ small.lift(before).T, X @ small.lift(after).T
+        print(f"| {k + 1} | {least:.3f} | {growth.max():.2f} | {still(old, new, y, limits(problem, new), least):.1%} |")
 
 
 if __name__ == "__main__":

@@ -61,14 +61,25 @@ class Printer:
         Seconds between lines at least.
     stream : bool, default False
         Whether the objective is a cumulative loss, so that the gap is of the row and not of the best so far.
+    tol : float, optional
+        Relative gap that is asked for: rows end with the seconds left if the gap goes on to fall at its last rate.
     """
 
     HEAD = f"{'iter':>7} {'seconds':>9} {'objective':>15} {'lower bound':>15} {'gap':>9} {'level':>9} {'active':>9}"
 
-    def __init__(self, write: Callable[[str], None] = say, *, interval: float = 0.5, stream: bool = False) -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None] = say,
+        *,
+        interval: float = 0.5,
+        stream: bool = False,
+        tol: float | None = None,
+    ) -> None:
         self.write = write
         self.interval = interval
         self.stream = stream
+        self.tol = tol
+        self._fell = math.nan, math.nan, math.nan  # when the gap fell last, to what, and how fast its logarithm
         self._last = -math.inf
         self._best, self._bound = math.inf, -math.inf
 
@@ -76,6 +87,8 @@ class Printer:
         """Write one row, unless the last one is too fresh."""
         self._best = row.objective if self.stream else min(self._best, row.objective)
         self._bound = row.lower_bound if self.stream else max(self._bound, row.lower_bound)
+        gap = relative_gap(self._best, self._bound)
+        left = self._seconds_left(row.seconds, gap)
         if row.seconds - self._last < self.interval:
             return
         scored = not math.isnan(row.score)
@@ -87,12 +100,25 @@ class Printer:
             f"{row.seconds:9.2f}",
             known(row.objective, "15.8g"),
             known(row.lower_bound, "15.8g"),
-            known(relative_gap(self._best, self._bound), "9.2e"),
+            known(gap, "9.2e"),
             known(row.step, "9.2e"),
             f"{row.n_active:9d}" if row.n_active or math.isfinite(row.objective) else "",
             *([known(row.score, "9.4f")] if scored else []),
+            *([f" about {left:.0f} s left"] if math.isfinite(left) else []),
         )
         self.write(" ".join(cells).rstrip())
+
+    def _seconds_left(self, seconds: float, gap: float) -> float:
+        """What the gap still takes at the rate at which it fell last; NaN where that is not known, or over."""
+        when, before, rate = self._fell
+        if math.isfinite(gap) and gap > 0.0 and not gap >= before:
+            if seconds > when:
+                rate = math.log(before / gap) / (seconds - when)
+            self._fell = seconds, gap, rate
+        if self.tol is None or self.stream or not self.tol < gap < math.inf:
+            return math.nan
+        left = math.log(gap / self.tol) / rate - (seconds - self._fell[0])
+        return left if left > 0.0 else math.nan
 
     def end(self, solution: Solution) -> None:
         """Write how the solve ended and what is proven."""
