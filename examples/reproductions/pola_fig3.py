@@ -5,7 +5,7 @@ Fig. 3 of Shalev-Shwartz, Singer and Ng (2004), top left: POLA on pairs of MNIST
 
 Run it with ``python examples/reproductions/pola_fig3.py --data DIR``; DIR (or SDPMETRIC_DATA) holds mnist.npz. It runs
 ``examples/benchmarks/mnist_pairs.py`` (three minutes; options that it does not know itself, such as ``--scaling
-pixels`` or ``--digits 49,35``, are passed on) and writes pola_fig3.md and pola_fig3.png into ``--output``.
+pixels``, ``--digits 49,35`` or ``--batch``, are passed on) and writes pola_fig3.md and pola_fig3.png into ``--output``.
 
 .. image:: /pictures/pola_fig3.png
    :alt: POLA, Fig. 3, as this script draws it
@@ -58,10 +58,14 @@ def main(arguments: list[str] | None = None) -> None:
     use_data(given.data)
     kept = given.output / "printed" / "mnist_pairs.txt"
     rows = problems(printed("benchmarks/mnist_pairs.py", others, kept, given.printed))
-    cells = [["POLA against Euclid", f"{PAPER} of 45 below", str(len(rows)), *count(rows, "POLA", "Euclid")]]
+    learners = [name for name in ("POLA", "POLA in batch") if f"{name}, k = 1" in rows[0]]
+    cells = [
+        [f"{name} against Euclid", f"{PAPER} of 45 below", str(len(rows)), *count(rows, name, "Euclid")]
+        for name in learners
+    ]
     errors = [
         [name, *(str(sum(int(row[f"{name}, k = {k}"]) for row in rows)) for k in NEIGHBORS)]
-        for name in ("Euclid", "POLA")
+        for name in ("Euclid", *learners)
     ]
     text = "\n\n".join(
         [

@@ -125,7 +125,7 @@ class POLATransformer(_MetricTransformer):
 
 
 class LEGOTransformer(_MetricTransformer):
-    """LEGO (Jain, Kulis, Dhillon and Grauman 2008, Fig. 1) [JKDG2008] in river; see `sdpmetric.LEGOStream`.
+    """LEGO (Jain, Kulis, Dhillon and Grauman 2008, section 2.1) [JKDG2008] in river; see `sdpmetric.LEGOStream`.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ def figure8(digits: Digits, output: Path) -> str:
     lines = [
         f"{digits.name}, the digits {', '.join(map(str, FOUR))}: {len(y):,} training and {len(y_test):,} test rows, "
         f"deskewed by `datasets.deskew`; principal components are those of these training rows. {K} target neighbors, "
-        f"push weight 0.5, the four metrics learned together; kNN with k = {K}. The paper prints no errors, nor which "
-        "digits they are.",
+        f"push weight 0.5, the four metrics learned together; kNN with k = {K}. The paper prints no errors, nor of "
+        "which set the digits are.",
         "",
         "| | metric | test % | train % | objective | proven gap |",
         "| --- | --- | --- | --- | --- | --- |",
