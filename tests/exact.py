@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from flint import arb, fmpq, fmpq_mat, fmpz
+from flint import arb, fmpq, fmpq_mat
 
 
 def rational(A) -> fmpq_mat:
@@ -80,13 +80,14 @@ def metric(L) -> fmpq_mat:
     return rational(L).transpose() * rational(L)
 
 
-def itml_objective(X, L, pairs, similar, upper, lower, gamma, prior) -> arb:
-    """The objective of ITML at ``L^T L`` in balls."""
+def itml_objective(X, L, pairs, similar, upper, lower, gamma, prior, weights=None) -> arb:
+    """The objective of ITML at ``L^T L`` in balls; `gamma` may be 1 only where pairs have weights."""
     D, slack = Distances(X, L), arb(0)
-    for (a, b), same in zip(pairs.tolist(), similar.tolist(), strict=True):
+    weights = np.ones(len(pairs)) if weights is None else weights
+    for (a, b), same, w in zip(pairs.tolist(), similar.tolist(), weights.tolist(), strict=True):
         bound = number(upper if same else lower)
         ratio = (max if same else min)(D(a, b) / bound, fmpq(1))
-        slack += arb(ratio) - 1 - (arb(ratio).log() if ratio > 0 else arb("-inf"))
+        slack += arb(number(w)) * (arb(ratio) - 1 - (arb(ratio).log() if ratio > 0 else arb("-inf")))
     return divergence(metric(L), prior) + arb(number(gamma)) * slack
 
 
@@ -99,29 +100,33 @@ def lego_loss(X, L, pairs, targets, sides) -> fmpq:
     return total / 2
 
 
-def rca_objective(X, L, chunks, ridge) -> arb:
+def rca_objective(X, L, chunks, ridge, weights=None) -> arb:
     """The objective of RCA at ``L^T L``, features all varying, in balls; for regular covariances."""
     P, d = rational(X), X.shape[1]
-    total, count = fmpq_mat(d, d), 0
+    total, count = fmpq_mat(d, d), fmpq(0)
+    w = [fmpq(1)] * len(X) if weights is None else [number(v) for v in weights.tolist()]
     for chunk in sorted(set(chunks.tolist()) - {-1}):
         rows = np.flatnonzero(chunks == chunk).tolist()
         if len(rows) > 1:
-            mean = [sum((P[i, j] for i in rows), fmpq(0)) / len(rows) for j in range(d)]
+            size = sum((w[i] for i in rows), fmpq(0))
+            mean = [sum((w[i] * P[i, j] for i in rows), fmpq(0)) / size for j in range(d)]
             V = fmpq_mat(len(rows), d, [P[i, j] - mean[j] for i in rows for j in range(d)])
-            total, count = total + V.transpose() * V, count + len(rows)
-    C = total / fmpz(count) + rational(ridge * np.eye(d))
+            weighted = fmpq_mat(len(rows), d, [w[i] * V[k, j] for k, i in enumerate(rows) for j in range(d)])
+            total, count = total + V.transpose() * weighted, count + size
+    C = total / count + rational(ridge * np.eye(d))
     product = C * metric(L)
     return arb(sum((product[k, k] for k in range(d)), fmpq(0))) - log_det(C) - log_det(metric(L))
 
 
-def mcml_objective(X, L, y) -> arb:
+def mcml_objective(X, L, y, weights=None) -> arb:
     """The divergences of MCML at ``L^T L`` in balls."""
     D, total = Distances(X, L), arb(0)
     for i in range(len(X)):
         mates = [j for j in range(len(X)) if j != i and y[j] == y[i]]
         partition = sum((arb(-D(i, k)).exp() for k in range(len(X)) if k != i), arb(0))
         pull = sum((D(i, j) for j in mates), fmpq(0)) / len(mates)
-        total += arb(pull) + partition.log() - arb(len(mates)).log()
+        term = arb(pull) + partition.log() - arb(len(mates)).log()
+        total += term if weights is None else arb(number(float(weights[i]))) * term
     return total
 
 

@@ -287,6 +287,58 @@ def mcml(X, y, rng):
     yield None, solution.certificate
 
 
+def weighted(X, y, rng):
+    """MMC, ITML, RCA, MCML and POLA with weights of pairs, or of examples."""
+    kind = ("mmc", "itml", "rca", "mcml", "pola")[int(rng.integers(5))]
+    pairs, similar = some_pairs(X, y, rng, 40)
+    w = rng.uniform(0.1, 5.0, len(X) if kind in ("rca", "mcml") else len(pairs))
+    data, prior, judged = np.asarray(X, float), np.eye(X.shape[1]), slice(0, 2)
+    if kind == "rca":
+        problem = sm.RCAProblem(X, y, sample_weight=w)
+        if problem.coordinates.rank < X.shape[1]:
+            raise ValueError("exact determinants need full rank")
+
+        def exact(L):
+            return rca_objective(data, L, y, 0.0, w)
+    elif kind == "mcml":
+        problem, judged = sm.MCMLProblem(X, y, w), slice(0, 4)
+
+        def exact(L):
+            return mcml_objective(data, L, y, w)
+    elif kind == "itml":
+        bounds = np.quantile(spread(X, pairs, prior), [0.2, 0.8]) + np.array([0.0, 1e-3])
+        problem = sm.ITMLProblem(X, pairs, similar, *bounds.tolist(), 1.0, prior, w)
+
+        def exact(L):
+            return itml_objective(data, L, pairs, similar, problem.upper, problem.lower, 1.0, prior, w)
+    elif kind == "mmc":
+        problem = sm.MMCProblem(X, pairs, similar, w)
+
+        def exact(L):
+            D = [Distances(data, L)(int(i), int(j)) for i, j in pairs]
+            spent = sum((number(c) * q for c, q, same in zip(w, D, similar, strict=True) if same), fmpq(0))
+            gained = sum(
+                (arb(number(c)) * arb(q).sqrt() for c, q, same in zip(w, D, similar, strict=True) if not same), arb(0)
+            )
+            return -gained / (arb(spent).sqrt() if spent > 1 else arb(1))
+    else:
+        problem, judged = sm.POLAProblem(X, pairs, similar, 1.0, 1.5, w), slice(0, 3)
+
+        def exact(L):
+            D = Distances(data, L)
+            missed = [
+                1 - (2 - D(int(i), int(j))) * (1 if same else -1) for (i, j), same in zip(pairs, similar, strict=True)
+            ]
+            slack = sum((number(c) * max(fmpq(0), u) for c, u in zip(w, missed, strict=True)), fmpq(0))
+            return (norm(L) + fmpq(1, 4)) / 2 + slack
+
+    about = {"threshold": 2.0} if kind == "pola" else {}
+    solution = solved(problem, rng)
+    for L in points(problem, solution, rng)[judged]:
+        yield exact(L), problem.certify(L, **about)
+    yield None, solution.certificate
+
+
 def definite(X, rng):
     """A prior in the units of the data."""
     scale = 1.0 / np.maximum(np.ptp(np.asarray(X, float), axis=0), 1e-3)
@@ -314,6 +366,7 @@ DRAWS = {
     "rca": rca,
     "mcml": mcml,
     "sums": lambda X, y, rng: rigor_sums.judged(X, y, rng, share),
+    "weighted": weighted,
 }
 
 

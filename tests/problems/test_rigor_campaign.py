@@ -22,3 +22,15 @@ def test_no_bound_passes_an_exact_objective(part):
             continue
     assert found == []
     assert tried >= 40
+
+
+def test_no_bound_of_a_weighted_statement_does():
+    found, tried = [], 0
+    for seed in range(60):
+        try:
+            found += rigor.violations("weighted", rigor.FAMILIES[seed % len(rigor.FAMILIES)], seed)
+            tried += 1
+        except ValueError:
+            continue
+    assert found == []
+    assert tried >= 40
