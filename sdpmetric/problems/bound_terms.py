@@ -94,8 +94,7 @@ class BoundTerms:
 
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
         """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
-        if D is None:
-            D = distances(self.centered @ components.T, self.pairs[:, 0], self.pairs[:, 1])
+        D = self.distances(components) if D is None else D
         found, first = [], len(self.costs[0])
         for loss in self.losses:
             if isinstance(loss, PairLoss):
@@ -138,9 +137,13 @@ class BoundTerms:
         S = adjoint(self.centered, self.pairs[:, 0], self.pairs[:, 1], self.pair_weights(a)) + self.entry_matrix(a)
         return S + self.ridge * np.eye(len(S))
 
-    def value(self, L: FloatArray) -> tuple[float, list[FloatArray]]:
-        """The sum at a factor (r, d) of the metric, and the excess of each loss."""
-        D = distances(self.centered @ L.T, self.pairs[:, 0], self.pairs[:, 1])
+    def distances(self, components: FloatArray) -> FloatArray:
+        """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
+        return distances(self.centered @ components.T, self.pairs[:, 0], self.pairs[:, 1])
+
+    def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
+        """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
+        D = self.distances(L) if D is None else D
         u, costs = self.excess(L, D), self.costs[1]
         parts = [float(costs @ D[: len(costs)]), self.ridge * float(np.sum(L * L))]
         parts += [loss.value(part) for loss, part in zip(self.losses, u, strict=True)]
@@ -198,15 +201,21 @@ class BoundTerms:
         center : list of arrays, optional
             Multipliers, loss by loss.
         """
-        D = distances(self.centered @ components.T, self.pairs[:, 0], self.pairs[:, 1])
+        value, a = self.smoothed_losses(components, self.distances(components), width, center)
+        gradient = self.slack_matrix(a)
+        for term in self.regularizers:
+            part, own = term.slope(components)
+            value, gradient = value + part, gradient + own
+        return value, a, gradient
+
+    def smoothed_losses(
+        self, components: FloatArray, D: FloatArray, width: float, center: list[FloatArray] | None = None
+    ) -> tuple[float, list[FloatArray]]:
+        """The linear terms and the smoothed losses, and the slopes of these; see `smoothed`."""
         costs = self.costs[1]
         value = float(costs @ D[: len(costs)]) + self.ridge * float(np.sum(components * components))
         a: list[FloatArray] = []
         for k, (loss, u) in enumerate(zip(self.losses, self.excess(components, D), strict=True)):
             part, slopes = loss.smoothed(u, width, None if center is None else center[k])
             value, a = value + part, [*a, slopes]
-        gradient = self.slack_matrix(a)
-        for term in self.regularizers:
-            part, own = term.slope(components)
-            value, gradient = value + part, gradient + own
-        return value, a, gradient
+        return value, a

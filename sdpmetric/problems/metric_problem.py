@@ -17,7 +17,6 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
-from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import feasibility
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain, lift_tasks
@@ -239,14 +238,16 @@ class MetricProblem(Problem):
     @cached_property
     def moderate(self) -> tuple[FloatArray, float, float]:
         """Coordinates (k, p) of moderate size; the best multiple of the identity there, for a factor; its objective."""
-        T = self.dual.slack.descent_coordinates
+        T, total = self.dual.slack.descent_coordinates, self.total
         L = T.T @ self.domain.basis
+        D = total.distances(L)
 
         def value(log_scale: float) -> float:
-            return min(self.total.smoothed(math.exp(log_scale) * L, 1.0)[0], 1e300)
+            s = math.exp(log_scale)
+            losses = total.smoothed_losses(s * L, s * s * D, 1.0)[0]
+            return min(losses + sum(term.value(s * L) for term in total.regularizers), 1e300)
 
         found = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
-        D = distances(self.centered @ L.T, *self.total.pairs.T)
         least = SMALL / math.sqrt(float(D.mean())) if D.any() else 0.0  # where the best one is about 0
         scale, size = max(math.exp(float(found.x)), least), abs(float(found.fun))
         return scale * T, math.exp(float(found.x)) / scale, size if 1e-100 < size < 1e100 else 1.0

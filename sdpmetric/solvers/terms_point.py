@@ -1,0 +1,198 @@
+"""The unknowns of a sum of terms in a solver's coordinates: a factor of the metric, or weights of rank-one metrics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms.base import EntryLoss, PairLoss
+
+FloatArray = NDArray[np.float64]
+Lists = list[FloatArray]
+
+# Rows of the factor below this share of the longest are dropped; new ones have this share of it.
+NEGLIGIBLE, NEW = 1e-5, 1e-3
+# Eigenvalues of the slack matrix below minus this, relative to its size, are descended along.
+ESCAPE = 1e-9
+# Tables of losses by weights have at most so many entries (128 MiB); beyond, distances are summed anew.
+LARGEST_TABLE = 2**24
+
+
+@dataclass
+class Point(ABC):
+    """A metric ``L^T L`` of the domain.
+
+    Attributes
+    ----------
+    problem : MetricProblem
+    T : (k, p) array
+        Coordinates of the domain; diagonal where its metrics are.
+    F : array
+        The unknowns.
+    total : BoundTerms
+        The sum, with hard constraints in units of the objective.
+    """
+
+    problem: MetricProblem
+    T: FloatArray
+    F: FloatArray
+    total: BoundTerms
+
+    @classmethod
+    def of(cls, problem: MetricProblem, start: FloatArray | None) -> Point:
+        """The components (r, d) to start from, or the best multiple of the identity where costs are whitened."""
+        T, multiple, _ = problem.moderate
+        kind = Weights if problem.domain.diagonal else Factor
+        point = kind(
+            problem, T, multiple * (np.ones(len(T)) if problem.domain.diagonal else np.eye(T.shape[1])), problem.total
+        )
+        if start is not None:
+            point.F = point.near(start)
+        return point
+
+    @cached_property
+    def map(self) -> FloatArray:
+        """``T^T B``, B the basis of the domain, (p, d)."""
+        return self.T.T @ self.problem.domain.basis
+
+    @abstractmethod
+    def near(self, start: FloatArray) -> FloatArray:
+        """Unknowns near given components (r, d), with a part in every direction."""
+
+    @abstractmethod
+    def components(self, F: FloatArray) -> FloatArray:
+        """L in the data's coordinates, (r, d)."""
+
+    @abstractmethod
+    def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
+        """The smoothed sum, the slopes of the losses, and the slack matrix in coordinates, or its diagonal."""
+
+    @abstractmethod
+    def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
+        """By F, from the slack matrix of `smoothed`."""
+
+    @abstractmethod
+    def escape(self, S: FloatArray) -> None:
+        """Drop what is negligible, and add directions in which the objective falls."""
+
+
+class Factor(Point):
+    """A factor: ``L = F T^T B``, F (r, p)."""
+
+    def near(self, start: FloatArray) -> FloatArray:
+        """See `Point.near`."""
+        found = np.linalg.lstsq(self.map.T, start.T, rcond=None)[0].T
+        return np.concatenate([found, 1e-3 * (np.linalg.norm(found) or 1.0) * np.eye(self.T.shape[1])])
+
+    def components(self, F: FloatArray) -> FloatArray:
+        """See `Point.components`."""
+        return F @ self.map
+
+    def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
+        """See `Point.smoothed`."""
+        value, a, S = self.total.smoothed(self.components(F), width, center)
+        return value, a, self._pinched(self.map @ S @ self.map.T)
+
+    def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
+        """See `Point.gradient`."""
+        return 2.0 * F @ S
+
+    def escape(self, S: FloatArray) -> None:
+        """See `Point.escape`."""
+        if any(term.name == "log_det" for term in self.problem.total.regularizers):
+            return  # every direction is there already
+        rows = [np.zeros((0, self.F.shape[1]))]
+        size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(S).max(initial=0.0))
+        for part in self.parts:
+            values, vectors = np.linalg.eigh(S[np.ix_(part, part)])
+            _, sigma, own = np.linalg.svd(self.F[:, part], full_matrices=False)
+            kept = sigma > NEGLIGIBLE * size
+            found = np.concatenate(
+                [sigma[kept, None] * own[kept], NEW * size * vectors[:, values < -ESCAPE * steepest].T]
+            )
+            rows.append(np.zeros((len(found), self.F.shape[1])))
+            rows[-1][:, part] = found
+        self.F = np.concatenate(rows)
+
+    @cached_property
+    def parts(self) -> list[NDArray[np.intp]]:
+        """The columns of T that belong to each block of the domain."""
+        reached = [np.flatnonzero(self.T[part].any(axis=0)) for part in self.problem.domain.parts]
+        return reached if self.problem.domain.blocks else [np.arange(self.T.shape[1])]
+
+    def _pinched(self, A: FloatArray) -> FloatArray:
+        if not self.problem.domain.blocks:
+            return A
+        out = np.zeros_like(A)
+        for part in self.parts:
+            out[np.ix_(part, part)] = A[np.ix_(part, part)]
+        return out
+
+
+class Weights(Point):
+    """Weights: ``M = sum_j F_j^2 b_j b_j^T``, b the rows of ``T^T B``, F (k,).
+
+    What losses depend on is affine in the weights, so that a table of them, unless it is too large, takes the place of
+    distances.
+    """
+
+    def near(self, start: FloatArray) -> FloatArray:
+        """See `Point.near`."""
+        roots = np.sqrt(self.problem.domain.combination(start.T @ start)) / np.maximum(np.diag(self.T), 1e-300)
+        return np.asarray(roots + 1e-3 * (float(roots.max()) or 1.0))
+
+    def components(self, F: FloatArray) -> FloatArray:
+        """See `Point.components`."""
+        return F[:, None] * self.map
+
+    @cached_property
+    def tables(self) -> tuple[FloatArray, Lists] | None:
+        """The linear costs by weight, (k,), and the excess of each loss, (m, k); None if they are too large."""
+        total, B = self.total, self.map
+        k = len(B)
+        if k * (len(total.pairs) + total.n_multipliers) > LARGEST_TABLE:
+            return None
+        Y = total.centered @ B.T
+        squares = (Y[total.pairs[:, 0]] - Y[total.pairs[:, 1]]) ** 2
+        first, tables = len(total.costs[0]), []
+        costs = total.costs[1] @ squares[:first] + total.ridge * np.sum(B * B, axis=1)
+        for loss in total.losses:
+            if isinstance(loss, PairLoss):
+                K = loss.combination
+                tables.append(np.ascontiguousarray(K @ squares[first : first + K.shape[1]]))
+                first += K.shape[1]
+            elif isinstance(loss, EntryLoss):
+                tables.append(np.stack([loss.entries(np.outer(b, b)) for b in B], axis=1))
+        return costs, tables
+
+    def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
+        """See `Point.smoothed`."""
+        L, total = self.components(F), self.total
+        if self.tables is None:
+            value, a, S = total.smoothed(L, width, center)
+            return value, a, np.einsum("ij,jk,ik->i", self.map, S, self.map)
+        w, (costs, tables), a = F * F, self.tables, list[FloatArray]()
+        value, slopes = float(costs @ w), costs.copy()
+        for k, (loss, table) in enumerate(zip(total.losses, tables, strict=True)):
+            part, own = loss.smoothed(loss.offset + table @ w, width, None if center is None else center[k])
+            value, a, slopes = value + part, [*a, own], slopes + own @ table
+        for term in total.regularizers:
+            part, own = term.slope(L)
+            value, slopes = value + part, slopes + np.einsum("ij,jk,ik->i", self.map, own, self.map)
+        return value, a, slopes
+
+    def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
+        """See `Point.gradient`."""
+        return 2.0 * F * S
+
+    def escape(self, S: FloatArray) -> None:
+        """See `Point.escape`."""
+        size = float(np.abs(self.F).max(initial=0.0)) or 1.0
+        falling = (np.abs(self.F) < NEW * size) & (S + ESCAPE * float(np.abs(S).max(initial=0.0)) < 0.0)
+        self.F = np.where(falling, NEW * size, self.F)
