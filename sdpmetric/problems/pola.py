@@ -1,4 +1,7 @@
-"""POLA as a batch problem: a metric and a threshold between similar and dissimilar pairs; objective and certificate."""
+"""POLA as a batch problem: a metric and a threshold between similar and dissimilar pairs; objective and certificate.
+
+As a sum, `QuadrupletHinge` and `Frobenius`, it takes 0.9 to 27 times as long (docs/benchmarks.md).
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,7 @@ class POLAProblem(Problem):
     Raises
     ------
     ValueError
-        If the data are not finite, a pair is out of range or of a row with itself, `similar` has other values or
-        another length, or a number is out of range.
+        If data are not finite, a pair is out of range or of a row with itself, or `similar` or a number does not fit.
     """
 
     statement: ClassVar[str] = "pola"
@@ -259,18 +261,15 @@ class POLAProblem(Problem):
     ) -> Certificate:
         """Certify any point; see `Problem.certify`.
 
-        A point that nearly satisfies the hard margins is certified after `repair`, which makes it feasible;
-        one that misses a margin by more than 1e-3 of the threshold has an infinite objective. Multipliers are
-        clipped to their box and replaced by their best multiple; each then bounds every objective from below. For a
-        hard margin whose pairs contradict each other, and multipliers that prove it, objective and lower bound are
-        infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
+        A point that nearly satisfies the hard margins is certified after `repair`; one that misses a margin by more
+        than 1e-3 of the threshold has an infinite objective. Multipliers are clipped to their box and replaced by their
+        best multiple. For a hard margin whose pairs contradict each other, and multipliers that prove it, objective and
+        lower bound are infinite and `InfeasibilityCertificate.contradiction` lists the pairs.
 
         Parameters
         ----------
-        components, metric
-            As there.
-        dual : (p,) array, optional
-            A multiplier for each pair; default: soft minima over the margins of the point.
+        components, metric, dual
+            As there; default multipliers: soft minima over the margins of the point.
         threshold : float, optional
             b; default: the best one for this metric.
         """
