@@ -247,9 +247,7 @@ class FenchelDual:
         With LogDet it is ``weight log det(I + R S R / weight)``.
         """
         total, final, none = self.total, self.final, np.zeros((self.d, self.d))
-        extra = none
-        if isinstance(final, LogDet):
-            extra = final.weight * final.inverse_root @ final.inverse_root
+        extra = final.weight * final.inverse_root @ final.inverse_root if isinstance(final, LogDet) else none
         segment = self._without_null(segment, null, reach) if null.shape[1] else segment
         images = self.slack.images(V)
         base = self._slack_form(images, segment.start, 0.0, segment)
@@ -293,8 +291,7 @@ class FenchelDual:
             weights += np.abs(total.pair_weights(part)) + (0.0 if errors is None else errors)
         matrices = [total.entry_matrix(start), total.entry_matrix(a), *segment.slopes(t)]
         whole = total.ridge > 0.0 or any(matrix.any() for matrix in matrices)
-        left_out = np.flatnonzero(null.any(axis=1)) if self.slack.domain.diagonal else None
-        return self.slack.spanned(weights, whole, p, left_out)
+        return self.slack.spanned(weights, whole, p, np.flatnonzero(null.any(axis=1)))
 
     def _log_det(self, final: LogDet, a: Lists, t: float, segment: Segment) -> float:
         """``weight log det(I + M0 S / weight)``, rounded downwards; of a diagonal metric over its entries."""

@@ -300,35 +300,25 @@ class MetricProblem(Problem):
             zero = L.shape[1] * sum(term.weight for term in self.total.regularizers)
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
-        if math.isfinite(objective):
-            objective = self._highest(L)
-        weakness = proven.weakness
-        if any(loss.hard for loss in self.total.losses) and not math.isfinite(objective):
-            weakness = (
-                f"hard constraints are not proven to hold, the largest excess is {violation:.2g} of its unit: the "
-                "objective counts as infinite"
-            )
+        if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
+            points = ((L,), self.domain.nearest(L))
+            objective = max(self.total.highest(self.X, *point) for point in points if point is not None)
+        weakness, finite = proven.weakness, math.isfinite(objective)
+        if any(loss.hard for loss in self.total.losses) and not finite:
+            weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so that it is infinite"
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(proven.value, 0.0),
             program="sum of terms",
             primal_residual=max(residual, violation),
             dual_residual=proven.residual,
-            complementarity=max(0.0, objective - proven.value) / max(1.0, abs(objective))
-            if math.isfinite(objective - proven.value)
-            else math.inf,
+            complementarity=max(0.0, objective - proven.value) / max(1.0, abs(objective)) if finite else math.inf,
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
             constraints="multipliers",
             null_dimension=proven.null_dimension,
             resolution=RESOLUTION * zero,
             weakness=weakness,
         )
-
-    def _highest(self, L: FloatArray) -> float:
-        """A float not below the sum at exact components, nor at a metric near by that is exactly in the domain."""
-        near = self.domain.nearest(L)
-        found = self.total.highest(self.X, L)
-        return found if near is None else max(found, self.total.highest(self.X, *near))
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.

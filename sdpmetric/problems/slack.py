@@ -93,7 +93,7 @@ class Slack:
                 form += Form.congruent(matrix, images.map, images.map_errors)
         return form
 
-    def spanned(self, weights: FloatArray, whole: bool, p: int, left_out: NDArray[np.intp] | None) -> bool:
+    def spanned(self, weights: FloatArray, whole: bool, p: int, left_out: NDArray[np.intp]) -> bool:
         """Whether p coordinates provably decide about the slack matrix of pairs with nonzero weights.
 
         A quadratic form of the products with some vectors is decided on coordinates on which another one of such
@@ -105,7 +105,7 @@ class Slack:
         whole : bool
             Whether there are matrices besides.
         p : int
-        left_out : int array or None
+        left_out : int array
             Of a diagonal domain, the coordinates that are left out.
         """
         domain = self.domain
@@ -115,7 +115,7 @@ class Slack:
         if whole or not domain.complete:
             return False
         first, second = self.total.pairs[np.flatnonzero(weights)].T
-        if left_out is not None:
+        if domain.diagonal:
             if domain.plain:
                 return bool((self.X[first][:, left_out] == self.X[second][:, left_out]).all())
             return dimension(self.X, first, second, 0, domain.basis[left_out]) == 0
