@@ -68,7 +68,11 @@ def unlike_repeated_rows(estimator) -> dict[str, str]:
     counted = ("MMC", "ITML", "POLA", "RCA", "LFDA")
     reason = "the embedding is turned" if name_of(estimator) in counted else "neighbors are chosen without weights"
     checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(checks, reason) if has_fit_parameter(estimator, "sample_weight") else {}
+    failed = dict.fromkeys(checks, reason) if has_fit_parameter(estimator, "sample_weight") else {}
+    if name_of(estimator) in ("MMC", "LFDA"):  # the data of these checks vary in a direction in which no class does
+        names = ("check_sample_weights_shape", "check_sample_weights_not_overwritten")
+        failed |= dict.fromkeys(names, "refused in a sentence: the maximum is infinite")
+    return failed
 
 
 @pytest.mark.sklearn_checks
