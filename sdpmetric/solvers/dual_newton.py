@@ -24,8 +24,8 @@ FloatArray = NDArray[np.float64]
 CENTERS, NEWTON = 12, 12
 # Weights of the proximal term, where the curvature along each multiplier is at most 1: from first to last.
 PROXIMAL, LEAST_PROXIMAL = 1e-2, 1e-8
-# Newton's equations are solved up to this size.
-MAX_EQUATIONS = 2500
+# Newton's equations are solved up to this size, and the root of the curvature has at most so many entries (400 MB).
+MAX_EQUATIONS, MAX_ENTRIES = 2500, 5 * 10**7
 # A Newton direction is tried at so many lengths, each this share of the one before.
 LENGTHS, SHORTER = 8, 0.4
 # Multipliers within this share of the largest one of a bound may count as at it.
@@ -171,9 +171,11 @@ class BoxDual(ABC, Generic[E]):
         direction = np.where(down, -a, 0.0)
         direction[up] = ceiling[up] - a[up]
         if len(free):
-            F = self.curvature_root(here, free)
-            if min(F.shape) > MAX_EQUATIONS:
+            d, positive = len(here.values), int(np.count_nonzero(here.values > 0.0))
+            entries = positive * (2 * d - positive + 1) // 2  # of the projection's derivative that are not 0
+            if min(len(free), entries) > MAX_EQUATIONS or len(free) * entries > MAX_ENTRIES:
                 return None
+            F = self.curvature_root(here, free)
             direction[free] = unit[free] * _damped(F, weight, gradient[free])
         rounding = ROUNDING * (abs(here.value) + float(a.sum()))
         value = here.value - 0.5 * weight * float(np.sum(((a - center) / unit) ** 2))
