@@ -71,7 +71,7 @@ def test_squares_that_are_no_numbers_and_equal_examples_are_refused(fit):
 def test_pola_in_batch_refuses_fourth_powers_that_overflow():
     X, y = labelled()
     for size in (1e80, 1e200):
-        with pytest.raises(ValueError, match="fourth powers of distances would overflow; scale the features"):
+        with pytest.raises(ValueError, match="overflow; scale the features"):
             estimators.POLA().fit(size * X, y)
     pairs = np.array([[0, 1], [2, 5], [3, 4], [6, 9]])
     found = sm.solve(sm.POLAProblem(1e40 * X, pairs, y[pairs[:, 0]] == y[pairs[:, 1]], 0.3))
