@@ -112,7 +112,7 @@ class Printer:
         """What the gap still takes at the rate at which it fell last; NaN where that is not known, or over."""
         when, before, rate = self._fell
         if math.isfinite(gap) and gap > 0.0 and not gap >= before:
-            if seconds > when:
+            if seconds > when and before / gap > 1.0:
                 rate = math.log(before / gap) / (seconds - when)
             self._fell = seconds, gap, rate
         if self.tol is None or self.stream or not self.tol < gap < math.inf:

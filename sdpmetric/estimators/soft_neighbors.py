@@ -1,4 +1,4 @@
-"""What the estimators NCA and MLKR share: where they begin."""
+"""What the estimators NCA and MLKR share: where they begin, and how early stopping scores numbers."""
 
 from __future__ import annotations
 

@@ -92,6 +92,10 @@ class BoundTerms:
         cuts = np.cumsum([loss.size for loss in self.losses])
         return [np.asarray(part) for part in np.split(a, cuts[:-1])] if self.losses else []
 
+    def offset(self, loss: Loss) -> FloatArray:
+        """What a loss is a function of at the zero metric, (m,), with the room of a hard constraint."""
+        return loss.offset + self.room * loss.unit if self.room and loss.hard else loss.offset
+
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
         """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
         D = self.distances(components) if D is None else D
@@ -99,8 +103,7 @@ class BoundTerms:
         for loss in self.losses:
             if isinstance(loss, PairLoss):
                 size = loss.combination.shape[1]
-                u = loss.offset + loss.combination @ D[first : first + size]
-                found.append(u + self.room * loss.unit if self.room and loss.hard else u)
+                found.append(self.offset(loss) + loss.combination @ D[first : first + size])
                 first += size
             elif isinstance(loss, EntryLoss):
                 found.append(loss.offset + loss.entries(components.T @ components))
@@ -119,8 +122,7 @@ class BoundTerms:
         for loss, part in zip(self.losses, a, strict=True):
             if isinstance(loss, PairLoss):
                 K, errors = abs(loss.combination), loss.errors(part)
-                shared = K.count_nonzero(axis=0).max(initial=0) > 1  # sums of numbers of any signs
-                if shared:
+                if (K != 0).sum(axis=0).max(initial=0) > 1:  # sums of numbers of any signs
                     errors = errors + gamma(len(part) + ROUNDINGS) * np.abs(part)
                 some = some or bool(errors.any())
                 parts.append(K.T @ errors * (1.0 + gamma(len(part) + 4)))
@@ -172,13 +174,14 @@ class BoundTerms:
         first, M = len(costs), components.T @ components
         error = gamma(len(components) + 4) * (sizes.T @ sizes)
         if errors is not None:
-            error += (2.0 * sizes).T @ errors * (1.0 + gamma(len(components) + 4))
+            more = sizes.T @ errors
+            error += (more + more.T) * (1.0 + gamma(len(components) + 4))
         for loss in self.losses:
             if isinstance(loss, PairLoss):
                 K, own = loss.combination, slice(first, first + loss.combination.shape[1])
                 up, down = K.maximum(0.0), (-K).maximum(0.0)
                 ends = [loss.offset + up @ a[own] - down @ b[own] for a, b in ((low, high), (high, low))]
-                size = gamma(int(K.count_nonzero(axis=1).max()) + 6) * (np.abs(loss.offset) + abs(K) @ high[own])
+                size = gamma(int((K != 0).sum(axis=1).max(initial=0)) + 6) * (np.abs(loss.offset) + abs(K) @ high[own])
                 parts.append(loss.highest(ends[0] - size, ends[1] + size))
                 first = own.stop
             elif isinstance(loss, EntryLoss):

@@ -180,7 +180,7 @@ class Weights(Point):
         w, (costs, tables), a = F * F, self.tables, list[FloatArray]()
         value, slopes = float(costs @ w), costs.copy()
         for k, (loss, table) in enumerate(zip(total.losses, tables, strict=True)):
-            part, own = loss.smoothed(loss.offset + table @ w, width, None if center is None else center[k])
+            part, own = loss.smoothed(total.offset(loss) + table @ w, width, None if center is None else center[k])
             value, a, slopes = value + part, [*a, own], slopes + own @ table
         for term in total.regularizers:
             part, own = term.slope(L)

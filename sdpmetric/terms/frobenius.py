@@ -75,7 +75,7 @@ class Frobenius(Regularizer):
         """``||U||_F^2 / (2 weight) + <U, M0>``."""
         square, inner = float(np.sum(U * U)), U * self.target
         value = 0.5 * square / self.weight + float(np.sum(inner))
-        return value + above(float(0.5 * square / self.weight + np.abs(inner).sum()), U.size) * U.size * 2.0**-52
+        return value + above(float(0.5 * square / self.weight + np.abs(inner).sum()), U.size) * (U.size + 4) * 2.0**-52
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         """``weight / 2 ||M - M0||_F^2``."""

@@ -100,7 +100,7 @@ class LogDet(Regularizer):
             e = norm_above(errors) / math.sqrt(gram) * (1.0 + 1e-15) if gram > 0.0 else math.inf
             if not e < 0.5:
                 return math.inf
-            # The trace is at most d + 2 + 2 (the divergence), as x - log x - 1 >= x / 2 - 1.
+            # The trace is at most twice the divergence plus 2 d, as x - log x - 1 >= x / 2 - 1.
             d = len(self.target)
             found += 2.0 * d * e / (1.0 - e) + (2.0 * e + e * e) * 2.0 * (found + d)
         return above(self.weight * found, 16)

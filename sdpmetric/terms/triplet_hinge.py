@@ -24,8 +24,8 @@ IndexArray = NDArray[np.int32]
 class TripletHinge(Comparison):
     """``sum_t w_t l(margin + D(i, j) - D(i, l))`` over triplets (i, j, l), the push term of LMNN [WS2009].
 
-    With the squared hinge it is that of Schultz and Joachims's and of many later methods; relative comparisons
-    its triplets say "i is nearer to j than to l", from any source.
+    With the squared hinge it is that of Schultz and Joachims's and of many later methods. A triplet says "i
+    is nearer to j than to l"; it may come from any source.
 
     Parameters
     ----------

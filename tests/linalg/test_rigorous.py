@@ -98,6 +98,16 @@ def test_images_distances_and_forms_enclose_the_exact_ones(family, rng, monkeypa
             assert abs(np.trace(as_floats(true))) <= 2 * form.size
 
 
+def test_congruent_forms_of_indefinite_matrices_are_as_far_off_as_they_say():
+    A, V = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([0.1, 0.3])  # |V|^T |A| |V| has trace 0
+    form = forms.Form.congruent(A, V)
+    true = rational(V).transpose() * rational(A) * rational(V)
+    off = as_floats(rational(form.matrix) - true)
+    assert off.any()
+    assert np.linalg.norm(off, 2) <= form.error
+    assert np.abs(as_floats(true)).max() <= form.size
+
+
 def test_forms_are_made_from_differences_where_these_err_less(rng):
     X = rng.normal(size=(40, 3)) + 1e6 * (np.arange(40) % 2)[:, None]  # pairs within two clusters far apart
     first = np.arange(38, dtype=np.int32)

@@ -19,6 +19,7 @@ def test_a_table_of_losses_by_weights_says_what_distances_say(domain, monkeypatc
         terms.Pull(rows[:, :2])
         + 0.5 * terms.TripletHinge(rows[:, :3])
         + terms.PairHinge(rows[:, 3:5], np.arange(25) % 2 == 0, loss="logistic")
+        + terms.DistanceBounds(rows[:, 5:7], at_least=0.01)
         + 0.2 * terms.OffDiagonal()
         + 0.3 * terms.Trace()
         + 0.1 * terms.LogDet()
@@ -30,6 +31,8 @@ def test_a_table_of_losses_by_weights_says_what_distances_say(domain, monkeypatc
     assert tabled.tables is not None
     monkeypatch.setattr(terms_point, "LARGEST_TABLE", 0)
     summed = terms_point.Point.of(problem, None)
+    for point in (tabled, summed):
+        point.total = problem.total.stiffened(2.0, 0.1)  # hard constraints have room in both
     F = rng.normal(size=tabled.F.shape)
     center = [rng.random(loss.size) for loss in problem.total.losses]
     assert isinstance(summed, terms_point.Weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from flint import arb, ctx
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.linalg.rigorous import log1p_bounds
+from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.terms.log_ratio import LogRatio
 from sdpmetric.terms.losses import LOSSES
 
@@ -113,3 +115,16 @@ def test_directions_without_cost_are_proven_or_the_bound_is_weak():
     assert apart.null_dimension == 1
     assert apart.weakness is None
     assert close.weakness is not None
+
+
+def test_sums_of_entries_bound_every_factor_within_given_errors():
+    """An entry ``sum_k L_ki L_kj`` is off by errors in the column i too, here of a column that is 0."""
+    X, L, errors = np.eye(2), np.array([[0.0, 1.0]]), np.array([[1e-3, 1e-12]])
+    total = BoundTerms(X - X.mean(axis=0), (terms.OffDiagonal().bind(X),))
+    assert total.highest(X, L, errors) >= total.value(L + errors)[0] > 1e-3
+
+
+def test_the_conjugate_of_a_frobenius_term_of_one_feature_is_rounded_upwards():
+    for U, M0, weight in 10.0 ** rng.uniform(-3, 3, (3000, 3)):
+        found = terms.Frobenius(to=[[M0]], weight=weight).conjugate(np.array([[U]]))
+        assert Fraction(found) >= Fraction(U) ** 2 / (2 * Fraction(weight)) + Fraction(U) * Fraction(M0)

@@ -65,7 +65,7 @@ class Form:
             How far each entry of the exact V may be from the given one.
         """
         moved, sizes = V.T @ A @ V, np.abs(V)
-        size = above(float(np.sum((sizes.T @ np.abs(A)) * sizes.T)), V.size * len(V) + 8)
+        size = above(norm_above(sizes.T @ np.abs(A) @ sizes), 2 * len(V) + 8)
         error = above(gamma(2 * len(V) + 10) * size, 2)
         if map_errors is not None:
             off = norm_above(map_errors)
