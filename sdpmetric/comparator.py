@@ -15,6 +15,7 @@ from sdpmetric.core.certificate import RegretCertificate, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
+from sdpmetric.engine import threads
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
@@ -156,14 +157,15 @@ def _comparator(problem: POLAProblem, gamma: float, tol: float) -> tuple[float, 
 
     x = np.zeros(len(V))
     for _ in range(RESTARTS):
-        x = minimize(
-            negative,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0.0, None)] * len(x),
-            options={"maxiter": 500, "maxfun": 700, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-12},
-        ).x
+        with threads.one_pool():  # NumPy's and SciPy's threads would wait for each other
+            x = minimize(
+                negative,
+                x,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(0.0, None)] * len(x),
+                options={"maxiter": 500, "maxfun": 700, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-12},
+            ).x
         if relative_gap(best, bound) <= tol:
             break
     lost = above(0.5 * gamma * sum_above(points[1] ** 2), 4)

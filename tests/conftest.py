@@ -9,6 +9,7 @@ import oracles
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
@@ -23,6 +24,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("sdpmetric")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_of_blas():
+    """Oracles and small programs call NumPy's and SciPy's BLAS in turn, whose threads would wait for each other's."""
+    with threadpool_limits(1, "blas"):
+        yield
 
 
 def rounding(value: float) -> float:
