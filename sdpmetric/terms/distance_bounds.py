@@ -37,7 +37,7 @@ class DistanceBounds(MarginLoss):
     loss : {"hard", "log_ratio", "hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hard"
         The weight of the term has no effect on hard bounds.
     weights : (p,) array, optional
-        ``w_p >= 0``; default 1.
+        ``w_p >= 0``; default 1. Hard bounds of weight 0 are left out.
     sample_weight : (n,) array, optional
         Weights of examples; each pair is multiplied by that of its first row.
     weight : float, default 1
@@ -73,9 +73,11 @@ class DistanceBounds(MarginLoss):
                 "bounds must be in order."
             )
         w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], len(X))
-        bounded = [np.flatnonzero(np.isfinite(upper)), np.flatnonzero(lower > 0.0)]
+        used = (w > 0.0) | (self.loss != "hard")
+        bounded = [np.flatnonzero(np.isfinite(upper) & used), np.flatnonzero((lower > 0.0) & used)]
         if not len(bounded[0]) + len(bounded[1]):
-            raise ValueError(f"{self.name} needs at_most= or at_least=, with a bound that is not infinite or 0.")
+            which = "" if used.all() else ", of a pair whose weight is not 0"
+            raise ValueError(f"{self.name} needs at_most= or at_least=, with a bound that is not infinite or 0{which}.")
         if self.loss == "log_ratio" and not (upper[bounded[0]] > 0.0).all():
             raise ValueError(f"{self.name}: at_most must be positive with loss='log_ratio', which divides by it.")
         same = (X[rows[bounded[1], 0]] == X[rows[bounded[1], 1]]).all(axis=1)

@@ -309,3 +309,13 @@ def test_what_is_no_term_is_refused():
         sm.MetricProblem(np.eye(3), [terms.Trace()])
     with pytest.raises(TypeError, match="push_weight"):
         sm.MetricProblem(np.eye(3), terms.Trace()).with_weights(push_weight=1.0)
+
+
+def test_hard_bounds_of_weight_0_are_left_out():
+    X, pairs = np.vstack([np.zeros(3), np.eye(3)]), [[0, 1], [0, 2]]
+    near = terms.Frobenius(to=np.eye(3))
+    bounds = terms.DistanceBounds(pairs, at_least=[2.0, 3.0], sample_weight=np.ones(4), weights=[1.0, 0.0])
+    solution = sm.solve(sm.MetricProblem(X, bounds + near), tol=1e-3)
+    assert solution.objective == pytest.approx(0.5, rel=2e-3)  # at diag(2, 1, 1)
+    with pytest.raises(ValueError, match="weight is not 0"):
+        sm.MetricProblem(X, terms.DistanceBounds(pairs, at_least=2.0, weights=0.0) + near)
