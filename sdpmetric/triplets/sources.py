@@ -23,8 +23,9 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 SearchMethod = Literal["auto", "brute", "ball_tree"]
 
-# Up to this dimension a ball tree per class is the faster search (examples/benchmarks/impostor_search.py).
-TREE_DIMENSION = 4
+# Up to this dimension, and from so many rows, a ball tree per class is the faster search, unless classes overlap much
+# (examples/benchmarks/impostor_search.py).
+TREE_DIMENSION, TREE_ROWS = 4, 10_000
 
 
 class TripletSource(Protocol):
@@ -258,7 +259,7 @@ class LabeledTriplets:
         if not len(anchors) or not len(columns):
             return
         if method == "auto":
-            method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION else "brute"
+            method = "ball_tree" if 0 < Z.shape[1] <= TREE_DIMENSION and len(Z) >= TREE_ROWS else "brute"
         # The zero metric embeds into no dimension at all, which trees refuse.
         trees = method == "ball_tree" and Z.shape[1] > 0
         if (part := part_of_pairs()) != WHOLE and (trees or not measures_once(Z, anchors, columns)):
