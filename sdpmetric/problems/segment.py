@@ -70,6 +70,8 @@ def best_multiple(value: Callable[[float], float], end: float) -> float:
         top = min(top, near)
     if top <= 0.0:
         return 0.0
+    if value(top) > max(value((1.0 - 1e-6) * top), value(0.0)):  # concave: it still rises there, as of hinges alone
+        return top
     options = {"xatol": 1e-9 * top}
     found = minimize_scalar(lambda t: -max(value(t), -1e300), bounds=(0.0, top), method="bounded", options=options)
     tries = [float(found.x), top] + ([1.0] if top >= 1.0 else [])
