@@ -19,7 +19,8 @@ IndexArray = NDArray[np.int32]
 Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 
 # Pairs that are listed before they are handed on, shared by the parts of the search; products until time is looked at.
-PAIRS_AT_ONCE, WORK_AT_ONCE = 1 << 21, 1 << 34
+# Each slice of the work yields a row for every anchor: their number is bounded, so that memory is linear in the rows.
+PAIRS_AT_ONCE, WORK_AT_ONCE, MOST_SLICES = 1 << 21, 1 << 34, 128
 # Anchors that ball trees are asked for at once: as many as give a bounded number of pairs, judged by the last ones.
 FEWEST_ANCHORS, ANCHORS_AT_ONCE = 1 << 5, 1 << 12
 
@@ -97,7 +98,7 @@ def search_tiles(
         return
     n_parts = min(threads.parts(len(rows) * len(order)), len(tops))
     shares = np.concatenate([[0], np.cumsum(len(order) - (own[tops, 1] if both else 0 * tops))])
-    n_slices = -(-int(shares[-1] * height * right.shape[1]) // WORK_AT_ONCE) or 1
+    n_slices = min(-(-int(shares[-1] * height * right.shape[1]) // WORK_AT_ONCE), MOST_SLICES) or 1
     cuts = np.searchsorted(shares, np.linspace(0, shares[-1], n_slices * n_parts + 1))
     cuts[[0, -1]] = 0, len(tops)
     room = 2 * height * width

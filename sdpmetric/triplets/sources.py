@@ -266,9 +266,10 @@ class LabeledTriplets:
             here = dealt(len(anchors), part)
             anchors, limits = anchors[here], limits[here]
         search = search_trees if trees else search_tiles
+        targets = self.targets[anchors]
         for own, indptr, impostors in search(Z, self.labels, groups, anchors, limits, columns):
             check_deadline()
-            found = Candidates(own, self.targets[own], indptr, impostors)
+            found = Candidates(own, targets if own is anchors else self.targets[own], indptr, impostors)
             weights = self.pair_weights(own[found.rows], impostors)
             yield found if weights is None else replace(found, weights=weights).select(weights > 0.0)
 

@@ -117,7 +117,7 @@ class Candidates:
             impostors = np.concatenate([part.impostors for part in parts])[order]
             listed = [part.weights for part in parts if part.weights is not None]
             weighted = np.concatenate(listed)[order] if listed else None
-            indptr = np.sum([part.indptr for part in parts], axis=0)
+            indptr = sum((part.indptr for part in parts), np.zeros_like(parts[0].indptr))
             return cls(parts[0].anchors, parts[0].targets, indptr, impostors, weighted)
         counts = np.concatenate([np.diff(part.indptr) for part in parts])
         weights = [part.weights for part in parts if part.weights is not None]
