@@ -111,6 +111,7 @@ class Candidates:
     @classmethod
     def concatenate(cls, parts: list[Candidates]) -> Candidates:
         """Stack the rows of several candidate sets; those that have the same rows are put together row by row."""
+        parts = [part for part in parts if len(part.anchors)] or parts[:1]
         if len(parts) > 1 and all(part.anchors is parts[0].anchors for part in parts):
             rows = np.concatenate([part.rows for part in parts])
             order = np.argsort(rows, kind="stable")
