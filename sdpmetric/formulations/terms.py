@@ -11,8 +11,6 @@ from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.base import EntryLoss, Loss, PairLoss
-from sdpmetric.terms.log_det import LogDet
 
 
 @formulation(MetricProblem)
@@ -56,25 +54,20 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         cones = [cone]
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
-    logdet = any(isinstance(term, LogDet) for term in problem.terms)  # it keeps the metric in the cone
-    constraints: list[cp.Constraint] = [] if logdet and not domain.diagonal else [*cones]
+    barrier = any(term.barrier for term in problem.total.regularizers)  # it keeps the metric in the cone
+    constraints: list[cp.Constraint] = [] if barrier and not domain.diagonal else [*cones]
     if problem.total.ridge:
         objective += problem.total.ridge * cp.trace(M)
-    ties, first = [], n_costs
-    for name, term in zip(problem.names, problem.terms, strict=True):
-        if isinstance(term, PairLoss | EntryLoss):
-            u = cp.Variable(term.size, name=name)
-            if isinstance(term, PairLoss):
-                size = term.combination.shape[1]
-                linear = term.combination @ D[first : first + size]
-                first += size
-            else:
-                linear = term.entry_expression(M, cp)
-            room = (ROOM if problem.X.dtype == np.float64 else ROOM_SINGLE) if scaled and term.hard else 0.0
-            ties.append((u == term.offset + linear + room * term.unit).set_label(f"{name}_excess"))
-            loss, own = term.expression(u, cp)
-            objective += loss
-            constraints += [ties[-1], *own]
+    losses, ties = problem.total.losses, []
+    named = [name for name, term in zip(problem.names, problem.terms, strict=True) for _ in term.losses]
+    for name, loss, own in zip(named, losses, problem.total.places, strict=True):
+        u = cp.Variable(loss.size, name=name)
+        linear = loss.entry_expression(M, cp) if loss.entrywise else loss.combination @ D[own]
+        room = (ROOM if problem.X.dtype == np.float64 else ROOM_SINGLE) if scaled and loss.hard else 0.0
+        ties.append((u == linear + (loss.offset + room * loss.unit)).set_label(f"{name}_excess"))
+        value, own_constraints = loss.expression(u, cp)
+        objective += value
+        constraints += [ties[-1], *own_constraints]
     for regularizer in problem.total.regularizers:
         objective += regularizer.expression(M, cp)
     program = cp.Problem(cp.Minimize(objective), constraints)
@@ -96,9 +89,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         return ExactProgram(program, read)
     # Where the constraints contradict each other: the least violation t that some metric attains, all in their units.
     t = cp.Variable(name="violation")
-    losses = [term for term in problem.terms if isinstance(term, Loss)]
     u = {v.name(): v for v in program.variables()}
-    named = [name for name, term in zip(problem.names, problem.terms, strict=True) if isinstance(term, Loss)]
     within = [u[named[k]] <= t * losses[k].unit for k in hard]
     feasibility = cp.Problem(cp.Minimize(t), [*cones, *(ties[k] for k in hard), *within, t >= 0])
 

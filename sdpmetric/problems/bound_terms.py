@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import Images, U, above, gamma, sum_above
-from sdpmetric.terms.base import ROUNDINGS, EntryLoss, Loss, PairCost, PairLoss, Regularizer, Term
-from sdpmetric.terms.trace import Trace
+from sdpmetric.linalg.rigorous import Images, above, gamma, sum_above
+from sdpmetric.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 # Room that solvers leave to hard constraints, in their units: where data are float64, and float32.
 ROOM, ROOM_SINGLE = 1e-7, 5e-7
+# Where no loss looks at entries of the metric.
+NO_METRIC = np.zeros((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +45,16 @@ class BoundTerms:
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
         """The terms with multipliers."""
-        return tuple(term for term in self.terms if isinstance(term, Loss))
+        return tuple(loss for term in self.terms for loss in term.losses)
 
     @cached_property
     def regularizers(self) -> tuple[Regularizer, ...]:
         """The terms that are strictly convex in the metric."""
-        return tuple(term for term in self.terms if isinstance(term, Regularizer))
+        return tuple(own for term in self.terms for own in term.regularizers)
 
     def stiffened(self, scale: float, room: float) -> BoundTerms:
         """See `Loss.stiffened`; and hard constraints get room, so that points keep them exactly."""
-        terms = tuple(t.stiffened(scale) if isinstance(t, Loss) else t for t in self.terms)
-        return replace(self, terms=terms, room=room)
+        return replace(self, terms=tuple(term.stiffened(scale) for term in self.terms), room=room)
 
     @cached_property
     def kinked(self) -> bool:
@@ -62,25 +64,43 @@ class BoundTerms:
     @property
     def whole(self) -> bool:
         """Whether terms look at the metric itself, and not at distances alone."""
-        return bool(self.ridge or self.regularizers or any(isinstance(loss, EntryLoss) for loss in self.losses))
+        return bool(self.ridge or self.regularizers or self.entrywise)
+
+    @cached_property
+    def entrywise(self) -> bool:
+        """Whether a loss looks at entries of the metric."""
+        return any(loss.entrywise for loss in self.losses)
 
     @cached_property
     def ridge(self) -> float:
         """The weight of the trace."""
-        return math.fsum(term.weight for term in self.terms if isinstance(term, Trace))
+        return math.fsum(term.ridge for term in self.terms)
 
     @cached_property
     def costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs of all linear terms, (p, 2), and their costs (p,)."""
-        parts = [term.costs() for term in self.terms if isinstance(term, PairCost)]
-        rows = np.concatenate([np.zeros((0, 2), dtype=np.int32), *(rows for rows, _ in parts)])
-        return rows, np.concatenate([np.zeros(0), *(costs for _, costs in parts)])
+        rows, costs = zip(*(term.pair_costs() for term in self.terms), strict=True)
+        return np.concatenate(rows), np.concatenate(costs)
 
     @cached_property
     def pairs(self) -> IndexArray:
         """The pairs of all terms, (p, 2): those of the linear terms first, then loss by loss."""
-        own = [loss.distance_pairs() for loss in self.losses if isinstance(loss, PairLoss)]
-        return np.concatenate([self.costs[0], *own])
+        return np.concatenate([self.costs[0], *(loss.distance_pairs() for loss in self.losses)])
+
+    @cached_property
+    def places(self) -> list[slice]:
+        """Where the pairs of each loss are among `pairs`."""
+        ends = len(self.costs[0]) + np.cumsum([0, *(len(loss.distance_pairs()) for loss in self.losses)])
+        return [slice(first, last) for first, last in pairwise(ends.tolist())]
+
+    @cached_property
+    def signed(self) -> list[tuple[sp.csr_array, sp.csr_array, int, int]]:
+        """Of the combination of each loss, what is positive and what is negative, and its fullest row and column."""
+        found = []
+        for K in (loss.combination for loss in self.losses):
+            counts = [int((K != 0).sum(axis=axis).max(initial=0)) for axis in (1, 0)]
+            found.append((K.maximum(0.0), (-K).maximum(0.0), *counts))
+        return found
 
     @cached_property
     def n_multipliers(self) -> int:
@@ -99,39 +119,30 @@ class BoundTerms:
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
         """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
         D = self.distances(components) if D is None else D
-        found, first = [], len(self.costs[0])
-        for loss in self.losses:
-            if isinstance(loss, PairLoss):
-                size = loss.combination.shape[1]
-                found.append(self.offset(loss) + loss.combination @ D[first : first + size])
-                first += size
-            elif isinstance(loss, EntryLoss):
-                found.append(loss.offset + loss.entries(components.T @ components))
-        return found
+        M = components.T @ components if self.entrywise else NO_METRIC
+        found = zip(self.losses, self.places, strict=True)
+        return [self.offset(loss) + loss.combination @ D[own] + loss.entries(M) for loss, own in found]
 
     def pair_weights(self, a: list[FloatArray], costs: bool = True) -> FloatArray:
         """Weights of `pairs` in the dual slack matrix for multipliers, loss by loss."""
-        own = [
-            loss.combination.T @ part for loss, part in zip(self.losses, a, strict=True) if isinstance(loss, PairLoss)
-        ]
+        own = [loss.combination.T @ part for loss, part in zip(self.losses, a, strict=True)]
         return np.concatenate([self.costs[1] if costs else np.zeros(len(self.costs[1])), *own])
 
     def weight_errors(self, a: list[FloatArray]) -> FloatArray | None:
         """How far the exact `pair_weights` may be off besides `ROUNDINGS` roundings, (p,); None: not at all."""
         parts, some = [np.zeros(len(self.costs[1]))], False
-        for loss, part in zip(self.losses, a, strict=True):
-            if isinstance(loss, PairLoss):
-                K, errors = abs(loss.combination), loss.errors(part)
-                if (K != 0).sum(axis=0).max(initial=0) > 1:  # sums of numbers of any signs
-                    errors = errors + gamma(len(part) + ROUNDINGS) * np.abs(part)
-                some = some or bool(errors.any())
-                parts.append(K.T @ errors * (1.0 + gamma(len(part) + 4)))
+        for loss, part, (up, down, _, count) in zip(self.losses, a, self.signed, strict=True):
+            errors = loss.errors(part)
+            if count > 1:  # sums of numbers of any signs
+                errors = errors + gamma(count + ROUNDINGS) * np.abs(part)
+            some = some or bool(errors.any())
+            parts.append((up.T @ errors + down.T @ errors) * (1.0 + gamma(count + 5)))
         return np.concatenate(parts) if some else None
 
     def entry_matrix(self, a: list[FloatArray]) -> FloatArray:
         """What losses of entries add to the dual slack matrix, (d, d)."""
         d = self.centered.shape[1]
-        parts = [loss.matrix(part) for loss, part in zip(self.losses, a, strict=True) if isinstance(loss, EntryLoss)]
+        parts = [loss.matrix(part) for loss, part in zip(self.losses, a, strict=True)]
         return np.asarray(sum(parts, np.zeros((d, d))))
 
     def slack_matrix(self, a: list[FloatArray]) -> FloatArray:
@@ -171,23 +182,17 @@ class BoundTerms:
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
         squares = self.ridge * float(np.sum(sizes * sizes))
         parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()), above(squares, components.size + 6)]
-        first, M = len(costs), components.T @ components
+        M = components.T @ components
         error = gamma(len(components) + 4) * (sizes.T @ sizes)
         if errors is not None:
             more = sizes.T @ errors
             error += (more + more.T) * (1.0 + gamma(len(components) + 4))
-        for loss in self.losses:
-            if isinstance(loss, PairLoss):
-                K, own = loss.combination, slice(first, first + loss.combination.shape[1])
-                up, down = K.maximum(0.0), (-K).maximum(0.0)
-                ends = [loss.offset + up @ a[own] - down @ b[own] for a, b in ((low, high), (high, low))]
-                size = gamma(int((K != 0).sum(axis=1).max(initial=0)) + 6) * (np.abs(loss.offset) + abs(K) @ high[own])
-                parts.append(loss.highest(ends[0] - size, ends[1] + size))
-                first = own.stop
-            elif isinstance(loss, EntryLoss):
-                off = np.abs(loss.entries(error)) + 2.0 * U * np.abs(loss.entries(np.abs(M)))
-                u = loss.offset + loss.entries(M)
-                parts.append(loss.highest(u - off, u + off))
+        for loss, own, (up, down, count, _) in zip(self.losses, self.places, self.signed, strict=True):
+            entries = loss.entries(M)
+            ends = [loss.offset + up @ a[own] - down @ b[own] + entries for a, b in ((low, high), (high, low))]
+            size = np.abs(loss.offset) + up @ high[own] + down @ high[own] + np.abs(loss.entries(np.abs(M)))
+            off = gamma(count + 8) * size + np.abs(loss.entries(error))
+            parts.append(loss.highest(ends[0] - off, ends[1] + off))
         parts += [term.highest(components, errors) for term in self.regularizers]
         return math.inf if math.inf in parts else sum_above(np.array(parts))
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.linalg.distances import adjoint
+from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.fenchel import NULL, FenchelDual
-from sdpmetric.terms.base import PairLoss
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]
@@ -19,6 +21,8 @@ Lists = list[FloatArray]
 MORE = (0.0, 1e-9, 1e-6, 1e-3)
 # Multipliers below this share of the largest are left out of the list of constraints that contradict each other.
 NEGLIGIBLE = 1e-6
+# Constraints of a proof that are tried to be left out one at a time, and steps of each of these tries.
+MANY, STEPS = 50, 500
 
 
 def unbounded(dual: FenchelDual) -> int:
@@ -29,7 +33,7 @@ def unbounded(dual: FenchelDual) -> int:
     anchors = [loss.anchor(loss.clip(np.ones(loss.size))) for loss in dual.total.losses]
     null = dual.slack.coordinates(dual.total.pair_weights(anchors), None)[1]
     Y = dual.total.centered @ dual.slack.domain.basis.T @ null
-    rows = np.concatenate([loss.distance_pairs() for loss in gaining if isinstance(loss, PairLoss)])
+    rows = np.concatenate([loss.distance_pairs() for loss in gaining])
     parts = Y[rows[:, 0]] - Y[rows[:, 1]]
     sizes = np.linalg.svd(parts[np.abs(parts).max(axis=1, initial=0.0) > NULL], compute_uv=False)
     return int(np.count_nonzero(sizes > NULL))
@@ -40,30 +44,30 @@ def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
 
     Where some metric does, the sum of the hard constraints alone has the minimum 0, and nothing above is proven.
     """
-    hard = [loss.hard for loss in dual.total.losses]
-    found = [part if is_hard else np.zeros_like(part) for part, is_hard in zip(a, hard, strict=True)]
+    total, own = dual.total, _alone(dual)
+    found = [part if loss.hard else np.zeros_like(part) for loss, part in zip(total.losses, a, strict=True)]
     size = max((float(part.max(initial=0.0)) for part in found), default=0.0)
     if not 0.0 < size < math.inf:
         return None
-    alone = replace(
-        dual.total, terms=tuple(loss for loss, is_hard in zip(dual.total.losses, hard, strict=True) if is_hard)
-    )
-    scaled = [part / size for part, is_hard in zip(found, hard, strict=True) if is_hard]
-    own = FenchelDual(alone, replace(dual.slack, total=alone))
+    scaled = [part / size for loss, part in zip(total.losses, found, strict=True) if loss.hard]
     for more in MORE:
         raised = [
             np.where(part > 0.0, part + more * (loss.anchor(part) > 0.0), 0.0)
-            for loss, part in zip(alone.losses, scaled, strict=True)
+            for loss, part in zip(own.total.losses, scaled, strict=True)
         ]
         proven = own.prove(raised, np.zeros((0, dual.d)))
         if proven.value > 0.0:
             parts = iter(proven.multipliers)
-            return np.concatenate([next(parts) if is_hard else part for part, is_hard in zip(found, hard, strict=True)])
+            return np.concatenate(
+                [next(parts) if loss.hard else part for loss, part in zip(total.losses, found, strict=True)]
+            )
     return None
 
 
 def certificate(dual: FenchelDual, components: FloatArray, given: FloatArray | None) -> InfeasibilityCertificate | None:
     """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
+
+    Without any one of the constraints that it names the others are not proven to contradict each other.
 
     Parameters
     ----------
@@ -74,11 +78,72 @@ def certificate(dual: FenchelDual, components: FloatArray, given: FloatArray | N
     total = dual.total
     if not any(loss.hard for loss in total.losses):
         return None
-    u = total.excess(components)
     tries = [] if given is None else [total.split(given)]
-    tries.append([np.maximum(part, 0.0) if loss.hard else part for loss, part in zip(total.losses, u, strict=True)])
+    tries.append(_violations(total, components))
     for a in tries:
         if (found := contradiction(dual, a)) is not None:
-            rows = tuple(int(i) for i in np.flatnonzero(found > NEGLIGIBLE * found.max()))
+            rows = tuple(int(i) for i in _irreducible(dual, _used(found, found)))
             return InfeasibilityCertificate(program="sum of terms", constraints="hard constraints", contradiction=rows)
     return None
+
+
+def _alone(dual: FenchelDual) -> FenchelDual:
+    """The hard constraints without the other terms."""
+    total = replace(dual.total, terms=tuple(loss for loss in dual.total.losses if loss.hard))
+    return FenchelDual(total, replace(dual.slack, total=total))
+
+
+def _violations(total: BoundTerms, components: FloatArray) -> Lists:
+    """By how much hard constraints are violated, relative to the squares of their units."""
+    parts = zip(total.losses, total.excess(components), strict=True)
+    return [np.maximum(u, 0.0) / loss.unit**2 if loss.hard else np.zeros_like(u) for loss, u in parts]
+
+
+def _used(found: FloatArray, order: FloatArray) -> NDArray[np.intp]:
+    """The constraints that a proof uses, those with the largest multipliers first."""
+    rows = np.flatnonzero(found > NEGLIGIBLE * found.max())
+    return rows[np.argsort(-order[rows], kind="stable")]
+
+
+def _irreducible(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Constraints among given ones, sorted, that are proven to contradict each other, but not without any one of them.
+
+    The first few are tried, then more; then all but one at a time.
+    """
+    few = 2
+    while few < len(rows):
+        if (found := _proof(dual, rows[:few])) is not None:
+            rows = found
+        few *= 2
+    for row in rows[::-1] if len(rows) <= MANY else ():
+        if row in rows and (found := _proof(dual, rows[rows != row])) is not None:
+            rows = found
+    return np.sort(rows)
+
+
+def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """Those of given constraints that are proven to contradict each other; None where nothing is.
+
+    The violations at a metric with the least sum of their squares are such multipliers: there its slope, the slack
+    matrix, is PSD, and products with the metric are 0.
+    """
+    total, T, chosen = dual.total, dual.slack.descent_coordinates, np.zeros(dual.total.n_multipliers)
+    chosen[rows] = 1.0
+    moved, domain, kept = T.T @ dual.slack.domain.basis, dual.slack.domain, total.split(chosen)
+    first, second = total.pairs.T
+    parts = np.stack([T[part].any(axis=0) for part in domain.parts])
+    free = np.eye(T.shape[1], dtype=bool) if domain.diagonal else parts.T @ parts
+
+    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
+        F = np.where(free, flat.reshape(free.shape), 0.0)
+        a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
+        S = adjoint(total.centered, first, second, total.pair_weights(a, costs=False)) + total.entry_matrix(a)
+        value = sum(float(np.sum((loss.unit * part) ** 2)) for loss, part in zip(total.losses, a, strict=True))
+        return 0.5 * value, np.where(free, 2.0 * F @ (moved @ S @ moved.T), 0.0).ravel()
+
+    options = {"maxiter": STEPS, "ftol": 1e-16, "gtol": 0.0}
+    least = minimize(evaluate, np.eye(len(free)).ravel(), jac=True, method="L-BFGS-B", options=options)
+    F = np.where(free, least.x.reshape(free.shape), 0.0)
+    a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
+    found = contradiction(dual, a)
+    return None if found is None else _used(found, np.concatenate(a))

@@ -26,7 +26,7 @@ from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain
 from sdpmetric.problems.segment import FURTHEST, Lists, Proven, Segment, best_multiple
 from sdpmetric.problems.slack import Slack
-from sdpmetric.terms.base import PairLoss, Regularizer
+from sdpmetric.terms.base import Regularizer
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.log_det import LogDet
 
@@ -314,15 +314,10 @@ class FenchelDual:
         total = self.total
         Y, (first_rows, second_rows) = total.centered @ self.slack.domain.basis.T @ null, total.pairs.T
         parts = np.abs(Y[first_rows] - Y[second_rows]).max(axis=1, initial=0.0) > reach
-        first, step = len(total.costs[0]), []
-        for loss, way in zip(total.losses, segment.step, strict=True):
-            if isinstance(loss, PairLoss):
-                size = loss.combination.shape[1]
-                reached = abs(loss.combination) @ parts[first : first + size].astype(np.float64) > 0.0
-                step.append(np.where(reached, 0.0, way))
-                first += size
-            else:
-                step.append(np.zeros_like(way))
+        step = []
+        for loss, own, way in zip(total.losses, total.places, segment.step, strict=True):
+            reached = abs(loss.combination) @ parts[own].astype(np.float64) > 0.0
+            step.append(np.where(reached | loss.entrywise, 0.0, way))
         return Segment(segment.start, step, [np.zeros_like(U) for U in segment.matrices])
 
 

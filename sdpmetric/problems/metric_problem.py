@@ -26,7 +26,6 @@ from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.problems.segment import Proven
 from sdpmetric.problems.slack import Slack
 from sdpmetric.terms.base import Sum, Term
-from sdpmetric.terms.log_det import LogDet
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
@@ -152,7 +151,7 @@ class MetricProblem(Problem):
                 "over pairs that differ there, or reduce the dimension first, for example by PCA."
             )
         rank = np.linalg.matrix_rank(self.domain.basis)
-        if rank < self.X.shape[1] and any(isinstance(term, LogDet) for term in self.terms):
+        if rank < self.X.shape[1] and any(term.barrier for term in self.total.regularizers):
             raise ValueError(
                 f"log_det is infinite for every metric of the domain, whose rank is at most {rank}: leave it out, or "
                 "state the problem without subspace= or bases=."

@@ -86,7 +86,7 @@ def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) 
     if push.chosen is None or push.index is None or push.margin != 1.0 or push.loss not in ("hinge", "squared_hinge"):
         return None
     anchors, slots = np.nonzero(push.chosen >= 0)
-    rows, costs = pull.costs()
+    rows, costs = pull.pair_costs()
     if not np.array_equal(rows, np.stack([anchors, push.chosen[anchors, slots]], axis=1)) or np.ptp(costs) > 0.0:
         return None
     factor = float(costs[0]) + push.weight

@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.bound_terms import NO_METRIC, BoundTerms
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.base import EntryLoss, PairLoss
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]
@@ -105,7 +104,7 @@ class Factor(Point):
 
     def escape(self, S: FloatArray) -> None:
         """See `Point.escape`."""
-        if any(term.name == "log_det" for term in self.problem.total.regularizers):
+        if any(term.barrier for term in self.problem.total.regularizers):
             return  # every direction is there already
         rows = [np.zeros((0, self.F.shape[1]))]
         size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(S).max(initial=0.0))
@@ -160,16 +159,11 @@ class Weights(Point):
             return None
         Y = total.centered @ B.T
         squares = (Y[total.pairs[:, 0]] - Y[total.pairs[:, 1]]) ** 2
-        first, tables = len(total.costs[0]), []
-        costs = total.costs[1] @ squares[:first] + total.ridge * np.sum(B * B, axis=1)
-        for loss in total.losses:
-            if isinstance(loss, PairLoss):
-                K = loss.combination
-                tables.append(np.ascontiguousarray(K @ squares[first : first + K.shape[1]]))
-                first += K.shape[1]
-            elif isinstance(loss, EntryLoss):
-                tables.append(np.stack([loss.entries(np.outer(b, b)) for b in B], axis=1))
-        return costs, tables
+        costs = total.costs[1] @ squares[: len(total.costs[1])] + total.ridge * np.sum(B * B, axis=1)
+        products = np.einsum("ki,kj->ijk", B, B) if total.entrywise else NO_METRIC
+        found = zip(total.losses, total.places, strict=True)
+        tables = [loss.combination @ squares[own] + loss.entries(products) for loss, own in found]
+        return costs, [np.ascontiguousarray(table) for table in tables]
 
     def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
         """See `Point.smoothed`."""

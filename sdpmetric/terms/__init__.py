@@ -1,6 +1,6 @@
 """Terms that statements are sums of; each file is one term. See ``docs/terms.md``."""
 
-from sdpmetric.terms.base import EntryLoss, Loss, PairCost, PairLoss, Regularizer, Sum, Term
+from sdpmetric.terms.base import Loss, Regularizer, Sum, Term
 from sdpmetric.terms.budget import Budget
 from sdpmetric.terms.collapse import Collapse
 from sdpmetric.terms.distance_bounds import DistanceBounds
@@ -23,15 +23,12 @@ __all__ = [
     "Collapse",
     "DistanceBounds",
     "DistanceTargets",
-    "EntryLoss",
     "Frobenius",
     "LogDet",
     "Loss",
     "MarginLoss",
     "OffDiagonal",
-    "PairCost",
     "PairHinge",
-    "PairLoss",
     "PairSoftmax",
     "Pull",
     "QuadrupletHinge",

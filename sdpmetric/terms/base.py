@@ -71,6 +71,29 @@ class Term(ABC):
     def describe(self) -> str:
         """Say in a few words what the term is, over how much data, without its weight."""
 
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The term itself, where it has multipliers."""
+        return ()
+
+    @property
+    def regularizers(self) -> tuple[Regularizer, ...]:
+        """The term itself, where it is strictly convex in the metric."""
+        return ()
+
+    @property
+    def ridge(self) -> float:
+        """What it adds to the weight of the trace."""
+        return 0.0
+
+    def pair_costs(self) -> tuple[IndexArray, FloatArray]:
+        """Pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
+        return np.zeros((0, 2), dtype=np.int32), np.zeros(0)
+
+    def stiffened(self, scale: float) -> Term:
+        """For solvers: the same with hard constraints smoothed in units of `scale`, the size of the objective."""
+        return self
+
     def __mul__(self, factor: float) -> Self:
         return replace(self, weight=_nonnegative(factor, self.name) * self.weight)
 
@@ -128,16 +151,21 @@ def _nonnegative(factor: float, name: str) -> float:
         ) from error
 
 
-class PairCost(Term):
-    """A linear term ``sum_p c_p D(p)`` of pairs."""
-
-    @abstractmethod
-    def costs(self) -> tuple[IndexArray, FloatArray]:
-        """Pairs (p, 2) and their costs (p,), the term's weight included; of a bound term."""
-
-
 class Regularizer(Term):
-    """A strictly convex function r of the metric as a matrix."""
+    """A strictly convex function r of the metric as a matrix.
+
+    Attributes
+    ----------
+    barrier : bool
+        Class attribute: whether it is infinite for singular metrics.
+    """
+
+    barrier: ClassVar[bool] = False
+
+    @property
+    def regularizers(self) -> tuple[Regularizer, ...]:
+        """Itself."""
+        return (self,)
 
     @abstractmethod
     def value(self, components: FloatArray) -> float:
@@ -179,9 +207,17 @@ class Loss(Term):
     ----------
     inside : bool
         Class attribute: whether slopes at a larger metric make better anchors than `anchor`.
+    entrywise : bool
+        Class attribute: whether u depends on the metric beyond distances of pairs.
     """
 
     inside: ClassVar[bool] = False
+    entrywise: ClassVar[bool] = False
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Itself."""
+        return (self,)
 
     @property
     def kinked(self) -> bool:
@@ -207,6 +243,23 @@ class Loss(Term):
     @abstractmethod
     def offset(self) -> FloatArray:
         """U at the zero metric, (m,)."""
+
+    def distance_pairs(self) -> IndexArray:
+        """The pairs whose squared distances the term looks at, (p, 2); of a bound term. Default: none."""
+        return np.zeros((0, 2), dtype=np.int32)
+
+    @property
+    def combination(self) -> sp.csr_array:
+        """The matrix K, (m, p), with ``u = offset + K D + entries(M)`` for the distances D of those pairs."""
+        return sp.csr_array((self.size, 0))
+
+    def entries(self, M: FloatArray) -> FloatArray:
+        """What u has of the metric besides distances, (m,), or of k metrics (d, d, k), (m, k). Default: 0."""
+        return np.zeros(())
+
+    def matrix(self, a: FloatArray) -> FloatArray:
+        """The adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,), or 0."""
+        return np.zeros(())
 
     @abstractmethod
     def value(self, u: FloatArray) -> float:
@@ -276,39 +329,10 @@ class Loss(Term):
         """How far hard constraints are violated, relatively; 0 without any."""
         return 0.0
 
-    def stiffened(self, scale: float) -> Loss:
-        """For solvers: the same loss with hard constraints smoothed in units of `scale`, the size of the objective."""
-        return self
-
     @abstractmethod
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
         """The loss of a CVXPY vector u, and constraints that belong to it, cp being the module cvxpy."""
 
-
-class PairLoss(Loss):
-    """A loss of numbers that are affine in the distances of pairs."""
-
-    @abstractmethod
-    def distance_pairs(self) -> IndexArray:
-        """The pairs whose squared distances the term looks at, (p, 2); of a bound term."""
-
-    @property
-    @abstractmethod
-    def combination(self) -> sp.csr_array:
-        """The matrix K, (m, p), with ``u = offset + K D`` for the distances D of those pairs."""
-
-
-class EntryLoss(Loss):
-    """A loss of numbers that are linear in the entries of the metric."""
-
-    @abstractmethod
-    def entries(self, M: FloatArray) -> FloatArray:
-        """``u - offset`` at a metric."""
-
-    @abstractmethod
-    def matrix(self, a: FloatArray) -> FloatArray:
-        """The adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,)."""
-
-    @abstractmethod
-    def entry_expression(self, M: Expression, cp: ModuleType) -> Expression:
-        """``u - offset`` of a CVXPY matrix."""
+    def entry_expression(self, M: Expression, cp: ModuleType) -> Expression | float:
+        """`entries` of a CVXPY matrix."""
+        return 0.0

@@ -38,6 +38,7 @@ class LogDet(Regularizer):
     to: ArrayLike | None = None
 
     name: ClassVar[str] = "log_det"
+    barrier: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Check M0 against data."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.linalg.rigorous import all_above, gamma, sum_above, sum_below
-from sdpmetric.terms.base import Expression, PairLoss
+from sdpmetric.terms.base import Expression, Loss
 from sdpmetric.terms.losses import ScalarLoss
 
 FloatArray = NDArray[np.float64]
@@ -25,7 +25,7 @@ WEIGHTED = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class MarginLoss(PairLoss):
+class MarginLoss(Loss):
     """``weight * sum_i w_i l(u_i)`` with one scalar loss l.
 
     Attributes

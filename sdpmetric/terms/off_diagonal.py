@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.linalg.rigorous import above, sum_above
-from sdpmetric.terms.base import EntryLoss, Expression
+from sdpmetric.terms.base import Expression, Loss
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OffDiagonal(EntryLoss):
+class OffDiagonal(Loss):
     """``sum_{j != k} |M_jk|``: features that do not interact get an entry of 0, as in SDML [QTZCZ2009].
 
     Parameters
@@ -36,6 +36,7 @@ class OffDiagonal(EntryLoss):
     unit: float = 1.0
 
     name: ClassVar[str] = "off_diagonal"
+    entrywise: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Note the number of features."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, logsumexp, softmax
 
 from sdpmetric.linalg.rigorous import above, below, distributions, entropies, gamma, log_bounds, log_sum_exp, sum_above
-from sdpmetric.terms.base import Expression, PairLoss
+from sdpmetric.terms.base import Expression, Loss
 from sdpmetric.terms.margins import item_weights
 from sdpmetric.terms.targets import check_term_pairs
 
@@ -23,7 +23,7 @@ IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PairSoftmax(PairLoss):
+class PairSoftmax(Loss):
     """``-sum_(a, b) w_ab log( exp(-D(a, b)) / sum_(c, d) exp(-D(c, d)) )``, Eq. 8 of [GRHS2005].
 
     Given pairs are to be near, each as much as its weight says; (c, d) are all ordered pairs of different examples, so

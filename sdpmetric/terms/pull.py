@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.terms.base import PairCost
+from sdpmetric.terms.base import Term
 from sdpmetric.terms.margins import item_weights
 from sdpmetric.terms.targets import check_term_pairs, target_pairs
 
@@ -17,7 +17,7 @@ IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pull(PairCost):
+class Pull(Term):
     """``sum_p w_p D(p)``, the pull term of LMNN (Weinberger and Saul 2009, Eq. 11) [WS2009]; linear.
 
     Parameters
@@ -62,6 +62,6 @@ class Pull(PairCost):
         """Say in a few words what the term is."""
         return f"pull over {len(np.asarray(self.pairs)):,} pairs"
 
-    def costs(self) -> tuple[IndexArray, FloatArray]:
+    def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs and their weights."""
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)

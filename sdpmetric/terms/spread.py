@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.linalg.rigorous import above, below, sum_above, sum_below
-from sdpmetric.terms.base import Expression, PairLoss
+from sdpmetric.terms.base import Expression, Loss
 from sdpmetric.terms.margins import item_weights
 from sdpmetric.terms.targets import check_term_pairs
 
@@ -24,7 +24,7 @@ SHARE, SMALLEST = 1e-3, 1e-150
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spread(PairLoss):
+class Spread(Loss):
     """``-sum_p w_p sqrt(D(p))``, the objective of MMC [XNJR2002]; some other term has to bound it.
 
     Parameters

@@ -22,6 +22,11 @@ class Trace(Term):
 
     name: ClassVar[str] = "trace"
 
+    @property
+    def ridge(self) -> float:
+        """Its weight."""
+        return self.weight
+
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Nothing has to be checked."""
         return self

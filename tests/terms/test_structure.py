@@ -152,6 +152,47 @@ def test_hard_bounds_that_contradict_each_other_are_named(solver):
     assert sm.solve(sm.MetricProblem(X, terms.Trace() + feasible), solver).status is sm.Status.OPTIMAL
 
 
+@pytest.mark.parametrize("domain", [None, *DOMAINS, "tasks"])
+@pytest.mark.parametrize("solver", ["factored", "conic"])
+def test_constraints_that_are_named_contradict_each_other_and_are_needed_for_it(solver, domain):
+    """Two pairs with the same difference, one 1 apart at most and one 2 at least, among bounds that hold anyway."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(-9, 10, size=(12, 3)).astype(float)
+    X[1] = X[0] + X[4] - X[3]
+    pairs = np.array([[0, 1], [3, 4], [5, 6], [5, 7], [6, 7], [8, 9], [10, 11], [0, 5]])
+    upper, lower = np.full(8, 900.0), np.full(8, 1e-3)
+    upper[0], lower[1] = 1.0, 2.0  # the contradiction
+    where = {} if domain is None else {"tasks": np.zeros(12)} if domain == "tasks" else {domain: True}
+    where = where if domain not in ("subspace", "bases") else {domain: restricted(domain, rng, 3)}
+    problem = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, upper, lower), **where)
+    solution = sm.solve(problem, solver)
+    assert solution.status is sm.Status.INFEASIBLE
+    assert solution.certificate.contradiction == (0, 9)
+    # Also of multipliers that spread a proof over constraints that it does not need.
+    given = np.where(np.isin(np.arange(16), [0, 9]), 1.0, 1e-5)
+    assert problem.certify(problem.zero, dual=given).contradiction == (0, 9)
+
+
+def test_contradictions_of_random_bounds_are_irreducible():
+    found = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, pairs = data(rng, 12), different(rng, 14, 2, 12)
+        bounds = terms.DistanceBounds(pairs, rng.uniform(0.5, 2.0, 14), rng.uniform(0.1, 0.5, 14))
+        solution = sm.solve(sm.MetricProblem(X, terms.Trace() + bounds))
+        if solution.status is not sm.Status.INFEASIBLE:
+            continue
+        found += 1
+        named = np.array(solution.certificate.contradiction)
+        for without in [None, *named]:
+            upper, lower = np.full(14, np.inf), np.zeros(14)
+            for row in named[named != without]:
+                (upper if row < 14 else lower)[row % 14] = (bounds.at_most if row < 14 else bounds.at_least)[row % 14]
+            part = sm.MetricProblem(X, terms.Trace() + terms.DistanceBounds(pairs, upper, lower))
+            assert (sm.solve(part, "conic").status is sm.Status.INFEASIBLE) == (without is None), (seed, without)
+    assert found > 3
+
+
 def test_random_hard_bounds_are_feasible_or_proven_not_to_be():
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -159,3 +200,27 @@ def test_random_hard_bounds_are_feasible_or_proven_not_to_be():
         problem = sm.MetricProblem(X, terms.LogDet() + terms.DistanceBounds(pairs, 1.2, rng.uniform(0.2, 1.1, 6)))
         found = {sm.solve(problem, solver).status for solver in ("factored", "conic")}
         assert len(found) == 1, seed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pola_is_a_sum_with_its_threshold_in_a_coordinate_of_its_own(seed):
+    """The threshold is the squared distance of two further rows; both bounds are below both objectives."""
+    rng = np.random.default_rng(seed)
+    X, y = data(rng, 30, 3), np.arange(30) % 3
+    pola = sm.POLAProblem.from_labels(X, y, 25, slack_weight=0.2, random_state=seed)
+    lifted, target = np.zeros((32, 4)), np.zeros((4, 4))
+    lifted[:30, :3], lifted[31, 3], target[3, 3] = X, 1.0, pola.initial_threshold
+    threshold = np.broadcast_to([30, 31], pola.pairs.shape)
+    near, far = np.where(pola.similar[:, None], [pola.pairs, threshold], [threshold, pola.pairs])
+    push = terms.QuadrupletHinge(np.concatenate([near, far], axis=1))
+    above = terms.DistanceBounds([[30, 31]], at_least=[1.0])
+    total = sm.MetricProblem(lifted, pola.slack_weight * push + terms.Frobenius(to=target) + above)
+    own, summed = sm.solve(pola, tol=1e-6), sm.solve(total, tol=1e-6)
+    for one in (own, summed):
+        for other in (own, summed):
+            assert one.lower_bound <= other.objective + 1e-9 * abs(other.objective)
+            assert other.objective - one.lower_bound <= 1e-5 * abs(other.objective)
+    L = np.zeros((5, 4))
+    L[:4, :3] = np.concatenate([own.components, np.zeros((4 - len(own.components), 3))])
+    L[4, 3] = np.sqrt(own.extras["threshold"] + 1e-12)
+    assert total.objective(L) == pytest.approx(own.objective, rel=1e-9)

@@ -131,7 +131,7 @@ LOSS_TERMS = [name for name, term in one_of_each(np.random.default_rng(0)).items
 def test_fenchel_and_young_with_equality_at_the_slopes(name):
     X, term, M, rng = case(name)
     loss = (0.7 * term).bind(X)
-    if isinstance(loss, terms.EntryLoss):
+    if loss.entrywise:
         u = loss.offset + loss.entries(M)
     else:
         u = loss.offset + loss.combination @ [squared(X, M, i, j) for i, j in loss.distance_pairs()]
