@@ -98,7 +98,7 @@ def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> S
     assert certificate.program in str(certificate), "the certificate does not say which program it is of"
     if not isinstance(certificate, RegretCertificate):
         again = certify(problem, solution.components, extras=solution.extras).objective
-        assert _equal(again, solution.objective), f"{entry.name}: {solution.objective} is judged as {again}"
+        assert _equal(again, solution.objective), f"{entry.name}: {solution.objective}, but certify says {again}"
     return solution
 
 

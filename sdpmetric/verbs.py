@@ -249,7 +249,7 @@ def certify(
     dual: Multipliers | None = None,
     extras: Extras | None = None,
 ) -> Certificate:
-    """Judge any point of a problem, from any package, in one pass over the data.
+    """Certify any point of a problem, from any package, in one pass over the data.
 
     The lower bound is what the point's own slopes prove: cheap and always valid, but loose unless the point is nearly
     optimal. `verify` spends more for a tight one.

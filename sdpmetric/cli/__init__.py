@@ -1,4 +1,4 @@
-"""The command line: metrics learned from tables, applied to others, and judged.
+"""The command line: metrics learned from tables, applied to others, and certified.
 
 Results go to standard output, progress and errors to standard error. The exit code is 0 if the asked gap was proven (of
 a stream or a non-convex statement: if the solve ended as it should), 1 if it was not, 2 for bad input. Commands import
@@ -189,12 +189,14 @@ def verify(
     proof: ProofOptions,
     key: Annotated[str | None, typer.Option(help="Of the array in METRIC, where it has another name.")] = None,
     kind: Annotated[str | None, typer.Option(help="What it is: components, metric or scalings.")] = None,
-    rescale: Annotated[bool, typer.Option("--rescale", help="Judge the best multiple of the metric instead.")] = False,
+    rescale: Annotated[
+        bool, typer.Option("--rescale", help="Certify the best multiple of the metric instead.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """How far is this metric from optimal on this data? A proven bound, for a metric from any source.
 
-    The metric is judged in the coordinates of the prepared data: pass the options it was learned with. A model brings
+    The metric is one in the coordinates of the prepared data: pass the options it was learned with. A model brings
     its own.
     """
     from sdpmetric.cli import inputs, results
@@ -206,7 +208,7 @@ def verify(
         problem = inputs.state(data, options, point.model).problem
         problem.check_point(point.components, point.metric)
     if point.fingerprint not in (None, problem.fingerprint()):
-        inputs.note(f"Note: {metric} was solved for other data or options than these; it is judged on these.")
+        inputs.note(f"Note: {metric} was solved for other data or options than these; it is certified on these.")
     out = results.Output(as_json)
     out.say(problem.describe())
     with inputs.input_errors(), results.progress(f"{data}: proving a lower bound"):

@@ -132,9 +132,9 @@ def state(data: str, options: ProblemOptions, model: Model | None = None) -> Sta
 
 def _parameters(options: ProblemOptions) -> dict[str, Value]:
     """The parameters that were given, those of ``--set`` as JSON where they are JSON."""
-    known = ("n_neighbors", "push_weight", "ridge", "loss")
+    known = ("n_neighbors", "push_weight", "loss")
     given: dict[str, Value] = {name: getattr(options, name) for name in known if getattr(options, name) is not None}
-    for setting in options.settings or []:
+    for setting in [*([] if options.ridge is None else [f"ridge={options.ridge}"]), *(options.settings or [])]:
         key, equals, value = setting.partition("=")
         if not equals or not key.isidentifier():
             raise ValueError(f"--set takes NAME=VALUE, got {setting!r}.")

@@ -75,9 +75,13 @@ class ProblemOptions(TableOptions):
     push_weight: Annotated[
         float | None, _statement(help="mu in (1 - mu) pull + mu push, between 0 and 1. Default: 0.5.")
     ] = None
-    ridge: Annotated[float | None, _statement(help="Weight of trace(M). Default: 0; --set ridge=auto chooses one.")] = (
-        None
-    )
+    ridge: Annotated[
+        str | None,
+        _statement(
+            metavar="NUMBER|auto",
+            help="Weight of trace(M). Default: 0, the paper's program, as everywhere but in estimators, which take auto.",
+        ),
+    ] = None
     loss: Annotated[str | None, _statement(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.")] = None
     settings: Annotated[
         list[str] | None,

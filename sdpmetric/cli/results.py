@@ -120,7 +120,7 @@ def solve(
     out.facts = {"problem": stated.problem.describe()} | solution_facts(solution)
     caution = stated.problem.caution(solution.components, certificate)
     if caution is not None:
-        note("Warning: " + caution.replace("pass ridge='auto'", "--set ridge=auto"))
+        note("Warning: " + caution.replace("pass ridge='auto'", "--ridge auto"))
         out.facts["caution"] = caution
     return stated, solution
 

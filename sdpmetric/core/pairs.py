@@ -133,7 +133,7 @@ def weighted_pairs_of_labels(
     Raises
     ------
     ValueError
-        If labels or weights are not those of n examples.
+        If labels or weights are not those of n examples, or the product of two weights is too small a number.
     """
     _, index = validation.check_labels(y, n)
     weights = check_sample_weight(sample_weight, n)
@@ -141,7 +141,10 @@ def weighted_pairs_of_labels(
         return *pairs_of_labels(index, n_pairs, random_state), None
     used = np.flatnonzero(weights).astype(np.int32)
     pairs, similar = pairs_of_labels(index[used], n_pairs, random_state)
-    return used[pairs], similar, weights[used[pairs]].prod(axis=1)
+    products = weights[used[pairs]].prod(axis=1)
+    if not products.all():
+        raise ValueError("sample_weight: the product of two examples' weights underflows to 0; multiply all weights.")
+    return used[pairs], similar, products
 
 
 def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> tuple[IndexArray, BoolArray]:

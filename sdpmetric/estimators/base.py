@@ -6,9 +6,9 @@ How to add an estimator: one module here, with a class derived from
 
 - is a dataclass by the decorator `sdpmetric.estimators.options.options`: its parameters are its fields, with defaults,
   and those of the groups of options that it derives from. ``n_components`` and the arguments of `sdpmetric.solve`
-  among them are handed to ``solve``;
-- states its problem in ``_problem(X, y)``, of checked data, or in ``_problem_of_pairs(X, pairs, similar)``;
-- says what it learns, with the attributes that `MetricEstimator` documents.
+  among them are handed to ``solve``, and those of its statement to the statement;
+- names its statement, ``_statement``, or states its problem in ``_problem(X, y)``, of checked data;
+- documents its own parameters and attributes: those of its bases are added.
 
 Everything else is inherited. Export it in ``__init__.py`` and list it in ``tests/test_estimators.py``.
 """
@@ -19,7 +19,9 @@ import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Self
+from functools import partial
+from inspect import signature
+from typing import Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,12 +41,12 @@ from sdpmetric.core.status import UselessOptimumWarning
 from sdpmetric.estimators.callbacks import CallbackSupportMixin
 from sdpmetric.estimators.data import Data, Labels, checked_data, rows_to_embed
 from sdpmetric.estimators.held_back import HoldsBack
-from sdpmetric.estimators.options import StoppedEarly
 from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
 
 FloatArray = NDArray[np.float64]
+P = TypeVar("P", bound=Problem)
 
 # Arguments of an estimator that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
@@ -67,9 +69,6 @@ class MetricEstimator(
         The proven relative gap.
     n_iter_ : int
         Evaluations of objective and gradient.
-    validation_score_ : float
-        With early stopping, the score of the learned metric on what was held back: the accuracy of nearest neighbors,
-        the area under the ROC curve of pairs, or the share of triplets or quadruplets in order.
     n_features_in_ : int
     feature_names_in_ : array of str
         If the data had names.
@@ -85,6 +84,12 @@ class MetricEstimator(
 
     def _checked(self, X: ArrayLike) -> Data:
         return checked_data(self, X, reset=True, n_min=2)
+
+    def _with_own(self, state: Callable[..., P]) -> Callable[..., P]:
+        """What states a problem, given those of its arguments that are parameters of this estimator."""
+        takes, own = signature(state).parameters, self.get_params(deep=False)
+        given = {name: own[name] for name in takes if name in own}
+        return partial(state, **given | ({"random_state": self._seed()} if "random_state" in takes else {}))
 
     def _learn(self, problem: Problem, X: Data, y: Labels | None = None, measure: Score | None = None) -> Self:
         """Solve one problem, between the calls of scikit-learn's callbacks, and store the solution.
@@ -105,8 +110,8 @@ class MetricEstimator(
     def _learn_tuples(
         self, X: Data, state: Callable[..., Problem], tuples: ArrayLike, *about: ArrayLike | None
     ) -> Self:
-        """Learn from the problem ``state(tuples, *about)``; early stopping holds some of the tuples back."""
-        problem, measure = self._stated_and_measured(state, tuples, about)
+        """Learn from the problem ``state(X, tuples, *about)``; early stopping holds some of the tuples back."""
+        problem, measure = self._stated_and_measured(partial(state, X), tuples, about)
         return self._learn(problem, X, measure=measure)
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
@@ -117,7 +122,7 @@ class MetricEstimator(
             arguments.pop("n_components", None)
         if "start" not in options and (start := self._given_start(watcher.problem)) is not None:
             arguments["start"] = start
-        if watcher.measure is not None and isinstance(self, StoppedEarly):
+        if watcher.measure is not None:
             arguments["patience"] = self.n_iter_no_change
         arguments |= options
         return solve(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import Self, TypeVar, cast
 
 import numpy as np
@@ -14,15 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.classification.energy import energies, energy_predict
 from sdpmetric.estimators.base import FloatArray
-from sdpmetric.estimators.data import Data, checked_data, checked_data_and_labels
+from sdpmetric.estimators.data import checked_data, checked_data_and_labels
 from sdpmetric.estimators.large_margin import LargeMarginProblem
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
+from sdpmetric.estimators.options import options
 from sdpmetric.triplets.sources import LabeledTriplets
 
 Array = TypeVar("Array", bound=NDArray[np.generic])
 
 
+@options
 class EnergyClassifier(ClassifierMixin, BaseEstimator):
     """Predict the label that adds least to the objective of LMNN (Weinberger and Saul 2009, Eq. 15) [WS2009].
 
@@ -59,24 +62,16 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    estimator_: LMNN | MultiMetricLMNN
-    classes_: NDArray[np.generic]
-    X_fit_: Data
-    y_fit_: NDArray[np.generic]
-    target_neighbors_: NDArray[np.int32]
-    regions_: NDArray[np.int32] | None
-
-    def __init__(self, estimator: LMNN | MultiMetricLMNN | None = None) -> None:
-        self.estimator = estimator
+    estimator: LMNN | MultiMetricLMNN | None = field(default=None, kw_only=False)
+    regions_: NDArray[np.int32] | None = field(init=False)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric, and keep the examples.
+        """Learn the metric, and keep the examples; warnings are those of `LMNN.fit`.
 
         Parameters
         ----------
-        X : (n, d) array
-        y : (n,) array
-            Class labels of any kind; at least two classes.
+        X, y
+            As in `LMNN.fit`.
 
         Returns
         -------
@@ -88,11 +83,6 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
             If `estimator` is neither LMNN nor MultiMetricLMNN.
         ValueError
             What the estimator refuses; or if a class has examples of several regions.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the requested tolerance is not proven, with advice.
         """
         data, labels = checked_data_and_labels(self, X, y)
         check_classification_targets(labels)

@@ -45,16 +45,13 @@ class FRML(RankingEstimator, Reduced, Limited, Started):
         Components to start from; default: the leading principal components.
     warm_start : bool, default False
         Start from the components of the last fit.
-    max_iter, max_time : optional
-        Limits on evaluated distances and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState or None, default None
-        Of the choice of validation queries and of all draws; None is 0.
+    max_iter : int, optional
+        Limit on evaluated distances.
 
     Attributes
     ----------
-    components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`; `n_iter_` counts evaluated distances.
+    n_iter_ : int
+        Evaluated distances.
     dual_gap_ : float
         To the trivial lower bound of 0.
 
@@ -87,7 +84,7 @@ class FRML(RankingEstimator, Reduced, Limited, Started):
         self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
     ) -> FRMLProblem:
         rank = min(RANK, X.shape[1]) if self.n_components is None else self.n_components
-        return FRMLProblem(X, related, rank, self.loss, self.gamma, self.regularization, queries)
+        return self._with_own(FRMLProblem)(X, related, n_components=rank, queries=queries)
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         chosen = {name: getattr(self, name) for name in OPTIONS}

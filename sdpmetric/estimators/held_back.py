@@ -17,7 +17,6 @@ from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.options import StoppedEarly
 from sdpmetric.linalg.distances import distances
 
 FloatArray = NDArray[np.float64]
@@ -59,6 +58,9 @@ class Examples:
 class HoldsBack:
     """What estimators with and without early stopping do alike: divide what they learn from, and score metrics."""
 
+    early_stopping: bool = False  # of those without
+    validation_fraction: float
+    n_iter_no_change: int
     validation_score_: float
 
     def _seed(self) -> int:
@@ -66,11 +68,11 @@ class HoldsBack:
         raise NotImplementedError
 
     def _stops_early(self) -> bool:
-        return isinstance(self, StoppedEarly) and self.early_stopping
+        return bool(self.early_stopping)
 
     def _divided(self, n: int, groups: Labels | None) -> tuple[IndexArray, IndexArray]:
         """Rows to learn from, and rows that early stopping holds back."""
-        if not (isinstance(self, StoppedEarly) and self.early_stopping):
+        if not self._stops_early():
             return np.arange(n), np.arange(0)
         validation.check_integer("n_iter_no_change", self.n_iter_no_change)
         return divide(n, self.validation_fraction, self._seed(), groups)

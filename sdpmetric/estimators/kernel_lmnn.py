@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
-from functools import partial
 from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.base import FloatArray
-from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.comparisons import TripletsEstimator
 from sdpmetric.estimators.data import Data, Labels
 from sdpmetric.estimators.held_back import Examples
-from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
+from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss
@@ -24,10 +22,11 @@ from sdpmetric.problems.well_posed import Ridge
 
 
 @options
-class KernelLMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
+class KernelLMNN(LargeMarginEstimator, TripletsEstimator, Reduced, Solved, Started, StoppedEarly):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
 
-    Time is cubic and memory quadratic in the number of training examples.
+    Time is cubic and memory quadratic in the number of training examples. Target neighbors are nearest in the feature
+    space. With a precomputed kernel `fit` does not stop early, and `fit_triplets` takes the kernel matrix, too.
 
     Parameters
     ----------
@@ -38,27 +37,20 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
         `transform` the (m, n) kernel values with the training examples.
     gamma, degree, coef0 : float, optional
         Parameters of the kernels that have them; defaults are scikit-learn's: 1 / n_features, 3 and 1.
-    n_neighbors : int, default 3
-        Target neighbors per example, nearest in the feature space.
-    push_weight : float, default 0.5
     ridge : float or "auto", default 0.1
         Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
         independent, as the RBF kernel does, and the metric is meaningless.
-    loss : {"hinge", "squared_hinge"}, default "hinge"
-    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; components are those of coordinates in the feature space. `fit` does not stop early with a
-        precomputed kernel.
-    solver, tol, max_iter, max_time, verbose, random_state
-        As in `LMNN`.
+    init : (r', r) array, optional
+        Components to start from, of the coordinates in the feature space; default: the solver's own start.
 
     Attributes
     ----------
     space_ : FeatureSpace
         The coordinates in the feature space on which the metric is learned; contains the training examples.
     components_ : (r', r) array
-        The factor of the metric on these r coordinates; `metric_` is (r, r).
-    solution_, solutions_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`.
+        The factor of the metric on these r coordinates.
+    metric_ : (r, r) array
+        ``L.T @ L``.
 
     Examples
     --------
@@ -78,53 +70,7 @@ class KernelLMNN(LargeMarginEstimator, Reduced, Solved, Started, StoppedEarly):
     ridge: Ridge = 0.1
     loss: Loss = "hinge"
     space_: FeatureSpace = field(init=False)
-
-    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> KernelLMNNProblem:
-        return KernelLMNNProblem.from_labels(
-            X,
-            y,
-            self.n_neighbors,
-            self.push_weight,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            target_neighbors=targets,
-            ridge=self.ridge,
-            loss=self.loss,
-            sample_weight=given.sample_weight,
-        )
-
-    @with_callbacks
-    def fit_triplets(self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None) -> KernelLMNN:
-        """Learn from triplets; see `LMNN.fit_triplets`.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            For ``kernel="precomputed"`` the (n, n) kernel matrix.
-        triplets : (t, 3) integer array
-        weights : (t,) array, optional
-
-        Returns
-        -------
-        self
-        """
-        data = self._checked(X)
-        state = partial(
-            KernelLMNNProblem.from_triplets,
-            data,
-            push_weight=self.push_weight,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            ridge=self.ridge,
-            loss=self.loss,
-        )
-        self._learn_tuples(data, state, triplets, weights)
-        self.solutions_ = [self.solution_]
-        return self
+    _statement = KernelLMNNProblem
 
     def _coordinates(self, X: Data) -> FloatArray:
         given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self, cast
 
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.problem import Labelled, Problem
 from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_labels, weighed
@@ -16,9 +16,12 @@ from sdpmetric.estimators.data import Data, Labels, Weights, checked_data_and_la
 class LabelledEstimator(MetricEstimator):
     """An estimator that learns from labels."""
 
+    _statement: ClassVar[type[Problem]]
+
     def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> Problem:
         """State the problem of checked data, with weights where `fit` takes any."""
-        raise NotImplementedError
+        state = cast(type[Labelled], self._statement).from_labels
+        return self._with_own(state)(X, y, sample_weight=sample_weight)
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -43,7 +46,7 @@ class LabelledEstimator(MetricEstimator):
         Warns
         -----
         ConvergenceWarning
-            If the requested tolerance is not proven, with advice.
+            If the solve did not end as it should, with advice.
         """
         return self._fit(*self._checked_labels(X, y))
 
@@ -76,7 +79,7 @@ class WeightedEstimator(LabelledEstimator):
         X : (n, d) array or sparse matrix
             Finite numbers; float32 stays float32, everything else becomes float64. Sparse data are made dense.
         y : (n,) array
-            Class labels of any kind; at least two classes.
+            Class labels of any kind, at least two classes; or numbers, where targets are continuous.
         sample_weight : (n,) array, optional
             Nonnegative weights of the examples; the statement's ``from_labels`` says what they mean. Examples of weight
             0 are left out.
@@ -94,6 +97,8 @@ class WeightedEstimator(LabelledEstimator):
         -----
         ConvergenceWarning
             If the requested tolerance is not proven, with advice.
+        UserWarning
+            If a class has as few members as there are target neighbors asked for, or fewer.
         UselessOptimumWarning
             If the optimum is likely to fit the training data only.
         """

@@ -40,17 +40,20 @@ class LargeMarginEstimator(WeightedEstimator):
     neighbors: each member has all the others, and a class of one member serves as impostors only. So a
     cross-validation, which makes small classes smaller, does not fail.
 
+    Parameters
+    ----------
+    n_neighbors : int, default 3
+        Target neighbors per example.
+    push_weight : float, default 0.5
+        ``mu`` in ``(1 - mu) pull + mu push``.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+
     Attributes
     ----------
     solutions_ : list of Solution
         One for each pass, each with its certificate.
     ridge_ : float
         The ridge that was used.
-
-    Warns
-    -----
-    UserWarning
-        By `fit`, if a class has `n_neighbors` or fewer members.
     """
 
     n_neighbors: int
@@ -62,7 +65,8 @@ class LargeMarginEstimator(WeightedEstimator):
 
     def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> LargeMarginProblem:
         """State the problem; without target neighbors, with those that the statement chooses."""
-        raise NotImplementedError
+        state = self._with_own(cast(type[LMNNProblem], self._statement).from_labels)
+        return state(X, y, target_neighbors=targets, sample_weight=given.sample_weight)
 
     def _coordinates(self, X: Data) -> FloatArray:
         """The coordinates in which target neighbors are nearest before the first pass."""
@@ -70,6 +74,10 @@ class LargeMarginEstimator(WeightedEstimator):
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, components) | {"ridge_": cast(LargeMarginProblem, problem).ridge}
+
+    def _keep(self, problem: Problem, solution: Solution) -> None:
+        super()._keep(problem, solution)
+        self.solutions_ = [solution]
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -86,19 +94,20 @@ class LargeMarginEstimator(WeightedEstimator):
         problem = self._state(data, labels, self._targets_of_small_classes(data, labels), given)
         solution, score = self._solve_pass(problem, examples, context)
         best, best_score = (problem, solution), score
-        self.solutions_ = [solution]
-        while len(self.solutions_) < self.n_passes:
+        solutions = self.solutions_ = [solution]
+        while len(solutions) < self.n_passes:
             points = np.asarray(problem.X, dtype=np.float64) @ self._rows(solution.components).T
             targets = _graph(_targets(points, labels, self.n_neighbors))
             problem = self._state(data, labels, targets, given)
             solution, score = self._solve_pass(problem, examples, context, solution)
             if score >= best_score:  # of equals the latest
                 best, best_score = (problem, solution), score
-            self.solutions_.append(solution)
+            solutions.append(solution)
         self.__dict__.pop("validation_score_", None)
         if self._stops_early():
             self.validation_score_ = best_score
         self._keep(*best)
+        self.solutions_ = solutions
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 

@@ -13,8 +13,8 @@ from sdpmetric.core.pairs import check_labelled_pairs, check_targets
 from sdpmetric.estimators.base import FloatArray
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
-from sdpmetric.estimators.options import Limited, Reduced, options
-from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
+from sdpmetric.estimators.options import Limited, options
+from sdpmetric.estimators.pairs_base import StreamingPairsEstimator
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.streams.lego import LEGOStream
@@ -33,7 +33,7 @@ class Targets:
 
 
 @options
-class LEGO(StreamingPairsEstimator, Reduced, Limited):
+class LEGO(StreamingPairsEstimator, Limited):
     """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
     Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
@@ -43,21 +43,12 @@ class LEGO(StreamingPairsEstimator, Reduced, Limited):
 
     Parameters
     ----------
-    n_components : int, optional
-        As in `POLA`.
     learning_rate : float, optional
         ``eta``; default: the rate of `LEGOStream.pretrained` with the smallest loss on the first 2000 pairs.
     upper, lower : float, optional
         Default: the 5th and 95th percentile of the pairs' squared distances under the initial metric.
     initial_metric : (d, d) array, optional
         Positive definite; default: the identity.
-    n_pairs : int or None, default 10000
-        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
-    max_iter, max_time : optional
-        Limits on pairs and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState or None, default None
-        Of the draw of pairs and of their order; None is 0.
 
     Attributes
     ----------
@@ -65,8 +56,8 @@ class LEGO(StreamingPairsEstimator, Reduced, Limited):
         The values used; the last two for similar and dissimilar pairs.
     stream_ : LEGOStream
         Online only: the learner, with its counts and its cumulative loss.
-    components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`. There is no ``solution_`` online.
+    solution_ : Solution
+        Of one pass; there is none online.
     dual_gap_ : float
         The regret relative to the cumulative loss: nothing is proven about the last metric.
 
@@ -83,7 +74,6 @@ class LEGO(StreamingPairsEstimator, Reduced, Limited):
     upper: float | None = None
     lower: float | None = None
     initial_metric: ArrayLike | None = None
-    n_pairs: int | None = N_PAIRS
     stream_: LEGOStream = field(init=False)
 
     # -- in one pass --------------------------------------------------------------------------------------------------
@@ -128,14 +118,12 @@ class LEGO(StreamingPairsEstimator, Reduced, Limited):
     def partial_fit_targets(
         self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None
     ) -> Self:
-        """Go on with pairs with target distances, in their order; arguments as in `fit_targets`.
+        """Go on with pairs with target distances, in their order.
 
         Parameters
         ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-        targets : (p,) array or float
-        sides : (p,) array or int, optional
+        X, pairs, targets, sides
+            As in `fit_targets`.
 
         Returns
         -------

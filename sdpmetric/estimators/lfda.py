@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.watcher import Watcher
@@ -29,8 +28,8 @@ class LFDA(WeightedEstimator, Reduced):
 
     Attributes
     ----------
-    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`; the gap is to the sum of the largest eigenvalues.
+    dual_gap_ : float
+        To the sum of the largest eigenvalues.
 
     Examples
     --------
@@ -44,9 +43,7 @@ class LFDA(WeightedEstimator, Reduced):
     n_neighbors: int = 7
     embedding: Embedding = "weighted"
     ridge: float = 0.0
-
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> LFDAProblem:
-        return LFDAProblem(X, y, self.n_components, self.n_neighbors, self.ridge, sample_weight)
+    _statement = LFDAProblem
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         return super()._solve(watcher, n_components=None, embedding=self.embedding, **options)

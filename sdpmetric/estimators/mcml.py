@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.mcml import MCMLProblem
@@ -16,26 +15,8 @@ class MCML(WeightedEstimator, Reduced, Solved, Started, StoppedEarly):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
-        metric. Default: all.
-    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`.
-    solver : str, default "auto"
-        "factored" or "conic"; see `sdpmetric.solve`.
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-        Print progress.
-    random_state : int, RandomState or None, default None
-        Of the solver and of the choice of validation examples; None is 0.
-
-    Attributes
-    ----------
-    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`.
+    solver : {"auto", "factored", "conic"}, default "auto"
+        See `sdpmetric.solve`.
 
     Examples
     --------
@@ -46,5 +27,4 @@ class MCML(WeightedEstimator, Reduced, Solved, Started, StoppedEarly):
     True
     """
 
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> MCMLProblem:
-        return MCMLProblem(X, y, sample_weight)
+    _statement = MCMLProblem

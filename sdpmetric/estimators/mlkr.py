@@ -38,15 +38,10 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
         Start from the components of the last fit and ignore `n_components` and `init`.
     diagonal : bool, default False
         One weight for each feature.
-    early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; what is scored is R^2 of kernel regression, with weights ``exp(-d^2)``.
     tol : float or None, default 1e-3
         `stationarity` of the certificate to reach; None: the default of the solver.
     max_iter : int or None, default 1000
         Limit on evaluations.
-    max_time : float, optional
-        Limit on seconds.
-    verbose : bool, default False
     random_state : int, RandomState or None, default None
         For ``init="random"`` and "pca".
 
@@ -54,8 +49,8 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
     ----------
     solution_ : Solution
         Its certificate is of kind "stationarity": MLKR is not convex, and optimality is not proven.
-    components_, metric_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`; the gap is to the trivial lower bound of 0.
+    dual_gap_ : float
+        To the trivial lower bound of 0.
     random_state_ : RandomState
 
     Warns
@@ -83,7 +78,7 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
     def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> MLKRProblem:
         if isinstance(self.init, str) and self.init not in ("auto", "pca", "identity", "random"):
             raise ValueError(f"init must be 'auto', 'pca', 'identity', 'random' or an array, got {self.init!r}.")
-        problem = MLKRProblem(X, y, self.n_components, diagonal=self.diagonal, sample_weight=sample_weight)
+        problem = self._with_own(MLKRProblem)(X, y, sample_weight=sample_weight)
         self._check_start(X.shape[1])
         return problem
 

@@ -19,29 +19,14 @@ class MLR(WeightedEstimator, RankingEstimator, Reduced, Solved, Started, Stopped
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
-        metric. Default: all.
     loss : {"auc", "map"}, default "auc"
         What rankings lose: 1 less the area under the curve, or 1 less the average precision.
     slack_weight : float, default 1
         Weight of the mean loss beside the trace of the metric, ``C``.
-    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; `fit_relevance` does not stop early.
-    solver : str, default "auto"
     tol : float or None, default 1e-2
         Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : optional
-        Limits on separations and on seconds.
-    verbose : bool, default False
-        Print progress.
-    random_state : int, RandomState or None, default None
-        Of the solver and of the choice of validation examples; None is 0.
-
-    Attributes
-    ----------
-    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`.
+    max_iter : int, optional
+        Limit on separations.
 
     Examples
     --------
@@ -60,4 +45,4 @@ class MLR(WeightedEstimator, RankingEstimator, Reduced, Solved, Started, Stopped
     def _stated(
         self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
     ) -> MLRProblem:
-        return MLRProblem(X, related, self.loss, self.slack_weight, queries, sample_weight)
+        return self._with_own(MLRProblem)(X, related, queries=queries, sample_weight=sample_weight)

@@ -39,20 +39,18 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         Number of clusters; default: as many as classes.
     n_neighbors : int, default 3
         Target neighbors per example, and neighbors that vote.
-    push_weight : float, default 0.5
     ridge : float or "auto", default "auto"
         Weight of the sum of the traces; "auto" as in `LMNN`, the largest of the metrics'.
-    loss : {"hinge", "squared_hinge"}, default "hinge"
-    init, warm_start, early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; components are (c, r, d), one factor for each region.
-    solver, tol, max_iter, max_time, verbose, random_state
-        As in `LMNN`; the state is that of the clustering, too.
+    init : (c, r, d) array, optional
+        Components to start from, one factor for each region; default: the solver's own start.
 
     Attributes
     ----------
     components_ : (c, r, d) array
         A factor for each region, padded with rows of zeros.
     metrics_ : (c, d, d) array
+    metric_ : not defined
+        There are several, `metrics_`.
     region_names_ : (c,) array
         In the order of the metrics.
     regions_ : (m,) integer array
@@ -61,8 +59,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         Sorted class labels.
     X_fit_, y_fit_ : (m, d) and (m,) arrays
         The training examples, without validation examples.
-    solution_, solutions_, dual_gap_, n_iter_, n_features_in_, feature_names_in_, validation_score_
-        As in `LMNN`.
 
     Examples
     --------
@@ -89,16 +85,12 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         sample_weight: ArrayLike | None = None,
         regions: ArrayLike | None = None,
     ) -> Self:
-        """Learn from labels.
+        """Learn from labels; errors and warnings are those of `LMNN.fit`.
 
         Parameters
         ----------
-        X : (n, d) array
-            Finite numbers; float32 stays float32, everything else becomes float64.
-        y : (n,) array
-            Class labels of any kind; at least two classes.
-        sample_weight : (n,) array, optional
-            As in `LMNN`.
+        X, y, sample_weight
+            As in `LMNN.fit`.
         regions : (n,) array, optional
             Region of each example, instead of the constructor's. Request it with ``set_fit_request(regions=True)`` to
             have a pipeline or a search pass it on.
@@ -106,18 +98,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            What the problem refuses.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the requested tolerance is not proven, with advice.
-        UserWarning
-            If a class has `n_neighbors` or fewer members.
         """
         data, labels = self._checked_labels(X, y)
         given = np.zeros(len(data)) if regions is None else np.asarray(regions)
@@ -127,19 +107,11 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         return self._fit(data[rows], labels[rows], weights, None if regions is None else given[rows])
 
     def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> MultiMetricLMNNProblem:
-        return MultiMetricLMNNProblem.from_labels(
-            X,
-            y,
-            self.n_neighbors if targets is None else 1,  # else only what a region must have more of
-            self.push_weight,
-            regions=self.regions if given.regions is None else given.regions,
-            n_regions=self.n_regions if given.regions is None else None,
-            target_neighbors=targets,
-            ridge=self.ridge,
-            loss=self.loss,
-            random_state=self._seed(),
-            sample_weight=given.sample_weight,
-        )
+        named: dict[str, object] = {} if given.regions is None else {"regions": given.regions, "n_regions": None}
+        if targets is not None:
+            named["n_neighbors"] = 1  # only what a region must have more of
+        state = self._with_own(MultiMetricLMNNProblem.from_labels)
+        return state(X, y, target_neighbors=targets, sample_weight=given.sample_weight, **named)
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         own = cast(MultiMetricLMNNProblem, problem)  # what _state made

@@ -64,12 +64,8 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
         One weight for each feature: "auto" is "identity" then, and "pca" and "lda" are refused.
     targets : {"classes", "continuous"}, default "classes"
         Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
-    max_time : float, optional
-        Seconds.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
         "stochastic" for very many examples; see `sdpmetric.solve`.
-    early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`; for continuous targets, what is scored is R^2 of kernel regression with weights ``exp(-d^2)``.
 
     Attributes
     ----------
@@ -79,8 +75,8 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
     random_state_ : RandomState
     solution_ : Solution
         Its certificate is of kind "stationarity": NCA is not convex, and optimality is not proven.
-    metric_, dual_gap_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`; the gap is to a trivial lower bound.
+    dual_gap_ : float
+        To a trivial lower bound.
 
     Examples
     --------
@@ -115,15 +111,7 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
     def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> NCAProblem:
         self._validate_params()
         self._check_start(X.shape[1])
-        return NCAProblem(
-            X,
-            y,
-            self.n_components,
-            self.objective,
-            diagonal=self.diagonal,
-            targets=self.targets,
-            sample_weight=sample_weight,
-        )
+        return self._with_own(NCAProblem)(X, y, sample_weight=sample_weight)
 
     def _solve(self, watcher: Watcher, **options: object) -> Solution:
         problem = cast(SoftNeighborProblem, watcher.problem)  # what _problem made

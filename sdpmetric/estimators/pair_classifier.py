@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, TransformerMixin
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.core import validation
+from sdpmetric.estimators.options import options
 from sdpmetric.estimators.thresholds import Strategy, best_threshold
 from sdpmetric.estimators.tuples import Examples, FloatArray, TupleEstimator
 
 
+@options
 class PairClassifier(ClassifierMixin, TupleEstimator):
     """Tell similar from dissimilar pairs by a learned metric and a threshold.
 
     Parameters
     ----------
-    estimator : transformer, or a pipeline of them
-        ITML, MMC, POLA, LEGO and RCA learn from the pairs; LMNN and others from ``fit(..., labels=)``; what needs no
-        labels, like PCA, from the examples; ``FrozenEstimator(fitted)`` as it is.
-    examples : (n, d) array or frame, or callable, optional
-        What row numbers in pairs mean; a callable gets an array of different row numbers or names and returns their
-        examples. Default: pairs are given as examples, (p, 2, d).
     strategy : {"auto", "accuracy", "f_beta", "max_tpr", "max_tnr"}, default "auto"
         How `fit` chooses the threshold, on the pairs it learns from; see `calibrate_threshold`. "auto": that of the
         learner if it has one, as POLA does, else "accuracy".
@@ -36,14 +33,10 @@ class PairClassifier(ClassifierMixin, TupleEstimator):
 
     Attributes
     ----------
-    estimator_ : estimator
-        The fitted clone of `estimator`.
     threshold_ : float
         Pairs at most this distance apart are similar; not squared.
     classes_ : (2,) array
         Labels of dissimilar and of similar pairs, as in `fit`: (-1, 1), (0, 1) or (False, True).
-    n_features_in_ : int
-        Of the examples.
 
     Examples
     --------
@@ -60,23 +53,11 @@ class PairClassifier(ClassifierMixin, TupleEstimator):
 
     size = 2
     name = "pairs"
-    threshold_: float
-    classes_: NDArray[np.generic]
-
-    def __init__(
-        self,
-        estimator: TransformerMixin,
-        *,
-        examples: Examples | None = None,
-        strategy: Strategy | Literal["auto"] = "auto",
-        min_rate: float | None = None,
-        beta: float = 1.0,
-    ) -> None:
-        self.estimator = estimator
-        self.examples = examples
-        self.strategy = strategy
-        self.min_rate = min_rate
-        self.beta = beta
+    strategy: Strategy | Literal["auto"] = "auto"
+    min_rate: float | None = None
+    beta: float = 1.0
+    threshold_: float = field(init=False)
+    classes_: NDArray[np.generic] = field(init=False)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, examples: Examples | None = None, labels: ArrayLike | None = None

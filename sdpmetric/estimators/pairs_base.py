@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -15,9 +14,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, checked_data, checked_data_and_labels
 from sdpmetric.estimators.labelled import LabelledEstimator
-
-# Default number of pairs of each kind that are drawn from labels.
-N_PAIRS = 10_000
+from sdpmetric.estimators.options import Drawn, Reduced, options
 
 
 class PairsEstimator(LabelledEstimator):
@@ -25,7 +22,7 @@ class PairsEstimator(LabelledEstimator):
 
     def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Problem:
         """State the problem of checked data."""
-        raise NotImplementedError
+        return self._with_own(self._statement)(X, pairs, similar)
 
     @with_callbacks
     def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
@@ -34,7 +31,7 @@ class PairsEstimator(LabelledEstimator):
         Parameters
         ----------
         X : (n, d) array
-            Finite numbers; float32 stays float32, everything else becomes float64.
+            As in `fit`.
         pairs : (p, 2) integer array
             Row numbers of X.
         similar : (p,) array
@@ -54,18 +51,21 @@ class PairsEstimator(LabelledEstimator):
         ConvergenceWarning
             If the requested tolerance is not proven, with advice.
         """
-        data = self._checked(X)
-        return self._learn_tuples(data, partial(self._problem_of_pairs, data), pairs, similar)
+        return self._learn_tuples(self._checked(X), self._problem_of_pairs, pairs, similar)
 
 
-class StreamingPairsEstimator(PairsEstimator):
+@options
+class StreamingPairsEstimator(PairsEstimator, Reduced, Drawn):
     """An estimator that learns from pairs in batch or as a stream; ``stream_`` is the online learner.
 
     Derived classes define ``_take_pairs``, which takes pairs, and ``_taken``, the number of pairs taken so far.
-    """
 
-    n_components: int | None
-    n_pairs: int | None
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
+        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
+    """
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Continue with the pairs of a batch of labelled examples, in random order.
@@ -100,11 +100,8 @@ class StreamingPairsEstimator(PairsEstimator):
 
         Parameters
         ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-            Row numbers of X.
-        similar : (p,) array
-            bool, or +1 for similar and -1 for dissimilar.
+        X, pairs, similar
+            As in `fit_pairs`.
 
         Returns
         -------

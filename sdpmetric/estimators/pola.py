@@ -11,16 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.data import Data
 from sdpmetric.estimators.labelled import WeightedEstimator
-from sdpmetric.estimators.options import Reduced, Solved, StoppedEarly, options
-from sdpmetric.estimators.pairs_base import N_PAIRS, StreamingPairsEstimator
+from sdpmetric.estimators.options import Solved, StoppedEarly, options
+from sdpmetric.estimators.pairs_base import StreamingPairsEstimator
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.streams.pola import POLAStream
 
 
 @options
-class POLA(WeightedEstimator, StreamingPairsEstimator, Reduced, Solved, StoppedEarly):
+class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
@@ -29,9 +29,6 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Reduced, Solved, StoppedE
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
-        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     slack_weight : float or None, default 0.01
         Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
         contradict each other, larger weights take longer.
@@ -39,14 +36,8 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Reduced, Solved, StoppedE
         ``b_1``, at least 1.
     gamma : float, optional
         Online only, for pairs that no metric separates: steps are shortened by it; see `sdpmetric.POLAStream`.
-    n_pairs : int or None, default 10000
-        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
-    early_stopping, validation_fraction, n_iter_no_change
-        As in `LMNN`.
-    solver : str, default "auto"
-        "dual" or "conic", and "batch" for the hard margin; see `sdpmetric.solve`.
-    tol, max_iter, max_time, verbose, random_state
-        As in `MMC`.
+    solver : {"auto", "dual", "conic", "batch"}, default "auto"
+        "batch" is for the hard margin; see `sdpmetric.solve`.
 
     Attributes
     ----------
@@ -54,8 +45,6 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Reduced, Solved, StoppedE
         Squared distances below it mean similar.
     stream_ : POLAStream
         Online only: the learner, with counts of updates and mistakes and its cumulative loss.
-    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`.
 
     Examples
     --------
@@ -69,22 +58,8 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Reduced, Solved, StoppedE
     slack_weight: float | None = 0.01
     initial_threshold: float = 1.0
     gamma: float | None = None
-    n_pairs: int | None = N_PAIRS
     stream_: POLAStream = field(init=False)
-
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> POLAProblem:
-        return POLAProblem.from_labels(
-            X,
-            y,
-            self.n_pairs,
-            slack_weight=self.slack_weight,
-            initial_threshold=self.initial_threshold,
-            sample_weight=sample_weight,
-            random_state=self._seed(),
-        )
-
-    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> POLAProblem:
-        return POLAProblem(X, pairs, similar, self.slack_weight, self.initial_threshold)
+    _statement = POLAProblem
 
     def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
         """Say which pairs are similar: those whose squared distance is below the threshold.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
@@ -14,6 +15,7 @@ from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
 from sdpmetric.estimators.labelled import LabelledEstimator
 from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.ranking.scores import evaluate
 
 
 class RankingEstimator(LabelledEstimator):
@@ -50,6 +52,11 @@ class RankingEstimator(LabelledEstimator):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            What the problem refuses.
         """
         data = self._checked(X)
         asked = None if queries is None else checked_data(self, queries)
@@ -59,4 +66,11 @@ class RankingEstimator(LabelledEstimator):
             related = Relevance.from_matrix(relevance, leave_one_out=asked is None)
         else:
             related = Relevance.from_lists(list(relevance), len(data), leave_one_out=asked is None)
-        return self._learn(self._stated(data, related, asked), data)
+        if not self._stops_early():
+            return self._learn(self._stated(data, related, asked), data)
+        learned, held = self._divided(related.n_queries, None)
+        rows = learned if asked is None else np.arange(len(data))  # queries that are items are held back as both
+        known, rest = (related.part(some, rows, unanswerable="exclude") for some in (learned, held))
+        problem = self._stated(data[rows], known, None if asked is None else asked[learned])
+        further = (data if asked is None else asked)[held]
+        return self._learn(problem, data, measure=lambda L: evaluate(problem.X, rest, further, components=L).map)

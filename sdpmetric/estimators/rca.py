@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.data import Data
 from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Reduced, options
 from sdpmetric.estimators.pairs_base import PairsEstimator
@@ -22,9 +22,6 @@ class RCA(WeightedEstimator, PairsEstimator, Reduced):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples. `solution_` is the whole
-        metric. Default: all.
     ridge : float or "auto", default "auto"
         Added to the diagonal of the covariance within chunklets. "auto": ``(r / n)^2`` times the mean variance of a
         direction, for n members of chunklets that vary in r directions; see docs/useless_optima.md.
@@ -33,8 +30,6 @@ class RCA(WeightedEstimator, PairsEstimator, Reduced):
     ----------
     ridge_ : float
         The ridge that was used.
-    components_, metric_, solution_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in `sdpmetric.estimators.base.MetricEstimator`.
 
     Examples
     --------
@@ -46,9 +41,7 @@ class RCA(WeightedEstimator, PairsEstimator, Reduced):
     """
 
     ridge: Ridge = "auto"
-
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> RCAProblem:
-        return RCAProblem.from_labels(X, y, self.ridge, sample_weight=sample_weight)
+    _statement = RCAProblem
 
     def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> RCAProblem:
         return RCAProblem.from_pairs(X, pairs, similar, self.ridge)
@@ -57,7 +50,7 @@ class RCA(WeightedEstimator, PairsEstimator, Reduced):
         return super()._fitted(problem, components) | {"ridge_": cast(RCAProblem, problem).ridge}
 
     @with_callbacks
-    def fit_chunks(self, X: ArrayLike, chunks: ArrayLike) -> Self:
+    def fit_chunks(self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from chunklets, examples that are known to belong together.
 
         Parameters
@@ -65,6 +58,8 @@ class RCA(WeightedEstimator, PairsEstimator, Reduced):
         X : (n, d) array
         chunks : (n,) integer array
             Number of each example's chunklet, -1: of none.
+        sample_weight : (n,) array, optional
+            Nonnegative: an example counts so many times.
 
         Returns
         -------
@@ -76,4 +71,4 @@ class RCA(WeightedEstimator, PairsEstimator, Reduced):
             What the problem refuses.
         """
         data = self._checked(X)
-        return self._learn(RCAProblem(data, chunks, self.ridge), data)
+        return self._learn(RCAProblem(data, chunks, self.ridge, sample_weight), data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.estimators.held_back import tuple_distances
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
+from sdpmetric.estimators.options import options
 
 FloatArray = NDArray[np.float64]
 # Row numbers or names to examples.
@@ -23,10 +25,20 @@ Lookup = Callable[[NDArray[np.generic]], ArrayLike]
 Examples = ArrayLike | Lookup
 
 
+@options
 class TupleEstimator(BaseEstimator):
-    """The base of estimators whose samples are tuples of examples, judged by the distances of a metric learner.
+    """The base of estimators whose samples are tuples of examples, told apart by the distances of a metric learner.
 
     Tuples are row numbers of `examples`, (p, k), or the examples themselves, (p, k, d).
+
+    Parameters
+    ----------
+    estimator : transformer, or a pipeline of them
+        Learns from the tuples if it can, as ITML does from pairs and LMNN from triplets; else from ``fit(..,
+        labels=)``, or, as PCA, from the examples; ``FrozenEstimator(fitted)`` is taken as it is.
+    examples : (n, d) array or frame, or callable, optional
+        What row numbers in tuples mean; a callable gets an array of different row numbers or names and returns their
+        examples. Default: tuples are given as examples.
 
     Attributes
     ----------
@@ -38,10 +50,8 @@ class TupleEstimator(BaseEstimator):
 
     size: ClassVar[int]
     name: ClassVar[str]
-    estimator: TransformerMixin
-    examples: Examples | None
-    estimator_: TransformerMixin
-    n_features_in_: int
+    estimator: TransformerMixin = field(kw_only=False)
+    examples: Examples | None = None
 
     def _checked(
         self, X: ArrayLike, examples: Examples | None
@@ -121,19 +131,7 @@ class TupleEstimator(BaseEstimator):
 
 
 class ComparisonEstimator(TupleEstimator):
-    """The base for triplets and quadruplets, which say that one pair is nearer than another.
-
-    Parameters
-    ----------
-    estimator : transformer, or a pipeline of them
-        Learns from the tuples if it can, as LMNN and KernelLMNN do from triplets; else as in `PairClassifier`.
-    examples : (n, d) array or frame, or callable, optional
-        As in `PairClassifier`.
-    """
-
-    def __init__(self, estimator: TransformerMixin, *, examples: Examples | None = None) -> None:
-        self.estimator = estimator
-        self.examples = examples
+    """The base for triplets and quadruplets, which say that one pair is nearer than another."""
 
     def fit(
         self, X: ArrayLike, y: None = None, examples: Examples | None = None, labels: ArrayLike | None = None
@@ -200,10 +198,9 @@ class ComparisonEstimator(TupleEstimator):
         return float(np.mean(self.decision_function(X, examples) > 0.0))
 
 
+@options
 class TripletClassifier(ComparisonEstimator):
     """Tell which of two examples is nearer to an anchor, the first one in triplets (anchor, near, far).
-
-    Parameters and attributes are those of `ComparisonEstimator` and `TupleEstimator`.
 
     Examples
     --------
@@ -218,11 +215,11 @@ class TripletClassifier(ComparisonEstimator):
     name = "triplets"
 
 
+@options
 class QuadrupletClassifier(ComparisonEstimator):
     """Tell which of two pairs is nearer, the first two or the last two examples of quadruplets.
 
-    Parameters and attributes are those of `ComparisonEstimator` and `TupleEstimator`. A learner that learns from
-    quadruplets has a method ``fit_quadruplets(X, quadruplets)``.
+    A learner that learns from quadruplets has a method ``fit_quadruplets(X, quadruplets)``, as LSML does.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Plots of metrics, embeddings and solves, by matplotlib, which ``pip install sdpmetric[plot]`` installs.
 
-Each picture is a display class as in scikit-learn: ``from_estimator`` and ``from_solution`` compute and draw it,
-``plot`` draws it again, ``ax_`` and ``figure_`` are matplotlib's.
+Each picture is a display class as in scikit-learn: ``from_estimator`` computes and draws it, ``from_solution`` is the
+same for a `Solution`, ``plot`` draws it again, ``ax_`` and ``figure_`` are matplotlib's.
 """
 
 from sdpmetric.plotting.active import ActiveTripletsDisplay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class ActiveTripletsDisplay(TraceDisplay):
     """Number of active triplets, or other constraints, during a solve, in the rows of the trace that count them.
 
@@ -38,15 +40,11 @@ class ActiveTripletsDisplay(TraceDisplay):
     figure_ : Figure
     """
 
-    ax_: Axes
-
-    def __init__(
-        self, at: FloatArray, n_active: FloatArray, *, against: Against = "seconds", total: int | None = None
-    ) -> None:
-        self.at = at
-        self.n_active = n_active
-        self.against = against
-        self.total = total
+    at: FloatArray
+    n_active: FloatArray
+    against: Against = field(default="seconds", kw_only=True)
+    total: int | None = field(default=None, kw_only=True)
+    ax_: Axes = field(init=False)
 
     @classmethod
     def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class ConvergenceDisplay(TraceDisplay):
     """Objective and lower bound above, the gap between them below.
 
@@ -38,32 +40,20 @@ class ConvergenceDisplay(TraceDisplay):
 
     Attributes
     ----------
-    gap : (t,) array
-        Relative gap, as in `sdpmetric.Certificate.relative_gap`.
     ax_ : list of two Axes
     figure_ : Figure
     """
 
-    ax_: list[Axes]
-
-    def __init__(
-        self,
-        at: FloatArray,
-        objective: FloatArray,
-        lower_bound: FloatArray,
-        *,
-        against: Against = "seconds",
-        kind: str = "duality",
-    ) -> None:
-        self.at = at
-        self.objective = objective
-        self.lower_bound = lower_bound
-        self.against = against
-        self.kind = kind
+    at: FloatArray
+    objective: FloatArray
+    lower_bound: FloatArray
+    against: Against = field(default="seconds", kw_only=True)
+    kind: str = field(default="duality", kw_only=True)
+    ax_: list[Axes] = field(init=False)
 
     @property
     def gap(self) -> FloatArray:
-        """Relative gap; not finite where there is no bound."""
+        """Relative gap, as in `sdpmetric.Certificate.relative_gap`; not finite where there is no bound."""
         pairs = zip(self.objective.tolist(), self.lower_bound.tolist(), strict=True)
         return np.array([relative_gap(objective, bound) for objective, bound in pairs])
 

@@ -32,18 +32,18 @@ class TraceDisplay(ABC):
     @classmethod
     def from_estimator(
         cls,
-        estimator: object,
+        learned: object,
         *,
         against: Against = "seconds",
         ax: Axes | Sequence[Axes] | None = None,
         name: str | None = None,
         colour: str | None = None,
     ) -> Self:
-        """Draw the solve of a fitted estimator.
+        """Draw the solve of a fitted estimator or a solution, with its certificate as the last point.
 
         Parameters
         ----------
-        estimator : estimator with ``solution_``, or a pipeline with one
+        learned : estimator with ``solution_``, a pipeline with one, or Solution
         against : {"seconds", "iteration"}, default "seconds"
         ax, name, colour
             As in `plot`; `name` is the solver's by default.
@@ -53,7 +53,9 @@ class TraceDisplay(ABC):
         ValueError
             If the estimator has no solution, or its trace is empty.
         """
-        return cls.from_solution(solution_of(estimator), against=against, ax=ax, name=name, colour=colour)
+        solution = solution_of(learned)
+        display = cls._of(ended(solution), against, solution.certificate.kind, solution)
+        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
 
     @classmethod
     def from_solution(
@@ -65,9 +67,8 @@ class TraceDisplay(ABC):
         name: str | None = None,
         colour: str | None = None,
     ) -> Self:
-        """Draw the trace of a solution, with its certificate as the last point; see `from_estimator`."""
-        display = cls._of(ended(solution), against, solution.certificate.kind, solution)
-        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
+        """As `from_estimator`."""
+        return cls.from_estimator(solution, against=against, ax=ax, name=name, colour=colour)
 
     @classmethod
     def from_trace(
@@ -132,8 +133,8 @@ def legend_above(axes: Axes) -> None:
 
 def ended(solution: Solution) -> Trace:
     """The trace with the certificate as its last row."""
-    judged = solution.certificate
-    last = TraceRow(solution.n_iter, solution.seconds, judged.objective, judged.lower_bound, n_active=judged.n_active)
+    end = solution.certificate
+    last = TraceRow(solution.n_iter, solution.seconds, end.objective, end.lower_bound, n_active=end.n_active)
     return Trace([*solution.trace, last])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -13,7 +15,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.distances import distances
-from sdpmetric.plotting.style import COLOURS, Embedder, axes_of, embedded, embedded_by, figure_of, tidy
+from sdpmetric.plotting.style import COLOURS, Learned, axes_of, embedded, figure_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +26,7 @@ Part = Literal["histogram", "roc"]
 PARTS: tuple[Part, ...] = ("histogram", "roc")
 
 
+@dataclass(eq=False, repr=False)
 class DistancesDisplay:
     """Learned distances of similar and of dissimilar pairs.
 
@@ -37,25 +40,21 @@ class DistancesDisplay:
 
     Attributes
     ----------
-    areas : pair of float
-        Area under the ROC curve before and after.
     ax_ : list of Axes
     figure_ : Figure
     """
 
-    ax_: list[Axes]
-    figure_: Figure
+    before: FloatArray
+    after: FloatArray
+    similar: NDArray[np.bool_]
+    threshold: float = math.nan
+    ax_: list[Axes] = field(init=False)
+    figure_: Figure = field(init=False)
 
-    def __init__(
-        self, before: FloatArray, after: FloatArray, similar: NDArray[np.bool_], threshold: float | None = None
-    ) -> None:
-        self.before = before
-        self.after = after
-        self.similar = similar
-        if threshold is None:
-            false, true, levels = roc_curve(~similar, after, drop_intermediate=False)
-            threshold = float(levels[np.argmax(true - false)])
-        self.threshold = threshold
+    def __post_init__(self) -> None:
+        if math.isnan(self.threshold):
+            false, true, levels = roc_curve(~self.similar, self.after, drop_intermediate=False)
+            self.threshold = float(levels[np.argmax(true - false)])
 
     @property
     def areas(self) -> tuple[float, float]:
@@ -66,7 +65,7 @@ class DistancesDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Embedder,
+        learned: Learned,
         X: ArrayLike,
         y: ArrayLike,
         *,
@@ -75,20 +74,20 @@ class DistancesDisplay:
         random_state: int | None = None,
         parts: Sequence[Part] = PARTS,
         ax: Axes | Sequence[Axes] | None = None,
-    ) -> Self:
-        """Draw distances of labelled examples before and after a fitted estimator transforms them.
+    ) -> DistancesDisplay:
+        """Draw distances of labelled examples before and after learning.
 
         Parameters
         ----------
-        estimator : estimator with ``transform``, or a pipeline with one
+        learned : estimator with ``transform``, a pipeline with one, or Solution
         X : (n, d) array
         y : (n,) array
             Two examples are similar if they have the same label.
         n_pairs : int or None, default 10000
             Pairs of each kind that are drawn at most; None: all of them.
         threshold : float, optional
-            Largest distance of a similar pair; POLA's is the root of its ``threshold_``. Default: the one of the
-            highest balanced accuracy.
+            Largest distance of a similar pair; POLA's is the root of its ``threshold_``. Default: that of a solution
+            that has one, else the one of the highest balanced accuracy.
         random_state : int, optional
             Seed of the draw.
         parts, ax
@@ -99,45 +98,17 @@ class DistancesDisplay:
         ValueError
             If the shapes do not fit, or all examples have one label.
         """
-        return cls._of(X, embedded_by(estimator, X), y, n_pairs, threshold, random_state).plot(ax, parts=parts)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        n_pairs: int | None = 10_000,
-        threshold: float | None = None,
-        random_state: int | None = None,
-        parts: Sequence[Part] = PARTS,
-        ax: Axes | Sequence[Axes] | None = None,
-    ) -> Self:
-        """Draw distances before and after under the metric of a solution; see `from_estimator`.
-
-        A solution with a threshold, as POLA's, brings its own.
-        """
-        if threshold is None and "threshold" in solution.extras:
-            threshold = float(np.sqrt(solution.extras["threshold"]))
-        return cls._of(X, embedded(solution, X), y, n_pairs, threshold, random_state).plot(ax, parts=parts)
-
-    @classmethod
-    def _of(
-        cls,
-        X: ArrayLike,
-        Z: FloatArray,
-        y: ArrayLike,
-        n_pairs: int | None,
-        threshold: float | None,
-        random_state: int | None,
-    ) -> Self:
+        if threshold is None and isinstance(learned, Solution) and "threshold" in learned.extras:
+            threshold = float(np.sqrt(learned.extras["threshold"]))
+        Z = embedded(learned, X)
         data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
         _, index = validation.check_labels(y, len(data))
         pairs, similar = pairs_of_labels(index, n_pairs, random_state)
         first, second = pairs[:, 0], pairs[:, 1]
         before, after = (np.sqrt(distances(P, first, second)) for P in (data, np.ascontiguousarray(Z)))
-        return cls(before, after, similar, threshold)
+        return cls(before, after, similar, math.nan if threshold is None else threshold).plot(ax, parts=parts)
+
+    from_solution = from_estimator
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, parts: Sequence[Part] = PARTS) -> Self:
         """Draw.

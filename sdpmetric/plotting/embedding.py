@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -12,15 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.core import validation
-from sdpmetric.core.solution import Solution
 from sdpmetric.plotting.style import (
     COLOURS,
     INK,
     MARKERS,
-    Embedder,
+    Learned,
     axes_of,
     embedded,
-    embedded_by,
     figure_of,
     solution_of,
     tidy,
@@ -71,6 +69,7 @@ class View:
         return np.unique(self.impostors[:, 1])
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddingDisplay:
     """Examples before and after learning, with impostors ringed.
 
@@ -94,31 +93,29 @@ class EmbeddingDisplay:
     figure_ : Figure
     """
 
-    ax_: list[Axes]
-    figure_: Figure
-
-    def __init__(self, before: View, after: View, y: NDArray[np.generic], targets: IndexArray) -> None:
-        self.before = before
-        self.after = after
-        self.y = y
-        self.targets = targets
+    before: View
+    after: View
+    y: NDArray[np.generic]
+    targets: IndexArray
+    ax_: list[Axes] = field(init=False)
+    figure_: Figure = field(init=False)
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Embedder,
+        learned: Learned,
         X: ArrayLike,
         y: ArrayLike,
         *,
         n_neighbors: int = 3,
         example: int | None = None,
         ax: Sequence[Axes] | None = None,
-    ) -> Self:
-        """Draw labelled examples before and after a fitted estimator transforms them.
+    ) -> EmbeddingDisplay:
+        """Draw labelled examples before and after learning.
 
         Parameters
         ----------
-        estimator : estimator with ``transform``
+        learned : estimator with ``transform``, or Solution
             Any transformer, of this package or another; pipelines, too.
         X : (n, d) array
         y : (n,) array
@@ -132,26 +129,7 @@ class EmbeddingDisplay:
         ValueError
             If the examples and labels do not fit each other or the estimator.
         """
-        proven = _proven(estimator)
-        return cls._of(X, embedded_by(estimator, X), y, n_neighbors, proven).plot(ax, example=example)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        n_neighbors: int = 3,
-        example: int | None = None,
-        ax: Sequence[Axes] | None = None,
-    ) -> Self:
-        """Draw labelled examples before and after under the metric of a solution; see `from_estimator`."""
-        proven = solution.relative_gap
-        return cls._of(X, embedded(solution, X), y, n_neighbors, proven).plot(ax, example=example)
-
-    @classmethod
-    def _of(cls, X: ArrayLike, Z: FloatArray, y: ArrayLike, n_neighbors: int, gap: float) -> Self:
+        Z, gap = embedded(learned, X), _proven(learned)
         data = np.asarray(validation.check_data(X), dtype=np.float64)
         classes, index = validation.check_labels(y, len(data))
         validation.check_class_sizes(classes, index, n_neighbors)
@@ -165,7 +143,9 @@ class EmbeddingDisplay:
             View(before, _impostors(data, source), _named(kind, data), _accuracy(data, index, n_neighbors)),
             View(after, _impostors(Z, source), _named("learned direction", Z), _accuracy(Z, index, n_neighbors), gap),
         )
-        return cls(*views, np.asarray(y).ravel(), source.targets)
+        return cls(*views, np.asarray(y).ravel(), source.targets).plot(ax, example=example)
+
+    from_solution = from_estimator
 
     def plot(self, ax: Sequence[Axes] | None = None, *, example: int | None = None) -> Self:
         """Draw.
@@ -253,10 +233,10 @@ class EmbeddingDisplay:
         axes.plot(*P[example], "*", color=INK, markersize=13, markeredgecolor="white", zorder=5, label="the example")
 
 
-def _proven(estimator: object) -> float:
-    """The relative gap of an estimator or a pipeline; NaN where it has none."""
+def _proven(learned: object) -> float:
+    """The relative gap of a solution, an estimator or a pipeline; NaN where it has none."""
     try:
-        return solution_of(estimator).relative_gap
+        return solution_of(learned).relative_gap
     except ValueError:
         return math.nan
 

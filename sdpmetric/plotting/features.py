@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ NAMED = 40
 TINY = 1e-8
 
 
+@dataclass(eq=False, repr=False)
 class FeaturesDisplay:
     """Weights of the features as bars, a heat map of the metric, and its eigenvalues.
 
@@ -41,18 +43,15 @@ class FeaturesDisplay:
 
     Attributes
     ----------
-    weights : (d,) array
     ax_ : list of Axes
     figure_ : Figure
     """
 
-    ax_: list[Axes]
-    figure_: Figure
-
-    def __init__(self, metric: FloatArray, scales: FloatArray, names: Sequence[str]) -> None:
-        self.metric = metric
-        self.scales = scales
-        self.names = list(names)
+    metric: FloatArray
+    scales: FloatArray
+    names: Sequence[str]
+    ax_: list[Axes] = field(init=False)
+    figure_: Figure = field(init=False)
 
     @property
     def weights(self) -> FloatArray:
@@ -62,23 +61,23 @@ class FeaturesDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: object,
+        learned: object,
         X: ArrayLike | None = None,
         *,
         names: ArrayLike | None = None,
         parts: Sequence[Part] = PARTS,
         ax: Axes | Sequence[Axes] | None = None,
-    ) -> Self:
-        """Draw the metric of a fitted estimator, or of the step of a pipeline that has one.
+    ) -> FeaturesDisplay:
+        """Draw the metric of a fitted estimator, of the step of a pipeline that has one, or of a solution.
 
         Parameters
         ----------
-        estimator : estimator with ``solution_``, or a pipeline with one
+        learned : estimator with ``solution_``, a pipeline with one, or Solution
         X : (n, d) array, optional
             Data in the metric's own features, whose standard deviations make weights comparable; default: none, as for
             standardized features.
         names : sequence of str, optional
-            Of the features; default: those of the fit, of a pipeline where its steps keep them.
+            Of the features; default: those of the fit, of a pipeline where its steps keep them, or of X.
         parts, ax
             As in `plot`.
 
@@ -87,28 +86,16 @@ class FeaturesDisplay:
         ValueError
             If there are several metrics, or no solution.
         """
-        if names is None:
-            names = _names_seen(estimator)
-        return cls.from_solution(solution_of(estimator), X, names=names, parts=parts, ax=ax)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        X: ArrayLike | None = None,
-        *,
-        names: ArrayLike | None = None,
-        parts: Sequence[Part] = PARTS,
-        ax: Axes | Sequence[Axes] | None = None,
-    ) -> Self:
-        """Draw the metric of a solution; see `from_estimator`."""
+        solution = solution_of(learned)
         L = one_metric(solution)
         d = L.shape[1]
         scales = np.ones(d) if X is None else validation.check_data(X).astype(np.float64).std(axis=0)
         if len(scales) != d:
             raise ValueError(f"X has {len(scales)} features and the metric {d}; pass the features it is for.")
-        named = feature_names(getattr(X, "columns", None) if names is None else names, d)
-        return cls(L.T @ L, scales, named).plot(ax, parts=parts)
+        given = [one for one in (names, _names_seen(learned), getattr(X, "columns", None)) if one is not None]
+        return cls(L.T @ L, scales, feature_names(given[0] if given else None, d)).plot(ax, parts=parts)
+
+    from_solution = from_estimator
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, parts: Sequence[Part] = PARTS) -> Self:
         """Draw.
@@ -176,13 +163,11 @@ class FeaturesDisplay:
         tidy(axes)
 
 
-def _names_seen(estimator: object) -> ArrayLike | None:
+def _names_seen(learned: object) -> ArrayLike | None:
     """Names of the features that the metric is of: the fit's, or what the steps before it make of a pipeline's."""
-    steps = getattr(estimator, "steps", None)
+    steps, names = getattr(learned, "steps", None), getattr(learned, "feature_names_in_", None)
     if not isinstance(steps, list):
-        names: ArrayLike | None = getattr(estimator, "feature_names_in_", None)
-        return names
-    names = getattr(estimator, "feature_names_in_", None)
+        return cast(ArrayLike | None, names)
     for _, step in steps:
         if isinstance(getattr(step, "solution_", None), Solution):
             return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ ZERO = 1e-12
 SHARE = 0.3
 
 
+@dataclass(eq=False, repr=False)
 class MetricDisplay:
     """Ellipses of the points at one distance from a center, in the plane of two features.
 
@@ -49,48 +51,35 @@ class MetricDisplay:
 
     Attributes
     ----------
-    radii : (c,) array
-        The distance that each ellipse shows; all ellipses have the same area.
     ax_ : Axes
     figure_ : Figure
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        metrics: FloatArray,
-        X: FloatArray,
-        y: NDArray[np.generic] | None,
-        *,
-        features: tuple[int, int],
-        centers: FloatArray,
-        names: tuple[str, str],
-    ) -> None:
-        self.metrics = metrics
-        self.X = X
-        self.y = y
-        self.features = features
-        self.centers = centers
-        self.names = names
+    metrics: FloatArray
+    X: FloatArray
+    y: NDArray[np.generic] | None
+    features: tuple[int, int] = field(kw_only=True)
+    centers: FloatArray = field(kw_only=True)
+    names: tuple[str, str] = field(kw_only=True)
+    ax_: Axes = field(init=False)
+    figure_: Figure = field(init=False)
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: object,
+        learned: object,
         X: ArrayLike,
         y: ArrayLike | None = None,
         *,
         features: tuple[int, int] = (0, 1),
         centers: ArrayLike | None = None,
         ax: Axes | None = None,
-    ) -> Self:
-        """Draw the metric of a fitted estimator over data.
+    ) -> MetricDisplay:
+        """Draw the metric or the metrics that were learned over data.
 
         Parameters
         ----------
-        estimator : estimator with ``components_``
+        learned : estimator with ``components_``, or Solution
         X : (n, d) array
         y : (n,) array, optional
             Labels, for the colours.
@@ -105,39 +94,12 @@ class MetricDisplay:
         ValueError
             If the shapes do not fit, or there are no such features.
         """
-        if hasattr(estimator, "fit"):
-            check_is_fitted(estimator)
-        components = getattr(estimator, "components_", None)
+        if hasattr(learned, "fit"):
+            check_is_fitted(learned)
+        components = learned.components if isinstance(learned, Solution) else getattr(learned, "components_", None)
         if components is None:
-            raise ValueError(f"{type(estimator).__name__} has no components_; of a pipeline, pass the metric's step.")
-        seen = getattr(estimator, "feature_names_in_", None)
-        return cls._of(components, X, y, features, centers, seen).plot(ax)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        features: tuple[int, int] = (0, 1),
-        centers: ArrayLike | None = None,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Draw the metric or the metrics of a solution over data; see `from_estimator`."""
-        return cls._of(solution.components, X, y, features, centers, None).plot(ax)
-
-    @classmethod
-    def _of(
-        cls,
-        components: ArrayLike,
-        X: ArrayLike,
-        y: ArrayLike | None,
-        features: tuple[int, int],
-        centers: ArrayLike | None,
-        seen: NDArray[np.generic] | None,
-    ) -> Self:
-        names = getattr(X, "columns", seen)
+            raise ValueError(f"{type(learned).__name__} has no components_; of a pipeline, pass the metric's step.")
+        names = getattr(X, "columns", getattr(learned, "feature_names_in_", None))
         data = np.asarray(validation.check_data(X), dtype=np.float64)
         L = np.asarray(components, dtype=np.float64)
         L = L if L.ndim == 3 else L[None]
@@ -163,9 +125,13 @@ class MetricDisplay:
         else:
             means = _class_means(data, labels)
             origins = means if len(L) == len(means) > 1 else np.tile(data.mean(axis=0), (len(L), 1))
-        named = [str(names[f]) if names is not None else f"feature {f}" for f in (first, second)]
-        metrics = np.swapaxes(L, 1, 2) @ L
-        return cls(metrics, data, labels, features=(first, second), centers=origins, names=(named[0], named[1]))
+        one, other = (str(names[f]) if names is not None else f"feature {f}" for f in (first, second))
+        plane = cls(
+            np.swapaxes(L, 1, 2) @ L, data, labels, features=(first, second), centers=origins, names=(one, other)
+        )
+        return plane.plot(ax)
+
+    from_solution = from_estimator
 
     @property
     def sections(self) -> FloatArray:
@@ -202,7 +168,7 @@ class MetricDisplay:
 
     @property
     def radii(self) -> FloatArray:
-        """The distances that the ellipses show, (c,)."""
+        """The distances that the ellipses show, (c,); all ellipses have the same area."""
         return self.axes[2]
 
     def plot(self, ax: Axes | None = None) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -10,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.core import validation
-from sdpmetric.core.solution import Solution
-from sdpmetric.plotting.style import COLOURS, Embedder, axes_of, embedded, embedded_by, figure_of
+from sdpmetric.plotting.style import COLOURS, Learned, axes_of, embedded, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,7 @@ IndexArray = NDArray[np.int64]
 BETWEEN, GROUPS = 0.25, 0.6
 
 
+@dataclass(eq=False, repr=False)
 class NeighborsDisplay:
     """Each row: an example, its nearest neighbors before, and its nearest neighbors after.
 
@@ -45,27 +46,18 @@ class NeighborsDisplay:
     figure_ : Figure
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        images: FloatArray,
-        y: NDArray[np.generic],
-        examples: IndexArray,
-        before: IndexArray,
-        after: IndexArray,
-    ) -> None:
-        self.images = images
-        self.y = y
-        self.examples = examples
-        self.before = before
-        self.after = after
+    images: FloatArray
+    y: NDArray[np.generic]
+    examples: IndexArray
+    before: IndexArray
+    after: IndexArray
+    ax_: Axes = field(init=False)
+    figure_: Figure = field(init=False)
 
     @classmethod
     def from_estimator(
         cls,
-        estimator: Embedder,
+        learned: Learned,
         X: ArrayLike,
         y: ArrayLike,
         *,
@@ -74,12 +66,12 @@ class NeighborsDisplay:
         n_neighbors: int = 4,
         random_state: int | None = None,
         ax: Axes | None = None,
-    ) -> Self:
-        """Draw neighbors among labelled examples before and after a fitted estimator transforms them.
+    ) -> NeighborsDisplay:
+        """Draw neighbors among labelled examples before and after learning.
 
         Parameters
         ----------
-        estimator : estimator with ``transform``
+        learned : estimator with ``transform``, or Solution
         X : (n, d) array
         y : (n,) array
         images : (n, h, w) array, optional
@@ -97,37 +89,6 @@ class NeighborsDisplay:
         ValueError
             If the shapes do not fit, or there are no such examples.
         """
-        chosen = (images, examples, n_neighbors, random_state)
-        return cls._of(X, embedded_by(estimator, X), y, *chosen).plot(ax)
-
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        images: ArrayLike | None = None,
-        examples: ArrayLike | int = 5,
-        n_neighbors: int = 4,
-        random_state: int | None = None,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Draw neighbors before and after under the metric of a solution; see `from_estimator`."""
-        chosen = (images, examples, n_neighbors, random_state)
-        return cls._of(X, embedded(solution, X), y, *chosen).plot(ax)
-
-    @classmethod
-    def _of(
-        cls,
-        X: ArrayLike,
-        Z: FloatArray,
-        y: ArrayLike,
-        images: ArrayLike | None,
-        examples: ArrayLike | int,
-        n_neighbors: int,
-        random_state: int | None,
-    ) -> Self:
         data = np.asarray(validation.check_data(X), dtype=np.float64)
         labels = np.asarray(y).ravel()
         if len(labels) != len(data):
@@ -151,8 +112,10 @@ class NeighborsDisplay:
                 or not 0 <= rows.min() <= rows.max() < len(data)
             ):
                 raise ValueError(f"examples must be row numbers from 0 to {len(data) - 1}, got {examples!r}.")
-        nearest = [_nearest(P, rows, n_neighbors) for P in (data, Z)]
-        return cls(pictures, labels, rows, *nearest)
+        nearest = [_nearest(P, rows, n_neighbors) for P in (data, embedded(learned, X))]
+        return cls(pictures, labels, rows, *nearest).plot(ax)
+
+    from_solution = from_estimator
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw.

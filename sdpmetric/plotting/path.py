@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class PathDisplay:
     """Errors on training and test examples against a weight of the statement, as `sdpmetric.path` varies it.
 
@@ -36,23 +38,17 @@ class PathDisplay:
 
     Attributes
     ----------
-    best : float
-        The first value of the fewest test errors.
     ax_ : Axes
     figure_ : Figure
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self, weight: str, values: FloatArray, train: FloatArray, test: FloatArray, ranks: NDArray[np.int64]
-    ) -> None:
-        self.weight = weight
-        self.values = values
-        self.train = train
-        self.test = test
-        self.ranks = ranks
+    weight: str
+    values: FloatArray
+    train: FloatArray
+    test: FloatArray
+    ranks: NDArray[np.int64]
+    ax_: Axes = field(init=False)
+    figure_: Figure = field(init=False)
 
     @property
     def best(self) -> float:

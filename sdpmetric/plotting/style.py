@@ -47,6 +47,10 @@ class Embedder(Protocol):
         """Embed examples."""
 
 
+# What a metric was learned by.
+Learned = Embedder | Solution
+
+
 def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:
     """The axes to draw on: the given ones, or new ones side by side (`share` is "none") or one below another ("x").
 
@@ -86,8 +90,8 @@ def tidy(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def solution_of(estimator: object) -> Solution:
-    """The solution of a fitted estimator of this package, or of the last step of a pipeline that has one.
+def solution_of(learned: object) -> Solution:
+    """A solution as it is, that of a fitted estimator of this package, or of the last step of a pipeline that has one.
 
     Raises
     ------
@@ -96,15 +100,17 @@ def solution_of(estimator: object) -> Solution:
     NotFittedError
         If it is not fitted.
     """
-    if hasattr(estimator, "fit"):
-        check_is_fitted(estimator)
-    for _, step in reversed(getattr(estimator, "steps", [("", estimator)])):
+    if isinstance(learned, Solution):
+        return learned
+    if hasattr(learned, "fit"):
+        check_is_fitted(learned)
+    for _, step in reversed(getattr(learned, "steps", [("", learned)])):
         solution = getattr(step, "solution_", None)
         if isinstance(solution, Solution):
             return solution
     raise ValueError(
-        f"{type(estimator).__name__} has no solution_; pass a fitted estimator of sdpmetric or a pipeline with one, or "
-        "use from_solution."
+        f"{type(learned).__name__} has no solution_; pass a fitted estimator of sdpmetric, a pipeline with one, or a "
+        "solution."
     )
 
 
@@ -124,25 +130,22 @@ def one_metric(solution: Solution) -> FloatArray:
     return np.asarray(solution.components, dtype=np.float64)
 
 
-def embedded_by(estimator: Embedder, X: ArrayLike) -> FloatArray:
-    """Examples transformed by a fitted estimator."""
-    if getattr(getattr(estimator, "components_", None), "ndim", 2) > 2:
-        raise ValueError(
-            f"{type(estimator).__name__} has several metrics, which embed no example in one way; MetricDisplay shows "
-            "several."
-        )
-    steps = getattr(estimator, "steps", None)
-    if not hasattr(estimator, "transform") and isinstance(steps, list) and len(steps) > 1:  # it ends with a classifier
-        return embedded_by(cast(Embedder, cast(Sequence[object], estimator)[:-1]), X)
-    if not hasattr(estimator, "transform"):
-        raise ValueError(f"{type(estimator).__name__} does not transform; pass a fitted metric learner or a pipeline.")
-    Z: FloatArray = np.asarray(validation.check_data(estimator.transform(X)), dtype=np.float64)
+def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
+    """Examples transformed by a fitted estimator, or under the metric of a solution."""
+    if isinstance(learned, Solution):
+        L, data = one_metric(learned), np.asarray(validation.check_data(X), dtype=np.float64)
+        if data.shape[1] != L.shape[1]:
+            raise ValueError(
+                f"X has {data.shape[1]} features and the metric {L.shape[1]}; pass the features it is for."
+            )
+        return data @ L.T if len(L) else np.zeros((len(data), 1))
+    kind = type(learned).__name__
+    if getattr(getattr(learned, "components_", None), "ndim", 2) > 2:
+        raise ValueError(f"{kind} has several metrics, which embed no example in one way; MetricDisplay shows several.")
+    steps = getattr(learned, "steps", None)
+    if not hasattr(learned, "transform") and isinstance(steps, list) and len(steps) > 1:  # it ends with a classifier
+        return embedded(cast(Embedder, cast(Sequence[object], learned)[:-1]), X)
+    if not hasattr(learned, "transform"):
+        raise ValueError(f"{kind} does not transform; pass a fitted metric learner or a pipeline.")
+    Z: FloatArray = np.asarray(validation.check_data(learned.transform(X)), dtype=np.float64)
     return Z
-
-
-def embedded(solution: Solution, X: ArrayLike) -> FloatArray:
-    """Examples embedded by the metric of a solution."""
-    L, data = one_metric(solution), np.asarray(validation.check_data(X), dtype=np.float64)
-    if data.shape[1] != L.shape[1]:
-        raise ValueError(f"X has {data.shape[1]} features and the metric {L.shape[1]}; pass the features it is for.")
-    return data @ L.T if len(L) else np.zeros((len(data), 1))

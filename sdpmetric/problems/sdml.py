@@ -45,10 +45,10 @@ class SDMLProblem(MetricProblem):
 
     With ``y_p`` 1 for similar and -1 for dissimilar pairs, minimize over positive definite matrices::
 
-        trace(M M0^-1) - log det(M M0^-1) - d + pair_weight * sum_p y_p D(p) + sparsity * sum_{j != k} |M_jk|
+        trace(M M0^-1) - log det(M M0^-1) - d + distance_weight * mean_p y_p D(p) + sparsity * sum_{j != k} |M_jk|
 
     A graphical lasso. Dissimilar pairs gain without bound; the weights are refused where the linear part, ``M0^-1 +
-    pair_weight * sum y_p v_p v_p^T``, is not positive definite.
+    distance_weight * mean_p y_p v_p v_p^T``, is not positive definite.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class SDMLProblem(MetricProblem):
         bool, or +1 for similar and -1 for dissimilar.
     prior : {"covariance"} or (d, d) array, default "covariance"
         Positive definite ``M0``, or the inverse of the data's covariance; see `find_prior`.
-    pair_weight : float, default 0.3
-        Of the *mean* over the pairs: the sum is divided by their number.
+    distance_weight : float, default 0.3
+        Of the mean over the pairs.
     sparsity : float, default 0.01
         0: no term of sparsity.
     pair_weights : (p,) array, optional
@@ -69,7 +69,7 @@ class SDMLProblem(MetricProblem):
     Raises
     ------
     ValueError
-        If the linear part is not positive definite; lower `pair_weight` then.
+        If the linear part is not positive definite; lower `distance_weight` then.
     """
 
     statement: ClassVar[str] = "sdml"
@@ -80,7 +80,7 @@ class SDMLProblem(MetricProblem):
         pairs: ArrayLike,
         similar: ArrayLike,
         prior: ArrayLike | str = "covariance",
-        pair_weight: float = 0.3,
+        distance_weight: float = 0.3,
         sparsity: float = 0.01,
         pair_weights: ArrayLike | None = None,
     ) -> None:
@@ -88,15 +88,15 @@ class SDMLProblem(MetricProblem):
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
         given = check_pair_weights(pair_weights, len(rows))
         w = np.ones(len(rows)) if given is None else given
-        share = validation.check_number("pair_weight", pair_weight, 0.0) / float(w.sum())
+        share = validation.check_number("distance_weight", distance_weight, 0.0) / float(w.sum())
         divergence = terms.LogDet(to=find_prior(prior, data)).bind(data)
         total = divergence + validation.check_number("sparsity", sparsity, 0.0) * terms.OffDiagonal()
         V = np.asarray(data, dtype=np.float64)[rows[:, 0]] - np.asarray(data, dtype=np.float64)[rows[:, 1]]
         linear = divergence.inverse_root @ divergence.inverse_root + share * (V.T * np.where(flags, w, -w)) @ V
         if np.linalg.eigvalsh(linear)[0] <= 0.0:
             raise ValueError(
-                f"pair_weight={pair_weight:g} is too large: dissimilar pairs gain more than the divergence and similar "
-                "pairs cost, so that there may be no minimum; lower it, or scale the features."
+                f"distance_weight={distance_weight:g} is too large: dissimilar pairs gain more than the divergence and "
+                "similar pairs cost, so that there may be no minimum; lower it, or scale the features."
             )
         for kind, term in ((flags, terms.Pull), (~flags, terms.Repulsion)):
             if kind.any() and share:
@@ -110,7 +110,7 @@ class SDMLProblem(MetricProblem):
         y: ArrayLike,
         n_pairs: int | None = 1000,
         prior: ArrayLike | str = "covariance",
-        pair_weight: float = 0.3,
+        distance_weight: float = 0.3,
         sparsity: float = 0.01,
         *,
         sample_weight: ArrayLike | None = None,
@@ -125,7 +125,7 @@ class SDMLProblem(MetricProblem):
             Class labels of any kind; at least two classes.
         n_pairs : int or None, default 1000
             Pairs of each kind at most, drawn at random; None: all.
-        prior, pair_weight, sparsity
+        prior, distance_weight, sparsity
             As in the constructor.
         sample_weight : (n,) array, optional
             Nonnegative; a pair has the product of its examples' weights.
@@ -134,7 +134,7 @@ class SDMLProblem(MetricProblem):
         """
         data = validation.check_examples(X)
         pairs, similar, w = weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
-        return cls(data, pairs, similar, prior, pair_weight, sparsity, w)
+        return cls(data, pairs, similar, prior, distance_weight, sparsity, w)
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""

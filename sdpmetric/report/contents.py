@@ -247,12 +247,12 @@ def _trace(solution: Solution) -> dict[str, Json]:
         }
         for i in chosen.tolist()
     ]
-    judged = solution.certificate
+    end = solution.certificate
     rows.append(
         {
             "iteration": max(solution.n_iter, 1),
-            "objective": _number(judged.objective),
-            "lower_bound": _number(judged.lower_bound),
+            "objective": _number(end.objective),
+            "lower_bound": _number(end.lower_bound),
         }
     )
     return {"rows": rows}

@@ -72,11 +72,26 @@ def test_the_table_of_what_is_learned_from_is_that_of_the_methods():
         assert re.findall(r"\w+", names) == sorted(name_of(e) for e in ALL if hasattr(e, method))
 
 
-def test_every_option_is_documented():
-    for estimator in ALL:
-        documented = inspect.getdoc(type(estimator)) or ""
-        for option in estimator.get_params():
-            assert option in documented, f"{name_of(estimator)} does not document {option}"
+def entries(kind: type, title: str) -> list[str]:
+    """The names that a section of a docstring describes."""
+    section = re.search(rf"^{title}\n-+\n(.*?)(?=\n\n\w|\Z)", inspect.getdoc(kind) or "", re.MULTILINE | re.DOTALL)
+    named = re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", section[1] if section else "", re.MULTILINE)
+    return [name for names in named for name in names.split(", ")]
+
+
+@pytest.mark.parametrize(
+    "kind", [getattr(estimators, name) for name in estimators.__all__], ids=lambda kind: kind.__name__
+)
+def test_every_option_is_documented_once(kind):
+    assert sorted(entries(kind, "Parameters")) == sorted(inspect.signature(kind).parameters)
+    attributes = entries(kind, "Attributes")
+    assert len(attributes) == len(set(attributes))
+    assert "n_features_in_" in attributes
+    assert {"components_", "solution_", "metric_"} <= set(attributes) or kind.__name__ in WITH_LEARNER
+    assert ("validation_score_" in attributes) == ("early_stopping" in inspect.signature(kind).parameters)
+
+
+def test_only_closed_forms_run_without_limits():
     closed = {"RCA", "LFDA"}
     assert {name_of(e) for e in having("max_time", "max_iter", "verbose")} == {name_of(e) for e in ALL} - closed
 
@@ -203,6 +218,53 @@ def test_early_stopping_holds_comparisons_back(estimator, tuples):
     held = tuples[divide(len(tuples), 0.25, 0)[1]]
     near, far = (fitted.pair_distance(data, held[:, list(ends)]) for ends in ENDS[tuples.shape[1]])
     assert np.mean(near < far) == pytest.approx(fitted.validation_score_)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_early_stopping_holds_queries_back(apart):
+    relevant = [np.flatnonzero(y == Y) for y in (Y[:12] if apart else Y)]
+    queries = X[:12] + 0.1 if apart else None
+    fitted = estimators.MLR(early_stopping=True, validation_fraction=0.25).fit_relevance(X, relevant, queries)
+    problem = fitted.solution_.problem
+    assert (len(problem.X), problem.relevance.n_queries) == ((48, 9) if apart else (36, 36))
+    assert fitted.validation_score_ == np.nanmax(fitted.solution_.trace["score"])
+    learned, held = divide(12 if apart else 48, 0.25, 0)
+    items = np.arange(48) if apart else learned
+    rest = sm.Relevance.from_matrix(sp.csr_array(Y[held][:, None] == Y[items]))
+    score = sm.ranking.evaluate(X[items], rest, (X if queries is None else queries)[held], metric=fitted.metric_).map
+    assert score == pytest.approx(fitted.validation_score_)
+
+
+@pytest.mark.parametrize("estimator", [LMNN(), estimators.LSML(), estimators.SCML(bases=BASES)], ids=name_of)
+def test_weights_of_comparisons_reach_the_statement(estimator):
+    weights = RNG.uniform(0.5, 2.0, size=len(TRIPLETS))
+    for name, tuples in (("fit_triplets", TRIPLETS), ("fit_quadruplets", QUADRUPLETS)):
+        if not hasattr(estimator, name):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            weighed, plain = (getattr(clone(estimator), name)(X, tuples, w) for w in (weights, None))
+            twice = getattr(clone(estimator), name)(X, np.repeat(tuples, 2, axis=0))
+            both = getattr(clone(estimator), name)(X, tuples, np.full(len(tuples), 2.0))
+        assert weighed.solution_.problem.fingerprint() != plain.solution_.problem.fingerprint()
+        L = plain.components_
+        objectives = [fitted.solution_.problem.objective(L) for fitted in (twice, both)]
+        if name_of(estimator) != "LMNN":  # whose "auto" ridge depends on the number of examples only
+            assert objectives[0] == pytest.approx(objectives[1])
+
+
+def test_weights_of_chunklets_count_examples():
+    chunks, weights = np.where(Y < 2, Y, -1), np.where(np.arange(48) % 3 == 0, 2.0, 1.0)
+    rows = np.repeat(np.arange(48), weights.astype(int))
+    weighed = estimators.RCA(ridge=0.1).fit_chunks(X, chunks, weights)
+    repeated = estimators.RCA(ridge=0.1).fit_chunks(X[rows], chunks[rows])
+    np.testing.assert_allclose(weighed.metric_, repeated.metric_, rtol=1e-8)
+
+
+def test_products_of_weights_that_underflow_are_refused_by_the_name_that_was_passed():
+    for estimator in (MMC(), ITML(), estimators.SDML(), estimators.POLA()):
+        with pytest.raises(ValueError, match=r"^sample_weight: the product"):
+            clone(estimator).fit(X, Y, sample_weight=np.full(48, 1e-200))
 
 
 def test_triplets_are_quadruplets_that_share_an_example():

@@ -115,5 +115,5 @@ def test_the_command_line_warns_on_standard_error(wide, tmp_path):
     arguments = ["solve", str(tmp_path / "wide.npz"), "--n-neighbors", "1", "--tol", "1e-2"]
     said = CliRunner().invoke(app, arguments)
     assert "Warning: directions of the data that cost no pull separate 100%" in said.stderr
-    assert "--set ridge=auto" in said.stderr
-    assert "Warning" not in CliRunner().invoke(app, [*arguments, "--set", "ridge=auto"]).stderr
+    assert "--ridge auto" in said.stderr
+    assert "Warning" not in CliRunner().invoke(app, [*arguments, "--ridge", "auto"]).stderr

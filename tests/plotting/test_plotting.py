@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Ellipse, Rectangle
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -285,7 +285,10 @@ class Several:
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, n_neighbors=90), "n_neighbors=90"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, ax=[pyplot.gca()]), "2 parts; .* got 1"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(with_components(s, np.ones((2, 1, 13))), X, y), "2 metrics"),
-        (lambda s, X, y: EmbeddingDisplay.from_estimator(s, X, y), "Solution does not transform"),
+        (
+            lambda s, X, y: EmbeddingDisplay.from_estimator(KNeighborsClassifier().fit(X, y), X, y),
+            "Classifier does not transform",
+        ),
         (lambda s, X, y: EmbeddingDisplay.from_estimator(Several(), X, y), "Several has several metrics"),
         (lambda s, X, y: EmbeddingDisplay.from_solution(s, X, y, example="a"), "example must be a row from 0 to 177"),
         (lambda s, X, y: MetricDisplay.from_solution(s, X[:, 1:], y), "pass the features that the metric is for"),

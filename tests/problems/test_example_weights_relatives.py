@@ -34,7 +34,7 @@ OTHERS = {
     "mlkr": lambda X, y, **w: sm.MLKRProblem.from_labels(X, T, **w),
     "mlr": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, **w),
     "map": lambda X, y, **w: sm.MLRProblem.from_labels(X, y, "map", **w),
-    "sdml": lambda X, y, **w: sm.SDMLProblem.from_labels(X, y, None, pair_weight=0.05, **w),
+    "sdml": lambda X, y, **w: sm.SDMLProblem.from_labels(X, y, None, distance_weight=0.05, **w),
     "lsml": sm.LSMLProblem.from_labels,
     "scml": lambda X, y, **w: sm.SCMLProblem.from_labels(X, y, bases=np.eye(3), **w),
 }
@@ -114,7 +114,8 @@ def test_means_over_queries_pairs_quadruplets_and_triplets_are_weighted():
     w = np.array([WEIGHTS[a] * WEIGHTS[b] for a, b in pairs])
     signed = np.array([D(L, a, b) * (1 if Y[a] == Y[b] else -1) for a, b in pairs])
     weighted, none = (
-        sm.SDMLProblem.from_labels(X, Y, None, pair_weight=v, sample_weight=WEIGHTS).objective(L) for v in (0.05, 0.0)
+        sm.SDMLProblem.from_labels(X, Y, None, distance_weight=v, sample_weight=WEIGHTS).objective(L)
+        for v in (0.05, 0.0)
     )
     assert weighted - none == pytest.approx(0.05 * float(w @ signed) / w.sum())
     quadruplets = sm.LSMLProblem.from_labels(X, Y, sample_weight=WEIGHTS).terms[0]

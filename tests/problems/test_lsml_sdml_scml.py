@@ -79,7 +79,7 @@ def test_sdml_is_a_graphical_lasso():
     solution = sm.solve(problem, tol=1e-7)
     assert problem.objective(metric=precision) >= solution.lower_bound - rounding(1.0)
     assert problem.objective(metric=precision) == pytest.approx(solution.objective, rel=1e-4)
-    with pytest.raises(ValueError, match="pair_weight=1000 is too large"):
+    with pytest.raises(ValueError, match="distance_weight=1000 is too large"):
         sm.SDMLProblem(X, PAIRS, ~SIMILAR, M0, 1000.0)
 
 
@@ -103,7 +103,7 @@ def test_estimators_learn_from_tuples_as_well():
     assert classifier.fit(quadruplets).score(quadruplets) > 0.8
     assert SDML().fit_pairs(X, PAIRS, SIMILAR).dual_gap_ <= 1e-3
     triplets = sm.SCMLProblem.from_labels(X, Y, 12).terms[0].triplets
-    assert SCML(n_bases=12).fit_triplets(X, triplets, Y).dual_gap_ <= 1e-3
+    assert SCML(n_bases=12).fit_triplets(X, triplets, y=Y).dual_gap_ <= 1e-3
     assert SCML(bases=np.eye(4)).fit_triplets(X, triplets).components_.shape[1] == 4
     with pytest.raises(ValueError, match="pass bases="):
         SCML().fit_triplets(X, triplets)
