@@ -79,7 +79,7 @@ class ProblemOptions(TableOptions):
         str | None,
         _statement(
             metavar="NUMBER|auto",
-            help="Weight of trace(M). Default: 0, the paper's program, as everywhere but in estimators, which take auto.",
+            help="Weight of trace(M). Default: 0, the paper's program, as everywhere but in estimators: auto.",
         ),
     ] = None
     loss: Annotated[str | None, _statement(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.")] = None
