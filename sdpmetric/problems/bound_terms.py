@@ -61,6 +61,12 @@ class BoundTerms:
         """Whether a loss has to be smoothed."""
         return any(loss.kinked for loss in self.losses)
 
+    @cached_property
+    def barrier(self) -> bool:
+        """Whether a regularizer is infinite for singular metrics, as LogDet is."""
+        zero = np.zeros((0, self.centered.shape[1]))
+        return any(math.isinf(term.value(zero)) for term in self.regularizers)
+
     @property
     def whole(self) -> bool:
         """Whether terms look at the metric itself, and not at distances alone."""

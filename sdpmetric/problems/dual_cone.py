@@ -8,18 +8,18 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.linalg import exact, psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems.pull import PullCost
+from sdpmetric.problems.spans import DIMENSIONS, ENTRIES, forest, null_space
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# Elimination in whole numbers is tried for so many entries and features, and complements of so many features are made.
-EXACT_ENTRIES, EXACT_FEATURES, COMPLEMENT = 400_000, 128, 1500
+# Complements of so many features are made.
+COMPLEMENT = 1500
 # Coordinates in which the cost differs from the identity by more than this are whitened once more.
 WHITE = 1e-11
 
@@ -147,20 +147,12 @@ class DualCone:
         return differ
 
     def _eliminated(self, live: NDArray[np.bool_]) -> NDArray[np.object_] | None:
-        """All directions in which no pair of the cost differs, in whole numbers; None where that is too much work.
-
-        Pairs that a spanning forest leaves out differ by sums of differences of others.
-        """
-        pull, n = self.pull, len(self.X)
-        if live.sum() > EXACT_FEATURES or 2 * n * int(live.sum()) > EXACT_ENTRIES:
+        """All directions in which no pair of the cost differs, in whole numbers; None where that is too much work."""
+        if self.X[:, live].size > ENTRIES or live.sum() > DIMENSIONS:
             return None
-        graph = sp.csr_array((np.ones(len(pull.first)), (pull.first, pull.second)), shape=(n, n))
-        first, second = sp.csgraph.minimum_spanning_tree(graph).nonzero()
+        first, second = forest(self.pull.first, self.pull.second, len(self.X))
         whole = exact.integers(self.X[:, live])
-        try:
-            return exact.null_space(whole[first] - whole[second])
-        except ArithmeticError:
-            return None
+        return null_space(whole[first] - whole[second])
 
     def _extended(self, live: NDArray[np.bool_]) -> FloatArray:
         """Coordinates of all live features, in which even the smallest costs are about 1, as far as floats go."""

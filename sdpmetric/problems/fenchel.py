@@ -34,8 +34,9 @@ FloatArray = NDArray[np.float64]
 
 # Parts of differences below this in directions of no cost, where data have unit variance, count as 0.
 NULL = 1e-9
-# How often a multiple is lowered until it is proven.
+# How often a multiple is lowered until it is proven; near the end of the cone of LogDet, by which shares.
 TRIES = 8
+SHORTER = (0.0, 1e-9, 1e-6, 1e-3, 1.0)
 # Multiples, added for anchors, of the metric under which pulled pairs have unit distances on average.
 LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
 # Share of the slack matrix by which slopes are raised beyond what is needed.
@@ -89,10 +90,9 @@ class FenchelDual:
         """
         if not self.slack.domain.complete:
             own = FenchelDual(self.total, Slack(self.slack.X, self.total, Domain.of(self.d)))
-            weakness = (
-                "columns of subspace= depend on each other up to rounding; the bound is that of metrics beyond it"
-            )
-            return replace(own.prove(given, components), weakness=weakness)
+            found = own.prove(given, components)
+            why = "columns of subspace= depend on each other up to rounding; the bound is that of metrics beyond it"
+            return replace(found, weakness=why if found.weakness is None else f"{why}; {found.weakness}")
         losses = self.total.losses
         a = [loss.clip(part) for loss, part in zip(losses, given, strict=True)]
         off = max((float(np.abs(x - y).max(initial=0.0)) for x, y in zip(a, given, strict=True)), default=0.0)
@@ -102,8 +102,7 @@ class FenchelDual:
         tries: list[Proven] = []
         for start in self._anchors(a, components):
             segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
-            frobenius = isinstance(self.final, Frobenius)
-            tries.append(self._with_frobenius(segment) if frobenius else self._in_cone(segment))
+            tries.append(self._along(segment))
         if U and self.final is None:
             tries.append(self._in_cone(self._raised(a, U)))
         found = max(tries, key=lambda proven: proven.value)
@@ -122,8 +121,13 @@ class FenchelDual:
         return Segment(a, [np.zeros_like(part) for part in a], [U[0] + more * np.eye(self.d), *U[1:]], True)
 
     def _anchors(self, a: Lists, components: FloatArray) -> Iterator[Lists]:
-        """Where segments start: at anchors of the losses, some of which are their slopes at larger metrics."""
+        """Where segments start: at anchors of the losses, some of which are their slopes at larger metrics.
+
+        Beside LogDet, whose inverse of M0 outweighs any small multiples, losses that allow it are anchored at 0.
+        """
         losses, own = self.total.losses, [loss.anchor(part) for loss, part in zip(self.total.losses, a, strict=True)]
+        if isinstance(self.final, LogDet):
+            own = [part if loss.inside else loss.clip(0.0 * part) for loss, part in zip(losses, own, strict=True)]
         yield own
         if isinstance(self.final, Frobenius) or not any(loss.inside for loss in losses):
             return
@@ -180,6 +184,11 @@ class FenchelDual:
 
     # -- one regularizer in closed form -------------------------------------------------------------------------
 
+    def _along(self, segment: Segment) -> Proven:
+        if isinstance(self.final, LogDet):
+            return self._with_log_det(segment, self.final)
+        return self._in_cone(segment) if self.final is None else self._with_frobenius(segment)
+
     def _with_frobenius(self, segment: Segment) -> Proven:
         """``min <S, M> + weight / 2 |M - M0|^2 = -|[weight M0 - S]_+|^2 / (2 weight) + weight / 2 |M0|^2``."""
         final = self.final
@@ -219,6 +228,45 @@ class FenchelDual:
         parts = np.array([self._losses_value(a, t, segment), M0_size, -rigorous.above(0.5 * part * part / weight, 4)])
         return Proven(rigorous.sum_below(parts) if np.isfinite(parts).all() else -math.inf, a, max(0.0, 1.0 - t))
 
+    def _with_log_det(self, segment: Segment, final: LogDet) -> Proven:
+        """``min <S, M> + weight D_ld(M, M0) = weight log det(I + M0 S / weight)``; of a diagonal M over its entries."""
+        total, weight, diagonal = self.total, final.weight, self.slack.domain.diagonal
+        nothing, K = Proven(-math.inf, segment.start, math.inf), final.prior.inverse_diagonal if diagonal else None
+        if diagonal and K is None:
+            return nothing
+        R = final.root if K is None else np.diag(1.0 / np.sqrt(K[0]))
+        S, end = (
+            total.slack_matrix(segment.at(t)) + sum(segment.slopes(t), np.zeros((self.d, self.d))) for t in (0.0, 1.0)
+        )
+        S, way = (
+            R @ (np.diag(np.diag(A)) if diagonal else self.slack.domain.pinched(A)) @ R / weight for A in (S, end - S)
+        )
+        try:
+            inverse = np.linalg.inv(np.linalg.cholesky(np.eye(self.d) + S))
+            slopes, vectors = np.linalg.eigh(inverse @ way @ inverse.T)
+        except np.linalg.LinAlgError:
+            return nothing
+        lowest = float(slopes.min(initial=0.0))
+        furthest = min(self._furthest(segment), (1.0 - 1e-12) / -lowest if lowest < 0.0 else math.inf)
+
+        def value(t: float) -> float:
+            logs = weight * float(np.log1p(np.maximum(t * slopes, -1.0 + 1e-15)).sum())
+            return self._losses_value(segment.at(t), t, segment, False) + logs
+
+        t = best_multiple(value, furthest)
+        for shorter in SHORTER:
+            t = t * (1.0 - shorter)
+            a = self._at(t, segment)
+            P = R @ inverse.T @ (vectors / np.sqrt(np.maximum(1.0 + t * slopes, SMALLEST)))
+            # in the data's own coordinates, as M0 is, whatever the basis of the domain
+            images = Images.of(self.slack.X, total.centered, np.eye(self.d) if diagonal else P)
+            form = self._slack_form(images, a, t, segment)
+            low = final.least_diagonal(form) if diagonal else final.least(form, P)
+            if math.isfinite(low):
+                bound = rigorous.sum_below(np.array([self._losses_value(a, t, segment), low]))
+                return Proven(bound, a, max(0.0, 1.0 - t))
+        return nothing
+
     def _in_cone(self, segment: Segment) -> Proven:
         """What the segment proves, in coordinates in which directions without cost are left out if that can be proven.
 
@@ -226,8 +274,8 @@ class FenchelDual:
         """
         total = self.total
         weights = total.pair_weights(segment.start)
-        found = self._on(segment, *self.slack.coordinates(weights, self.final), NULL)
-        if found.value > -math.inf or isinstance(self.final, LogDet):
+        found = self._on(segment, *self.slack.coordinates(weights, None), NULL)
+        if found.value > -math.inf:
             return found
         fixed = segment.matrices if segment.fixed else []
         matrix = sum(fixed, total.ridge * np.eye(self.d))
@@ -242,46 +290,29 @@ class FenchelDual:
         return replace(other, null_dimension=found.null_dimension, weakness=weakness)
 
     def _on(self, segment: Segment, V: FloatArray, null: FloatArray, reach: float) -> Proven:
-        """What the segment proves in given coordinates: 0 is the minimum where S is PSD.
-
-        With LogDet it is ``weight log det(I + R S R / weight)``.
-        """
-        total, final, none = self.total, self.final, np.zeros((self.d, self.d))
-        extra = final.weight * final.inverse_root @ final.inverse_root if isinstance(final, LogDet) else none
+        """What the segment proves in given coordinates: 0 is the minimum where S is PSD."""
+        total = self.total
         segment = self._without_null(segment, null, reach) if null.shape[1] else segment
         images = self.slack.images(V)
         base = self._slack_form(images, segment.start, 0.0, segment)
-        if extra.any():
-            base += Form(images.map.T @ extra @ images.map, 0.0, 0.0)
         matrices = [total.entry_matrix(segment.step), *([] if segment.fixed else segment.matrices)]
         way = self.slack.form(images, total.pair_weights(segment.step, costs=False), None, matrices)
         floor = self.slack.least(base)
         nothing = Proven(-math.inf, segment.start, math.inf, null.shape[1])
         if len(V.T) and not floor > 0.0:
             return nothing
-        slopes = self.slack.relative(base.matrix, way.matrix)
-        weight = final.weight if isinstance(final, LogDet) else 0.0
-        lowest = float(slopes.min(initial=0.0))
+        lowest = float(self.slack.relative(base.matrix, way.matrix).min(initial=0.0))
         end = min(self._furthest(segment), (1.0 - 1e-12) / -lowest if lowest < 0.0 else math.inf)
-
-        def value(t: float) -> float:
-            logs = weight * float(np.log1p(np.maximum(t * slopes, -1.0 + 1e-15)).sum()) if weight else 0.0
-            return self._losses_value(segment.at(t), t, segment, False) + logs
-
-        t = best_multiple(value, end)
+        t = best_multiple(lambda t: self._losses_value(segment.at(t), t, segment, False), end)
         for _ in range(TRIES):
             a = self._at(t, segment)
-            S = self._slack_form(images, a, t, segment)
-            least = self.slack.least(S if final is None else S + Form(images.map.T @ extra @ images.map, 0.0, 0.0))
+            least = self.slack.least(self._slack_form(images, a, t, segment))
             if least >= 0.0 or t == 0.0 or len(V.T) == 0:
                 break
             t = t * floor / (floor - least) * (1.0 - 1e-15) if floor > 0.0 else 0.0
-        bound = self._losses_value(a, t, segment)
-        if isinstance(final, LogDet):
-            bound = rigorous.sum_below(np.array([bound, self._log_det(final, a, t, segment)]))
-        elif not least >= 0.0 or not self._spanned(segment.start, a, t, segment, null, len(V.T)):
+        if not least >= 0.0 or not self._spanned(segment.start, a, t, segment, null, len(V.T)):
             return nothing
-        return Proven(bound, a, max(0.0, 1.0 - t), null.shape[1])
+        return Proven(self._losses_value(a, t, segment), a, max(0.0, 1.0 - t), null.shape[1])
 
     def _spanned(self, start: Lists, a: Lists, t: float, segment: Segment, null: FloatArray, p: int) -> bool:
         """Whether p coordinates provably decide about the slack matrix at `start` and at a."""
@@ -292,22 +323,6 @@ class FenchelDual:
         matrices = [total.entry_matrix(start), total.entry_matrix(a), *segment.slopes(t)]
         whole = total.ridge > 0.0 or any(matrix.any() for matrix in matrices)
         return self.slack.spanned(weights, whole, p, np.flatnonzero(null.any(axis=1)))
-
-    def _log_det(self, final: LogDet, a: Lists, t: float, segment: Segment) -> float:
-        """``weight log det(I + M0 S / weight)``, rounded downwards; of a diagonal metric over its entries."""
-        weight = final.weight
-        if self.slack.domain.diagonal:
-            S = self._slack_form(self.slack.images(np.eye(len(final.target))), a, t, segment)
-            return _diagonal_log_det(final, np.diag(S.matrix) - 2.0 * S.error)
-        R = final.root @ self.total.slack_matrix(a) @ final.root
-        R += final.root @ sum(segment.slopes(t), np.zeros((self.d, self.d))) @ final.root
-        values, vectors = np.linalg.eigh(self.slack.domain.pinched(R / weight))
-        P = np.ascontiguousarray(final.root @ (vectors / np.sqrt(np.maximum(1.0 + values, SMALLEST))))
-        S = self._slack_form(self.slack.images(P), a, t, segment)
-        size = rigorous.above(S.size / weight)
-        share = Form(S.matrix / weight, rigorous.above(S.error / weight + rigorous.U * size, 3), size)
-        found = final.prior.log_det(P, share)
-        return found * weight - 2.0 * rigorous.U * abs(found * weight) if math.isfinite(found) else -math.inf
 
     def _without_null(self, segment: Segment, null: FloatArray, reach: float) -> Segment:
         """Multipliers that stay at the anchor where parts of their pairs in directions of no cost are above `reach`."""
@@ -326,20 +341,3 @@ def _off_orthonormal(A: FloatArray, errors: FloatArray) -> float:
     long, off = rigorous.norm_above(A), rigorous.norm_above(errors)
     found = rigorous.norm_above(A.T @ A - np.eye(len(A.T))) + rigorous.gamma(len(A) + 8) * long * long
     return rigorous.above(found + (2.0 * long + off) * off, 12)
-
-
-def _diagonal_log_det(final: LogDet, s: FloatArray) -> float:
-    """The least of ``<s, m> + r(diag(m))`` over positive m, rounded downwards; s the exact slopes or floats below.
-
-    With K the diagonal of ``M0^-1`` it is ``weight (sum log(K_j + s_j / weight) + log det M0)``.
-    """
-    weight, K = final.weight, final.prior.inverse_diagonal
-    if K is None:
-        return -math.inf
-    values = s / weight / np.where(s > 0.0, K[1], K[0])
-    values -= rigorous.gamma(4) * np.abs(values)
-    if not (values > -1.0).all():
-        return -math.inf
-    shift = [final.prior.log_det_matrix[0], *rigorous.log_bounds(K[0])[0]]
-    total = rigorous.sum_below(np.append(rigorous.log1p_bounds(values)[0], shift))
-    return total * weight - 2.0 * rigorous.U * abs(total * weight) if math.isfinite(total) else -math.inf

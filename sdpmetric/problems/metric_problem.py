@@ -247,7 +247,7 @@ class MetricProblem(Problem):
             return min(losses + sum(term.value(s * L) for term in total.regularizers), 1e300)
 
         found = minimize_scalar(value, bounds=LOG_SCALES, method="bounded", options={"xatol": 1e-2})
-        least = SMALL / math.sqrt(float(D.mean())) if D.any() else 0.0  # where the best one is about 0
+        least = 0.0 if total.barrier or not D.any() else SMALL / math.sqrt(float(D.mean()))  # the best one may be 0
         scale, size = max(math.exp(float(found.x)), least), abs(float(found.fun))
         return scale * T, math.exp(float(found.x)) / scale, size if 1e-100 < size < 1e100 else 1.0
 

@@ -15,15 +15,28 @@ IndexArray = NDArray[np.integer]
 ENTRIES, DIMENSIONS = 400_000, 128
 
 
-def exact_rank(rows: exact.IntegerArray) -> int:
-    """The rank of a matrix of whole numbers; the number of its columns where that is too much work."""
-    d = int(rows.shape[1])
-    if rows.size > ENTRIES or d > DIMENSIONS or not rows.size:
-        return min(len(rows), d)
+def null_space(rows: exact.IntegerArray) -> exact.IntegerArray | None:
+    """A basis of the vectors orthogonal to all rows of whole numbers, (d, q); None where that is too much work."""
+    if rows.size > ENTRIES or rows.shape[1] > DIMENSIONS:
+        return None
     try:
-        return d - int(exact.null_space(rows).shape[1])
+        return exact.null_space(rows)
     except ArithmeticError:
-        return d
+        return None
+
+
+def exact_rank(rows: exact.IntegerArray) -> int:
+    """The rank of a matrix of whole numbers; the smaller number of rows and columns where that is too much work."""
+    null = null_space(rows)
+    return min(rows.shape) if null is None else int(rows.shape[1] - null.shape[1])
+
+
+def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
+    """Pairs that connect what given ones connect, without a cycle: differences of the others are sums of theirs."""
+    graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    a, b = sp.csgraph.minimum_spanning_tree(graph).nonzero()
+    apart = a != b
+    return a[apart], b[apart]
 
 
 def dimension(
@@ -55,10 +68,7 @@ def dimension(
     rows, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
     points, same = np.unique(X[rows], axis=0, return_inverse=True)
     a, b = same.ravel()[ends.reshape(2, -1)]
-    graph = sp.csr_array((np.ones(len(a)), (a, b)), shape=(len(points), len(points)))
-    a, b = sp.csgraph.minimum_spanning_tree(graph).nonzero()
-    apart = a != b
-    a, b = a[apart], b[apart]
+    a, b = forest(a, b, len(points))
     if min(k, len(a)) <= enough or len(points) * points.shape[1] > ENTRIES or points.shape[1] > DIMENSIONS:
         return min(k, len(a))
     if basis is None:

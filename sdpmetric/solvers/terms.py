@@ -86,7 +86,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     """
     point, size = Point.of(problem, start), problem.moderate[2]
     zero = np.zeros((0, problem.X.shape[1]))
-    yield Step.certified(problem, zero, problem.multipliers(zero, FIRST))
+    if not problem.total.barrier:
+        yield Step.certified(problem, zero, problem.multipliers(zero, FIRST))
     if start is not None:
         yield Step.certified(problem, start, problem.multipliers(start, FIRST))
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))

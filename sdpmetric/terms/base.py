@@ -7,6 +7,7 @@ which is affine in the metric. That is all that the certificate of a sum needs. 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -172,7 +173,9 @@ class Regularizer(Term):
         """``weight * r(M)`` at a factor (r, d) of the metric."""
 
     def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
-        """A float not below the exact `value` of a factor of floats; by default within 1e-14 of the computed one.
+        """A float not below the exact `value` of a factor of floats.
+
+        By default within 1e-14 of the computed one, and infinity with errors, of which a value near by says nothing.
 
         Parameters
         ----------
@@ -180,7 +183,7 @@ class Regularizer(Term):
         errors : (r, d) array, optional
             The float is not below the value of any factor within these of the given one, entry by entry.
         """
-        value = self.value(components)
+        value = self.value(components) if errors is None or not errors.any() else math.inf
         return value + ACCURACY * abs(value)
 
     @abstractmethod

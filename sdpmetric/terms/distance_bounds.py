@@ -23,8 +23,8 @@ IndexArray = NDArray[np.int32]
 class DistanceBounds(MarginLoss):
     """``sum_p w_p l(D(p) - at_most) + sum_p w_p l(at_least - D(p))``, or hard constraints.
 
-    With ``loss="log_ratio"`` the distances are relative to their bounds, and the loss is the divergence
-    ``r - log r - 1`` of the slack from the bound, as in ITML [DKJSD2007].
+    With ``loss="log_ratio"`` the loss is the divergence ``r - log r - 1`` of the slack from the bound, r being their
+    ratio, as in ITML [DKJSD2007].
 
     Parameters
     ----------
@@ -116,19 +116,18 @@ class DistanceBounds(MarginLoss):
     def scalar(self) -> ScalarLoss:
         """The loss of a bound."""
         if self.loss == "log_ratio":
-            return LogRatio(self._sides)
+            return LogRatio(self._sides, self._bounds)
         return Hard() if self.loss == "hard" else find_loss(self.loss, self.name)
 
     @cached_property
     def unit(self) -> float:
-        """The median bound; 1 where distances are relative to their bounds."""
-        middle = float(np.median(self._bounds[self._bounds > 0.0])) if self._bounds.any() else 1.0
-        return 1.0 if self.loss == "log_ratio" else middle
+        """The median bound."""
+        return float(np.median(self._bounds[self._bounds > 0.0])) if self._bounds.any() else 1.0
 
     @property
     def offset(self) -> FloatArray:
-        """Minus the upper bounds, and the lower ones; relative ones are 1."""
-        return -self._sides * (1.0 if self.loss == "log_ratio" else self._bounds)
+        """Minus the upper bounds, and the lower ones."""
+        return -self._sides * self._bounds
 
     def distance_pairs(self) -> IndexArray:
         """The pair of each bound."""
@@ -136,9 +135,8 @@ class DistanceBounds(MarginLoss):
 
     @cached_property
     def combination(self) -> sp.csr_array:
-        """``D`` for upper bounds and ``-D`` for lower ones, relative to the bound for relative ones."""
-        sizes = self._bounds if self.loss == "log_ratio" else np.ones(self.size)
-        return sp.csr_array(sp.diags_array(self._sides / sizes))
+        """``D`` for upper bounds and ``-D`` for lower ones."""
+        return sp.csr_array(sp.diags_array(self._sides))
 
     def roles(self) -> dict[str, IndexArray]:
         """Row numbers by role."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.linalg.rigorous import Form, above, norm_above
+from sdpmetric.linalg.rigorous import Form, U, above, gamma, log1p_bounds, log_bounds, norm_above, sum_below
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.terms.base import Expression, Regularizer
 
@@ -125,8 +125,42 @@ class LogDet(Regularizer):
         if not values[0] > -1.0:
             return math.inf
         P = np.ascontiguousarray(self.root @ (vectors / np.sqrt(1.0 + values)))
-        low = self.prior.log_det(P, Form.congruent(U / -self.weight, P))
-        return -self.weight * low + 4.0 * 2.0**-53 * abs(self.weight * low)
+        return -self.least(Form.congruent(-U, P), P)
+
+    def least(self, S: Form, P: FloatArray) -> float:
+        """The least of ``<S, M> + value(M)``, ``weight log det(I + M0 S / weight)``, rounded downwards.
+
+        Parameters
+        ----------
+        S : Form
+            ``P^T S P``.
+        P : (d, d) array
+            Best one for which ``P^T (M0^-1 + S / weight) P`` is about the identity.
+        """
+        size = above(S.size / self.weight)
+        return self._weighted(
+            self.prior.log_det(P, Form(S.matrix / self.weight, above(S.error / self.weight + U * size, 3), size))
+        )
+
+    def least_diagonal(self, S: Form) -> float:
+        """The same over diagonal M, ``weight (sum_j log(K_j + S_jj / weight) + log det M0)``, K the diagonal of M0^-1.
+
+        Parameters
+        ----------
+        S : Form
+        """
+        s, K = np.diag(S.matrix) - 2.0 * S.error, self.prior.inverse_diagonal
+        values = np.full(1, -1.0) if K is None else s / self.weight / np.where(s > 0.0, K[1], K[0])
+        values -= gamma(4) * np.abs(values)
+        if K is None or not (values > -1.0).all():
+            return -math.inf
+        shift = [self.prior.log_det_matrix[0], *log_bounds(K[0])[0]]
+        return self._weighted(sum_below(np.append(log1p_bounds(values)[0], shift)))
+
+    def _weighted(self, found: float) -> float:
+        """A number times the weight, rounded downwards."""
+        value = self.weight * found
+        return value - 2.0 * U * abs(value) if math.isfinite(found) else -math.inf
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         """``weight`` times the divergence."""

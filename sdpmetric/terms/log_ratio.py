@@ -8,66 +8,79 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.linalg.rigorous import log1p_bounds
+from sdpmetric.linalg.rigorous import all_above, log1p_bounds
 from sdpmetric.terms.base import Expression
 from sdpmetric.terms.losses import ScalarLoss
 
 FloatArray = NDArray[np.float64]
 
+# Slacks, as shares of their bounds, are taken as at least the first where slopes are asked for, at most the second.
+SMALLEST, LARGEST = 1e-100, 1e300
+
 
 @dataclass(frozen=True, eq=False)
 class LogRatio(ScalarLoss):
-    """``r - log r - 1`` of ``r = 1 + s [u]_+``, the divergence of a slack from its bound in ITML [DKJSD2007].
+    """``r - log r - 1`` of ``r = 1 + s [u]_+ / b``, the divergence of a slack from its bound in ITML [DKJSD2007].
 
-    Its conjugate is ``-s a - log(1 - s a)`` for ``a >= 0``, and below 1 where s is 1.
+    Its conjugate is ``-s a b - log(1 - s a b)`` for ``a >= 0``, and below ``1 / b`` where s is 1.
 
     Attributes
     ----------
     sides : (m,) array
-        s: 1 where u is the relative excess over an upper bound, -1 where it is the shortfall below a lower one.
+        s: 1 where u is the excess over an upper bound, -1 where it is the shortfall below a lower one.
+    bounds : (m,) array
+        b, positive.
     """
 
     sides: FloatArray
+    bounds: FloatArray
 
     name = "log ratio"
 
     @property
     def highest(self) -> FloatArray:
-        """1, exclusive, for upper bounds."""
-        return np.where(self.sides > 0, 1.0 - 1e-15, np.inf)
+        """``1 / b``, exclusive, for upper bounds."""
+        return np.where(self.sides > 0, (1.0 - 4e-15) / self.bounds, np.inf)
+
+    def _more(self, u: FloatArray) -> FloatArray:
+        """``r - 1``, and -1 where the exact one is that or below it."""
+        with np.errstate(over="ignore"):
+            return np.clip(self.sides * np.maximum(u, 0.0) / self.bounds, -1.0, LARGEST)
 
     def values(self, u: FloatArray) -> FloatArray:
         """``r - log r - 1``; infinity where a distance is 0 that should be large."""
-        more = self.sides * np.maximum(u, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(more > -1.0, more - np.log1p(np.maximum(more, -1.0)), np.inf)
+        more = self._more(u)
+        with np.errstate(divide="ignore"):
+            return np.asarray(more - np.log1p(more))
 
     def values_above(self, u: FloatArray) -> FloatArray:
-        """With all roundings."""
-        return _divergence_above(self.sides * np.maximum(u, 0.0))
+        """With all roundings; it grows with ``[u]_+``."""
+        return _divergence_above(self.sides * all_above(np.maximum(u, 0.0) / self.bounds))
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``[u]_+ / r``; there is no kink."""
-        up = np.maximum(u, 0.0)
-        return np.asarray(up / np.maximum(1.0 + self.sides * up, 1e-100))
+        """``[u]_+ / (b^2 r)``; there is no kink."""
+        more = self._more(u)
+        with np.errstate(over="ignore"):
+            return np.minimum(np.abs(more) / np.maximum(1.0 + more, SMALLEST) / self.bounds, LARGEST)
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``-s a - log(1 - s a)``."""
+        """``-s a b - log(1 - s a b)``."""
+        less = -self.sides * s * self.bounds
         with np.errstate(divide="ignore"):
-            return np.asarray(-self.sides * s - np.log1p(-self.sides * s))
+            return np.asarray(less - np.log1p(less))
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """With all roundings."""
-        return _divergence_above(-self.sides * s)
+        """With all roundings; it grows with a."""
+        return _divergence_above(-self.sides * all_above(s * self.bounds))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
-        """``r - log r - 1`` with ``s (r - 1) >= u``."""
+        """``r - log r - 1`` with ``s (r - 1) >= u / b``."""
         r = cp.Variable(len(self.sides))
-        return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= u]
+        return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= cp.multiply(1.0 / self.bounds, u)]
 
 
 def _divergence_above(x: FloatArray) -> FloatArray:
-    """Floats not below ``x - log(1 + x)``; infinity where x is not above -1."""
-    inside = x > -1.0
+    """Floats not below ``x - log(1 + x)``; infinity where x is not above -1, or infinite."""
+    inside = (x > -1.0) & (x < np.inf)
     found = np.nextafter(x - log1p_bounds(np.where(inside, x, 0.0))[0], np.inf)
     return np.where(inside, np.where(x == 0.0, 0.0, found), np.inf)

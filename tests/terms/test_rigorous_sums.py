@@ -14,6 +14,7 @@ import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.linalg.rigorous import log1p_bounds
 from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.segment import FURTHEST, best_multiple
 from sdpmetric.terms.log_ratio import LogRatio
 from sdpmetric.terms.losses import LOSSES
 
@@ -56,11 +57,14 @@ def test_scalar_losses_are_bounded_above(name):
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_ratios_are_bounded_above(side):
-    loss = LogRatio(np.array([side]))
-    for given, found in ((U, loss.values_above(U)), (S, loss.conjugates_above(S))):
-        x = side * np.maximum(U, 0.0) if given is U else -side * S
-        for at, bound in zip(x.tolist(), found.tolist(), strict=True):
-            assert bound == np.inf if at <= -1.0 else not arb(bound) < arb(at) - (1 + arb(at)).log()
+    for b in (1.0, 0.3, 7e5):
+        loss = LogRatio(np.array([side]), np.array([b]))
+        values = [side * arb(max(u, 0.0)) / arb(b) for u in U.tolist()], loss.values_above(U)
+        conjugates = [-side * arb(s) * arb(b) for s in S.tolist()], loss.conjugates_above(S)
+        for exact, found in (values, conjugates):
+            for at, bound in zip(exact, found.tolist(), strict=True):
+                assert bound == np.inf or not arb(bound) < at - (1 + at).log()
+                assert bound < np.inf or not at > -1.0 + 1e-14
 
 
 def test_logarithms_of_one_and_a_little():
@@ -128,3 +132,87 @@ def test_the_conjugate_of_a_frobenius_term_of_one_feature_is_rounded_upwards():
     for U, M0, weight in 10.0 ** rng.uniform(-3, 3, (3000, 3)):
         found = terms.Frobenius(to=[[M0]], weight=weight).conjugate(np.array([[U]]))
         assert Fraction(found) >= Fraction(U) ** 2 / (2 * Fraction(weight)) + Fraction(U) * Fraction(M0)
+
+
+class Cubes(terms.Regularizer):
+    """The sum of the cubes of the eigenvalues, without bounds of its own."""
+
+    name = "cubes"
+
+    def bind(self, X):
+        return self
+
+    def describe(self):
+        return "cubes of eigenvalues"
+
+    def value(self, components):
+        return float(np.sum(np.linalg.svd(components, compute_uv=False) ** 6))
+
+    def gradient(self, components):
+        M = components.T @ components
+        return 3.0 * M @ M
+
+    def conjugate(self, U):
+        return 2.0 * float(np.sum((np.maximum(np.linalg.eigvalsh(U), 0.0) / 3.0) ** 1.5)) * (1.0 + 1e-12)
+
+    def expression(self, M, cp):
+        raise NotImplementedError
+
+
+def test_a_regularizer_without_bounds_of_its_own_is_not_below_that_of_any_factor_within_given_errors():
+    L, errors = np.eye(2), np.full((2, 2), 1e-3)
+    assert Cubes().highest(L, errors) >= Cubes().value(L + errors) > Cubes().highest(L)
+
+
+def test_both_reasons_for_a_weak_bound_are_given():
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    X[:, 2] = 1.0 * y + 1e-12 * rng.normal(size=12)
+    P = np.eye(3)[:, [0, 2, 0]]
+    P[:, 2] += 1e-13 * rng.normal(size=3)
+    total = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, margin=2.0)
+    found = sm.MetricProblem(X, total, subspace=P).certify(np.eye(3)[[0, 2]])
+    assert "beyond it" in found.weakness
+    assert "count as ones of very little" in found.weakness
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_subspace_of_all_dimensions_is_the_whole_space_whatever_its_columns(seed):
+    """Beside LogDet from a metric that is not the identity, whose determinant is of the data's own coordinates."""
+    X, A, P = (np.random.default_rng(seed).normal(size=shape) for shape in ((20, 3), (3, 3), (3, 3)))
+    triplets = np.array([(i, (i + 2) % 20, (i + 5) % 20) for i in range(20)])
+    total = terms.LogDet(to=A.T @ A + 0.01 * np.eye(3)) + 0.3 * terms.TripletHinge(triplets, loss="squared_hinge")
+    whole = sm.solve(sm.MetricProblem(X, total), tol=1e-8)
+    found = sm.MetricProblem(X, total, subspace=P).certify(whole.components, dual=whole.dual)
+    assert found.lower_bound <= whole.objective
+    assert found.lower_bound == pytest.approx(whole.lower_bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e60])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_divergences_from_a_metric_of_any_size_are_bounded(size, diagonal):
+    X, A = rng.normal(size=(20, 3)), rng.normal(size=(3, 3))
+    pairs = np.array([(i, (i + 7) % 20) for i in range(20)])
+    found = []
+    for unit in (1.0, size):
+        bounds = terms.DistanceBounds(pairs, at_most=0.5 * unit, loss="log_ratio")
+        total = terms.LogDet(to=unit * (A.T @ A + np.eye(3))) + bounds
+        found.append(sm.solve(sm.MetricProblem(X, total, diagonal=diagonal), tol=1e-6))
+    assert found[1].relative_gap <= 1e-6
+    assert found[1].objective == pytest.approx(found[0].objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_best_multiple_of_a_concave_function_is_found(seed):
+    local = np.random.default_rng(seed)
+    weights, slopes = local.random(8), local.normal(size=8) * 10.0 ** local.uniform(-4, 2)
+    end = min(1.0 / max(1e-300, -slopes.min()), 1e9) * local.choice([1.0, 0.999, 0.5])
+
+    def value(t):
+        return 3.0 + float(weights @ np.log1p(np.maximum(t * slopes, -1.0 + 1e-16)))
+
+    best = max(value(t) for t in np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 20001) * min(end, FURTHEST)]))
+    t = best_multiple(value, end)
+    assert 0.0 <= t <= end
+    assert value(t) >= best - 1e-9 * abs(best)
+    assert best_multiple(lambda t: 2.0 * t, 0.7) == 0.7
+    assert best_multiple(lambda t: -t, 0.7) == 0.0

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.linalg.rigorous.directed import above, below, gamma, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import above, below, gamma, log_bounds, sum_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.linalg.rigorous.matrices import congruence, log_det, log_det_gram, norm_above
 
@@ -17,6 +17,8 @@ FloatArray = NDArray[np.float64]
 
 # Priors with roots of sizes between 2^-MODERATE and 2^MODERATE are taken as they are.
 MODERATE = 64
+# Diagonals of inverses below this are not looked at.
+SMALLEST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +78,29 @@ class LogDetPrior:
 
     @cached_property
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray] | None:
-        """Floats below and above the diagonal of the inverse of A_0; None where nothing is proven."""
+        """Floats below and above the diagonal of the inverse of A_0.
+
+        None where A_0 is singular up to rounding, as then every divergence from it counts as infinite, and where the
+        diagonal is below 1e-300.
+        """
         K, _, _, r = self._inverse
-        if self.power or not r < 0.5:
+        if not r < 0.5:
             return None
         if self._plain:
             return np.ones(len(K)), np.ones(len(K))
-        squares = np.einsum("ij,ij->i", K, K)
-        g = gamma(len(K) + 8)
+        squares, g = np.ldexp(np.einsum("ij,ij->i", K, K), -2 * self.power), gamma(len(K) + 8)
+        if not (squares > SMALLEST).all():
+            return None
         return squares * (1.0 - g) / (1.0 + r), squares * (1.0 + g) / (1.0 - r)
 
-    @property
+    @cached_property
     def log_det_matrix(self) -> tuple[float, float]:
-        """Floats below and above ``log det A_0`` where `power` is 0."""
-        return self._log_det
+        """Floats below and above ``log det A_0``."""
+        if not self.power:
+            return self._log_det
+        ends = [2.0 * self.power * len(self.matrix) * float(end) for end in log_bounds(np.array(2.0))]
+        low, high = math.nextafter(min(ends), -math.inf), math.nextafter(max(ends), math.inf)
+        return sum_below(np.array([self._log_det[0], low])), sum_above(np.array([self._log_det[1], high]))
 
     @cached_property
     def _log_det(self) -> tuple[float, float]:

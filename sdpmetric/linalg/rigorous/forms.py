@@ -18,8 +18,9 @@ from sdpmetric.linalg.rigorous.matrices import largest_eigenvalue, least_eigenva
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
-# Products of numbers that may be smaller than the first can underflow; then every error grows by the second.
-SMALL_PRODUCT, UNDERFLOW = 2.0**-294, 2.0**-400
+# Products of numbers that may be smaller than the first can underflow; errors of matrices grow by the second. Images
+# and their squares lose at most 2^-520 of a length then; the square of the third is still a normal number.
+SMALL_PRODUCT, UNDERFLOW, UNDERFLOW_OF_IMAGES = 2.0**-294, 2.0**-400, 2.0**-509
 # Absolute error of a form up to which it is made from points, and rows that are multiplied out at once.
 ACCURACY, ROWS_AT_ONCE = 2e-10, 1 << 11
 # Differences of points take many times as long: they must err by less than this share, judged by so many pairs.
@@ -182,7 +183,7 @@ class Images:
     def _underflow(self) -> float:
         """What underflow may add to errors: nothing where no product of two nonzero entries is small."""
         least = [float(np.abs(A[A != 0.0]).min(initial=math.inf)) for A in (self.centered, self.map)]
-        return 0.0 if min(least) == math.inf or least[0] * least[1] >= SMALL_PRODUCT else UNDERFLOW
+        return 0.0 if min(least) == math.inf or least[0] * least[1] >= SMALL_PRODUCT else UNDERFLOW_OF_IMAGES
 
     def distances(self, first: IndexArray, second: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Floats below and above the exact squared distances of pairs of images, each (p,).
