@@ -213,6 +213,7 @@ def run(
     trace, passed = Trace(), Recorder()
     best: Step | None = None
     bound: Step | None = None
+    certified: Step | None = None  # the best of those that have a certificate
     favourite, idle = None, 0  # the step with the best score, and how many did not better it
     status = None if patience is None else Status.STOPPED_EARLY
     try:
@@ -227,7 +228,11 @@ def run(
                     favourite = step if favourite is None or not step.score < favourite.score else favourite
                 if best is None or stream or step.objective <= best.objective:  # the latest of equals
                     best = step
-                bound = step if bound is None or step.lower_bound > bound.lower_bound else bound
+                proven = step.lower_bound, step.certificate is not None  # of equal bounds, a certified one
+                if bound is None or proven > (bound.lower_bound, bound.certificate is not None):
+                    bound = step
+                if step.certificate is not None and (certified is None or step.objective <= certified.objective):
+                    certified = step
                 seen = (step.objective, step.lower_bound, step.step, step.n_active)
                 rest = (step.extras.get("screened", math.nan), step.extras.get("mistakes", 0), step.score)
                 row = TraceRow(budget.spent, budget.elapsed, *seen, *rest)
@@ -261,8 +266,8 @@ def run(
                 if best.certificate is None:
                     budget.check_reserve()
                 components, certificate, dual = _judge(problem, best, bound, tol)
-        except BudgetSpent:  # the zero metric needs no search
-            best = bound = Step(problem.zero)
+        except BudgetSpent:  # a certified point needs no search, nor does the zero metric
+            best = bound = Step(problem.zero) if certified is None else certified
             components, certificate, dual = _judge(problem, best, bound, tol)
     if relaxed and isinstance(certificate, DualityCertificate):
         certificate = RelaxationCertificate.of(certificate)

@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
-from sdpmetric.solvers.lmnn import frobenius, frobenius_dual
+from sdpmetric.solvers.lmnn import factored, frobenius, frobenius_dual
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
@@ -130,6 +130,49 @@ def test_a_certificate_that_cannot_be_made_in_time_is_not_begun(monkeypatch: pyt
     assert begun == [0]
     assert solution.status is Status.USER_LIMIT
     assert np.isfinite(solution.objective)
+
+
+class Clock:
+    """Time that passes only where a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.monkeypatch = 0.0, monkeypatch
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+    def let_take(self, owner: type, name: str, *seconds: float) -> None:
+        """Let a method take so long, the last of several numbers for all later calls, or up to the deadline."""
+        method, left = getattr(owner, name), list(seconds)
+
+        def timed(*given: object, **options: object) -> object:
+            self.now += min(left.pop(0) if len(left) > 1 else left[0], max(limits.remaining() + 1e-6, 0.0))
+            limits.check_deadline()
+            return method(*given, **options)
+
+        self.monkeypatch.setattr(owner, name, timed)
+
+
+@pytest.mark.parametrize("max_time", [64, 76, 92, 100])
+def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a descent or of a search, and where a certificate is all that there is time for."""
+    problem, clock = separated(600, 5.0), Clock(monkeypatch)
+    clock.let_take(sm.LMNNProblem, "candidates", 10.0)
+    clock.let_take(sm.LMNNProblem, "certify", 10.0)
+    clock.let_take(Budget, "spend", 0.1)
+    solution = sm.solve(problem, solver="factored", tol=1e-6, max_time=max_time)
+    searched = solution.trace["objective"][:-1]
+    known = searched[np.isfinite(searched)].min(initial=problem.push_weight * problem.source.size / 100)
+    assert solution.status is Status.USER_LIMIT
+    assert clock.now <= 1.1 * max_time + 0.51
+    assert solution.objective <= known * (1 + 1e-9)
+    assert solution.objective < known or max_time != 76  # what the first round gained, whose search did not fit
+    assert solution.relative_gap < 0.5
+
+
+def test_compilation_is_not_taken_for_the_time_of_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(factored, "FEWEST", 100)
+    problem, clock = separated(1600, 5.0), Clock(monkeypatch)
+    clock.let_take(sm.LMNNProblem, "candidates", 3.0, 0.1)
+    assert sm.solve(problem, solver="factored", tol=1e-3, max_time=18).status is Status.OPTIMAL
 
 
 @pytest.mark.parametrize("solver", ["dual", "conic"])

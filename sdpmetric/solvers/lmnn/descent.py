@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.run import Budget
 from sdpmetric.solvers.lmnn.refinement import Bound
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
@@ -26,9 +27,24 @@ COLLAPSED = 1e-12
 
 @dataclass
 class State:
-    """The factors on `regional_points`, (c, r, rank), kept current so that an interrupted solve can still be judged."""
+    """Where a solve is, kept current so that an interrupted one can still be judged.
+
+    Attributes
+    ----------
+    L : (c, r, rank) array
+        The factors, on `regional_points`.
+    gamma : float
+        Smoothing width of the latest round.
+    lower_bound : float
+        The best one so far.
+    proof : callable or None
+        Lists the multipliers behind it.
+    """
 
     L: FloatArray
+    gamma: float = math.inf
+    lower_bound: float = -math.inf
+    proof: Callable[[], Dual] | None = None
 
 
 @dataclass
@@ -53,6 +69,7 @@ def descend(
 ) -> None:
     """One round of L-BFGS on the smoothed objective; `enough` looks at the factor and the value now and then."""
     start, shape, iterations = state.L, state.L.shape, 0
+    state.gamma = gamma
 
     def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()

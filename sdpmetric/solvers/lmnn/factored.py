@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import relative_gap
-from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
 from sdpmetric.engine.interface import current
@@ -48,6 +48,8 @@ STALL, LEAST_STALL = 1e-2, 1e-10
 SMALL_STEP = 1e-3
 # Rounds without such a gap, after which the width shrinks nevertheless.
 PATIENCE = 16
+# Of the time that is reserved for the certificate, what is left after the solver's own.
+LATE = 0.25
 # Down to this relative gap, values in single precision are good enough; certificates are in double precision.
 SINGLE = 1e-4
 
@@ -122,19 +124,33 @@ def approach(problem: RegionalProblem, state: State, budget: Budget, rng: np.ran
 
 
 def last_step(problem: RegionalProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
-    """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that."""
+    """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that.
+
+    Where there is no time for a search besides the certificate's own, the candidates of the last one make the bound.
+    """
+    with suppress(BudgetSpent):
+        search(state, working, 0.0, budget, budget.last - budget.reserve)
+    if working.accepted is None or not working.whole:
+        return Step(problem.lift_regional(state.L))
+    gamma = min(state.gamma, FIRST_WIDTH)
     try:
-        with deadline(budget.last - budget.reserve):
-            search(state, working, 0.0, budget)
-            return _step(problem, working, state, prove(working, state.L, FIRST_WIDTH), FIRST_WIDTH, 0.0, budget)
+        with deadline(budget.last - LATE * budget.reserve):
+            _keep(working, state, prove(working, state.L, gamma))
+        return _certified(problem, state, gamma, budget)
     except BudgetSpent:
         return Step(problem.lift_regional(state.L))
 
 
-def search(state: State, working: WorkingSet, widen: float, budget: Budget) -> None:
-    """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take."""
-    state.L = working.search(state.L, widen)
-    budget.reserve = max(budget.reserve, 2.0 * working.seconds * len(working.problem.X) / len(working.anchors))
+def search(state: State, working: WorkingSet, widen: float, budget: Budget, until: float | None = None) -> None:
+    """Search around the factor, and note how long a certificate, which takes a search of all anchors, will take.
+
+    What a set's first search takes, compilation for example, says little where it is of few anchors.
+    """
+    first = working.accepted is None
+    with deadline(budget.ends if until is None else until):
+        state.L = working.search(state.L, widen)
+    if working.whole or not first:
+        budget.reserve = 2.0 * working.seconds * len(working.problem.X) / len(working.anchors)
 
 
 def refine_until_proven(
@@ -142,13 +158,13 @@ def refine_until_proven(
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma = FIRST_WIDTH
-    patience, lower_bound, proof, stall, wider = PATIENCE, -math.inf, None, STALL, None
+    patience, stall, wider = PATIENCE, STALL, None
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
     objective = first.objective if working.whole else math.inf
     yield Step(problem.lift_regional(state.L), objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
-        watch, before = _Settled(working, gamma, tol, lower_bound, stall), working.value(state.L, gamma).objective
+        watch, before = _Settled(working, gamma, tol, state.lower_bound, stall), working.value(state.L, gamma).objective
         began = state.L.copy()
         descend(state, working, gamma, budget, watch)
         if working.value(state.L, gamma).objective <= 0:  # no candidate is active: the iterate has collapsed
@@ -157,20 +173,18 @@ def refine_until_proven(
             continue
         bound = watch.best or prove(working, state.L, gamma)
         # A round that did not improve the bound has stopped too early: the next one is longer.
-        stall = stall if bound.value > lower_bound else max(0.1 * stall, LEAST_STALL)
-        if bound.value > lower_bound and working.whole:
-            proof = working.dual(bound.multipliers)
-        lower_bound = max(lower_bound, bound.value)
+        stall = stall if bound.value > state.lower_bound else max(0.1 * stall, LEAST_STALL)
+        _keep(working, state, bound)
         seen = working.value(state.L, gamma).objective
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
         moved = before - seen > SMALL_STEP * seen
         least = bound.smoothing_loss / seen
         patience = patience - 1 if relative_gap(seen, bound.value) > _close(tol) * least else 0
-        ended = relative_gap(seen, lower_bound) <= tol
+        ended = relative_gap(seen, state.lower_bound) <= tol
         if ended and working.whole:  # the certificate searches by itself, and candidates are seldom missing here
-            step = _certified(problem, state.L, None if proof is None else proof(), gamma)
-            if relative_gap(step.objective, step.lower_bound) <= tol:
-                yield step
+            step = _certified(problem, state, gamma, budget)
+            yield step
+            if step.certificate is not None and step.certificate.relative_gap <= tol:
                 return
         listed = moved or patience <= 0 or ended
         yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if listed else None, budget)
@@ -178,8 +192,8 @@ def refine_until_proven(
             return
         if wider is not None and working.whole:
             end = State(_extrapolated(wider, (gamma, state.L)))
-            nearer = relative_gap(working.value(end.L, gamma).objective, lower_bound)
-            if nearer <= max(tol, 0.5 * relative_gap(seen, lower_bound) if patience <= 0 else 0.0):
+            nearer = relative_gap(working.value(end.L, gamma).objective, state.lower_bound)
+            if nearer <= max(tol, 0.5 * relative_gap(seen, state.lower_bound) if patience <= 0 else 0.0):
                 search(end, working, 0.1, budget)
                 value = working.value(end.L, gamma)
                 yield Step(problem.lift_regional(end.L), value.objective, step=gamma, n_active=value.n_active)
@@ -191,11 +205,18 @@ def refine_until_proven(
         state.L = escape(working, state.L, gamma, bound)
 
 
-def _certified(problem: RegionalProblem, L: FloatArray, dual: Dual | None, gamma: float) -> Step:
+def _keep(working: WorkingSet, state: State, bound: Bound) -> None:
+    """Keep a bound that is better than those before it; of fewer than all anchors it is an estimate."""
+    if bound.value > state.lower_bound:
+        state.lower_bound, state.proof = bound.value, working.dual(bound.multipliers) if working.whole else None
+
+
+def _certified(problem: RegionalProblem, state: State, gamma: float, budget: Budget) -> Step:
     """Report factors with their certificate, in the dtype of the data, in which they are returned."""
-    components = cast(FloatArray, in_dtype(problem.lift_regional(L), problem.X.dtype))
-    found, proof = problem.certify(components, dual=dual), None if dual is None else lambda: dual
-    return Step(components, found.objective, found.lower_bound, proof, found, gamma, found.n_active)
+    components = cast(FloatArray, in_dtype(problem.lift_regional(state.L), problem.X.dtype))
+    with deadline(budget.last - LATE * budget.reserve):
+        found = problem.certify(components, dual=None if state.proof is None else state.proof())
+    return Step(components, found.objective, state.lower_bound, state.proof, found, gamma, found.n_active)
 
 
 def _close(tol: float) -> float:
