@@ -21,8 +21,9 @@ LongArray = NDArray[np.int64]
 
 # Steps between exact recomputations of the Gram matrix of the factor, which is updated in between.
 REFRESH = 256
-# What ``totals`` counts: steps, evaluations of f_q, violators, queries, shortened steps.
-STEPS, EVALUATIONS, VIOLATORS, QUERIES, SHORTENED = range(5)
+# What ``totals`` counts, here and for similarities: steps, violators or mistakes, queries or triplets, steps that were
+# shortened, and, here only, evaluations of f_q.
+UPDATES, MISTAKES, ITEMS, SHORTENED, EVALUATIONS = range(5)
 
 
 @nb.njit(cache=True)
@@ -277,10 +278,10 @@ def frml(
                 if distance < limit:
                     weight = weights[irrelevant // draw]
                     loss += weight * (limit - distance)
-                    totals[VIOLATORS] += 1
+                    totals[MISTAKES] += 1
                     break
             totals[EVALUATIONS] += 1
-            totals[QUERIES] += 1
+            totals[ITEMS] += 1
             c[used] = -step / batch_size * (weight + regularization)
             c[used + 1] = step / batch_size * weight
             if weight > 0.0:
@@ -289,7 +290,7 @@ def frml(
                 used += 1
         if used > 0 and retract(components, gram, V[:used], E[:used], c[:used], reach) < 1.0:
             totals[SHORTENED] += 1
-        totals[STEPS] += 1
-        if totals[STEPS] % REFRESH == 0:
+        totals[UPDATES] += 1
+        if totals[UPDATES] % REFRESH == 0:
             refresh_gram(components, gram)
     return loss

@@ -7,16 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-from sdpmetric._loops.frml import draw_irrelevant, draw_relevant, refresh_gram, retract, uniform
+from sdpmetric._loops.frml import (
+    ITEMS,
+    MISTAKES,
+    REFRESH,
+    SHORTENED,
+    UPDATES,
+    draw_irrelevant,
+    draw_relevant,
+    refresh_gram,
+    retract,
+    uniform,
+)  # fmt: skip
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
-
-# Rank-one steps between exact recomputations of the Gram matrix of the factor.
-REFRESH = 256
-# What ``totals`` counts: updates, mistakes, shortened steps, triplets.
-UPDATES, MISTAKES, SHORTENED, TRIPLETS = range(4)
 
 
 @nb.njit(cache=True)
@@ -105,7 +111,7 @@ def loreta(
     for step in steps:
         q, near, far = draw_triplet(state, asked, which, indptr, indices, self_at, len(items))
         loss += loreta_step(components, gram, queries[q], items[near] - items[far], step, reach, totals)
-        totals[TRIPLETS] += 1
+        totals[ITEMS] += 1
     return loss
 
 
@@ -162,5 +168,5 @@ def oasis(
     for _ in range(n_triplets):
         q, near, far = draw_triplet(state, asked, which, indptr, indices, self_at, len(items))
         loss += oasis_step(similarity, queries[q], items[near] - items[far], aggressiveness, totals)
-        totals[TRIPLETS] += 1
+        totals[ITEMS] += 1
     return loss

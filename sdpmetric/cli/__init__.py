@@ -138,12 +138,12 @@ def evaluate(
             found[name] = scores(embed(test.X), test.labels, n_neighbors, where, seed)
     among = "the others" if base is None else f"{len(base.X):,} examples of {train}"
     out.say(f"{data}: {len(test.X):,} examples, neighbors among {among}.")
-    under, without = found["metric"], found["euclidean"]
-    out.say(f"{n_neighbors}-nearest-neighbor accuracy {under.accuracy:.4f}; without the metric {without.accuracy:.4f}.")
-    if under.auc is not None and without.auc is not None:
-        out.say(f"ROC area of pairs {under.auc:.4f}; without the metric {without.auc:.4f}.")
+    (accuracy, auc), (plain_accuracy, plain_auc) = found["metric"], found["euclidean"]
+    out.say(f"{n_neighbors}-nearest-neighbor accuracy {accuracy:.4f}; without the metric {plain_accuracy:.4f}.")
+    if auc is not None:
+        out.say(f"ROC area of pairs {auc:.4f}; without the metric {plain_auc:.4f}.")
     out.facts = {"data": data, "examples": len(test.X), "train": train, "n_neighbors": n_neighbors}
-    out.facts |= {name: one.to_dict() for name, one in found.items()}
+    out.facts |= {name: {"accuracy": of[0], "auc": of[1]} for name, of in found.items()}
     out.finish()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
@@ -19,27 +17,9 @@ Labels = NDArray[np.generic]
 N_PAIRS = 10_000
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Of one embedding.
-
-    Attributes
-    ----------
-    accuracy : float
-        Share of the examples that their nearest neighbors predict rightly.
-    auc : float or None
-        Area under the ROC curve of distances as a test of "another class"; None where all are of one class.
-    """
-
-    accuracy: float
-    auc: float | None
-
-    def to_dict(self) -> dict[str, object]:
-        """By name, for JSON."""
-        return asdict(self)
-
-
-def scores(Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int) -> Scores:
+def scores(
+    Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int
+) -> tuple[float, float | None]:
     """Score an embedding.
 
     Parameters
@@ -51,14 +31,18 @@ def scores(Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, 
         Where neighbors are searched; None: among the other examples.
     seed : int
         Of the pairs that are drawn.
+
+    Returns
+    -------
+    accuracy : float
+        Share of the examples that their nearest neighbors predict rightly.
+    auc : float or None
+        Area under the ROC curve of distances as a test of "another class"; None where all are of one class.
     """
     identity = np.eye(Z.shape[1])
-    if train is None:
-        predicted = knn_predict(identity, Z, y, n_neighbors=n_neighbors)
-    else:
-        predicted = knn_predict(identity, *train, Z, n_neighbors)
+    predicted = knn_predict(identity, *((Z, y) if train is None else train), None if train is None else Z, n_neighbors)
     _, index = validation.check_labels(y, len(Z), n_classes=1)
     pairs, similar = pairs_of_labels(index, N_PAIRS, seed)
     squared = distances(np.ascontiguousarray(Z), pairs[:, 0], pairs[:, 1])
     both = bool(similar.any() and not similar.all())
-    return Scores(float(np.mean(predicted == y)), float(roc_auc_score(~similar, squared)) if both else None)
+    return float(np.mean(predicted == y)), float(roc_auc_score(~similar, squared)) if both else None

@@ -175,7 +175,7 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
         raise ValueError(
             f"triplet {given[repeated][0].tolist()} names an example twice; anchor, target and impostor must differ."
         )
-    values = np.ones(len(given)) if weights is None else _real_matrix("weights", weights)
+    values = np.ones(len(given)) if weights is None else real_array("weights", weights)
     if values.shape != (len(given),) or not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"weights must be {len(given)} finite nonnegative numbers, one per triplet.")
     return Triplets.from_array(given), values
@@ -183,10 +183,7 @@ def check_triplets(triplets: ArrayLike | Triplets, weights: ArrayLike | None, n:
 
 def check_vector(name: str, given: ArrayLike, d: int | None) -> FloatArray:
     """A finite vector in float64 with d features, as whatever it is given to was made for; None: any number."""
-    try:
-        vector = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a vector of real numbers ({error}).") from error
+    vector = real_array(name, given)
     if vector.ndim != 1 or not len(vector) or (d is not None and len(vector) != d):
         wanted = "some features" if d is None else f"{d} features, a number that cannot change"
         raise ValueError(f"{name} must be a vector with {wanted}, got shape {vector.shape}.")
@@ -270,13 +267,13 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     if (components is None) == (metric is None):
         raise ValueError("pass exactly one of components= (a factor L, metric L.T @ L) and metric= (the matrix M).")
     if components is not None:
-        L = _real_matrix("components", components)
+        L = real_array("components", components)
         if L.ndim != 2 or L.shape[1] != d:
             raise ValueError(f"components must have shape (r, {d}), one column per feature, got {L.shape}.")
         if not np.isfinite(L).all():
             raise ValueError("components contain NaN or infinity.")
         return np.ascontiguousarray(L), 0.0
-    M = _real_matrix("metric", metric)
+    M = real_array("metric", metric)
     if M.shape != (d, d):
         raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
     if not np.isfinite(M).all():
@@ -296,7 +293,7 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
 
 def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:
     """Factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
-    given = _real_matrix(name, components)
+    given = real_array(name, components)
     factors = np.ascontiguousarray(given[None] if given.ndim == 2 else given)
     if factors.ndim != 3 or not len(factors) or factors.shape[2] != d:
         raise ValueError(
@@ -310,7 +307,7 @@ def check_factors(components: ArrayLike, d: int, *, name: str = "components") ->
 
 def check_positive_definite(name: str, given: ArrayLike, d: int) -> FloatArray:
     """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
-    A = _real_matrix(name, given)
+    A = real_array(name, given)
     if A.shape != (d, d):
         raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for each feature, got {A.shape}.")
     if not np.isfinite(A).all():
@@ -337,7 +334,8 @@ def _is_missing(label: object) -> bool:
     return label is None or not isinstance(same, bool | np.bool_) or not same
 
 
-def _real_matrix(name: str, given: ArrayLike | None) -> FloatArray:
+def real_array(name: str, given: ArrayLike | None) -> FloatArray:
+    """A copy in float64 of a dense array of real numbers."""
     try:
         array = np.asarray(given)
         if array.dtype.kind == "c":

@@ -191,10 +191,14 @@ class MetricEstimator(
             proven = isinstance(solution.certificate, DualityCertificate)
             gap = f" at a relative gap of {solution.relative_gap:.2e}" if proven else ""
             warnings.warn(
-                f"{type(self).__name__} ended with status {solution.status}{gap}. {solution.status.advice}",
+                f"{type(self).__name__} ended with status {solution.status}{gap}. {self._advice(solution)}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _advice(self, solution: Solution) -> str:
+        """What to do about a solve that did not end as it should."""
+        return solution.status.advice
 
     def _warn_if_useless(self, problem: Problem, solution: Solution) -> None:
         """Warn where the solution is likely to be of no use for other data."""

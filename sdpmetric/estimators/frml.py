@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
-from sklearn.exceptions import ConvergenceWarning
-
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.estimators.data import Data, Weights
@@ -90,17 +86,13 @@ class FRML(RankingEstimator, Reduced, Limited, Started):
         chosen = {name: getattr(self, name) for name in OPTIONS}
         return super()._solve(watcher, n_components=None, **chosen, **options)
 
-    def _warn_unless_proven(self, solution: Solution) -> None:
-        if not solution.status.expected:
-            advice = solution.status.advice
-            if solution.status is Status.USER_LIMIT:
-                advice = (
-                    f"A limit was reached while the ranking of the validation queries still improved: raise passes "
-                    f"({self.passes}), max_iter or max_time, or lower stop_after ({self.stop_after})."
-                )
-            warnings.warn(
-                f"{type(self).__name__} ended with status {solution.status}. {advice}", ConvergenceWarning, stacklevel=4
-            )
+    def _advice(self, solution: Solution) -> str:
+        if solution.status is not Status.USER_LIMIT:
+            return super()._advice(solution)
+        return (
+            f"A limit was reached while the ranking of the validation queries still improved: raise passes "
+            f"({self.passes}), max_iter or max_time, or lower stop_after ({self.stop_after})."
+        )
 
     def _rows(self, components: Data) -> Data:
         return components  # of the requested rank, even if the metric's rank is lower

@@ -146,10 +146,7 @@ class LEGO(StreamingPairsEstimator, Limited):
             stream = LEGOStream(X.shape[1], self.learning_rate_, self.initial_metric)
         if len(given.pairs):
             stream.partial_fit(X, given.pairs, given.targets, given.sides)
-        self._online(stream.components.astype(X.dtype))
-        self.stream_ = stream
-        self.n_iter_ = stream.n_items
-        return self
+        return self._online(stream, X.dtype)
 
     # -- defaults -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
@@ -15,6 +15,8 @@ from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, checked_data, checked_data_and_labels
 from sdpmetric.estimators.labelled import LabelledEstimator
 from sdpmetric.estimators.options import Drawn, Reduced, options
+from sdpmetric.streams.lego import LEGOStream
+from sdpmetric.streams.pola import POLAStream
 
 
 class PairsEstimator(LabelledEstimator):
@@ -133,15 +135,19 @@ class StreamingPairsEstimator(PairsEstimator, Reduced, Drawn):
         order = np.random.default_rng([seed, taken]).permutation(len(pairs))
         return pairs[order], similar[order]
 
-    def _online(self, components: Data) -> None:
+    def _online(self, stream: POLAStream | LEGOStream, dtype: DTypeLike) -> Self:
         """Keep the metric of the stream, and drop the attributes of a batch fit."""
-        asked, d = self.n_components, components.shape[1]
-        if asked is not None and validation.check_integer("n_components", asked, 1, d) < len(components):
+        components, asked = stream.components.astype(dtype), self.n_components
+        if asked is not None and validation.check_integer("n_components", asked, 1, stream.n_features) < len(
+            components
+        ):
             _, roots, axes = np.linalg.svd(components, full_matrices=False)
             components = roots[:asked, None] * axes[:asked]
-        self.components_ = self._rows(components)
+        self.components_, self.stream_ = self._rows(components), stream
+        self.n_iter_ = self._taken()
         for name in ("solution_", "dual_gap_"):
             self.__dict__.pop(name, None)
+        return self
 
     def _keep(self, problem: Problem, solution: Solution) -> None:
         super()._keep(problem, solution)

@@ -92,7 +92,5 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
         else:
             stream = POLAStream(X.shape[1], self.initial_threshold, self.gamma)
         stream.partial_fit(X, pairs, similar)
-        self._online(stream.components.astype(X.dtype))
-        self.stream_ = stream
-        self.threshold_, self.n_iter_ = stream.threshold, stream.n_pairs
-        return self
+        self.threshold_ = stream.threshold
+        return self._online(stream, X.dtype)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import cast
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -73,17 +71,3 @@ def check_steps(steps: Sequence[MetricStep], components: FloatArray) -> list[Met
                 "in distances; the index stays where it was."
             )
     return checked
-
-
-def read_archive(path: str | Path, what: str, expected: tuple[str, ...]) -> dict[str, NDArray[np.generic]]:
-    """The arrays of an NPZ file, read without pickles."""
-    try:
-        file = np.load(Path(path), allow_pickle=False)
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{path} is not a saved index: expected an NPZ file that {what}.save wrote.") from error
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path} is not a saved index but a single array; expected what {what}.save wrote.")
-    with file:
-        if missing := sorted(set(expected).difference(file.files)):
-            raise ValueError(f"{path} is not a saved index: it lacks {', '.join(missing)}.")
-        return {name: file[name] for name in expected}

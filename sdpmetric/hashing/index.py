@@ -12,13 +12,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric._loops import hashing as loops
 from sdpmetric.core import validation
-from sdpmetric.hashing.checks import (
-    LARGEST,
-    check_dtype,
-    check_names,
-    check_steps,
-    read_archive,
-)
+from sdpmetric.datasets import read_npz
+from sdpmetric.hashing.checks import LARGEST, check_dtype, check_names, check_steps
 from sdpmetric.hashing.planes import Planes
 from sdpmetric.hashing.upkeep import Counters, Upkeep
 from sdpmetric.streams.step import MetricStep
@@ -324,7 +319,9 @@ class HashIndex:
         ValueError
             If the file was not written by `save`.
         """
-        arrays = read_archive(path, "HashIndex", ("about", "components", "directions", "center", "rows", "ids"))
+        arrays = read_npz(path)
+        if missing := sorted({"about", "components", "directions", "center", "rows", "ids"} - set(arrays)):
+            raise ValueError(f"{path} is not a saved index: it lacks {', '.join(missing)}.")
         about = json.loads(str(arrays["about"]))
         counters, next_id = Counters(**about.pop("counters")), about.pop("next_id")
         rows = cast(NDArray[np.floating], arrays["rows"])

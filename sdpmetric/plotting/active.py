@@ -56,20 +56,7 @@ class ActiveTripletsDisplay(TraceDisplay):
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
     ) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-        name : str, optional
-            For the legend.
-        colour : str, optional
-            Default: the next colour of the axes.
-
-        Returns
-        -------
-        self
-        """
+        """Draw on `ax`, or on new axes, with `name` in the legend; arguments as in `ConvergenceDisplay.plot`."""
         (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
         self.ax_, self.figure_ = axes, figure_of(axes)
         colour = COLOURS[len(axes.lines) % len(COLOURS)] if colour is None else colour

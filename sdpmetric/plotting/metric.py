@@ -172,16 +172,7 @@ class MetricDisplay:
         return self.axes[2]
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-
-        Returns
-        -------
-        self
-        """
+        """Draw on `ax`, or on new axes; return the display."""
         (axes,) = axes_of(ax, 1, (6.4, 5.4), "none")
         from matplotlib.patches import Circle, Ellipse
 

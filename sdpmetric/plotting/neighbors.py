@@ -118,16 +118,7 @@ class NeighborsDisplay:
     from_solution = from_estimator
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-
-        Returns
-        -------
-        self
-        """
+        """Draw on `ax`, or on new axes; return the display."""
         k, m = self.before.shape[1], len(self.examples)
         columns, rows = 1 + 2 * k + 2 * GROUPS + 2 * k * BETWEEN, m * (1 + BETWEEN)
         (axes,) = axes_of(ax, 1, (0.8 * columns + 0.6, 0.8 * rows + 0.7), "none")

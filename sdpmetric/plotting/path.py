@@ -104,16 +104,7 @@ class PathDisplay:
         return cls(weight, *found).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-
-        Returns
-        -------
-        self
-        """
+        """Draw on `ax`, or on new axes; return the display."""
         (axes,) = axes_of(ax, 1, (6.4, 4.0), "none")
         self.ax_, self.figure_ = axes, figure_of(axes)
         cases = (("test", self.test, "o-", COLOURS[1]), ("train", self.train, "o--", COLOURS[0]))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import ranking as loops
+from sdpmetric.core import validation
 from sdpmetric.linalg import psd
 from sdpmetric.ranking.relevance import Relevance
 
@@ -221,13 +222,7 @@ def _ranks(ks: Sequence[int]) -> tuple[int, ...]:
 
 
 def _matrix(name: str, given: ArrayLike, d: int | None = None) -> FloatArray:
-    try:
-        raw = np.asarray(given)
-        if raw.dtype.kind == "c":
-            raise TypeError("complex numbers")
-        array = np.ascontiguousarray(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a matrix of real numbers ({error}).") from error
+    array = np.ascontiguousarray(validation.real_array(name, given))
     if array.ndim != 2 or (d is not None and array.shape[1] != d):
         columns = "d" if d is None else str(d)
         raise ValueError(f"{name} must be a matrix with {columns} columns, one for each feature, got {array.shape}.")

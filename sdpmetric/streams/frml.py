@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import frml as loops
 from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.truncation import RankLoss, rank_weights
-from sdpmetric.streams.draws import REACH, check_draws, check_rank, check_vector, seed, start_factor
+from sdpmetric.streams.draws import REACH, Draws, check_vector
+from sdpmetric.streams.triplets import FactorStream
 
 FloatArray = NDArray[np.float64]
 
 
-class FRMLStream:
+class FRMLStream(FactorStream):
     """FRML, learning of rankings by a metric of fixed rank (Lim and Lanckriet 2014) [LL2014].
 
     One item of the stream is a query with a relevant item and irrelevant ones. With ``d`` the squared distances under
@@ -58,17 +58,6 @@ class FRMLStream:
     Attributes
     ----------
     components : (n_components, n_features) array
-    metric : (n_features, n_features) array
-    n_updates : int
-        Steps of the metric.
-    n_items : int
-        Queries taken.
-    n_evaluations : int
-        Distances from a query to an item (``f_q``) that were evaluated.
-    mistakes : int
-        Queries for which a violator was met.
-    shortened : int
-        Steps that were too long for the retraction and were shortened. If there are many, `step` is too long.
     cumulative_loss : float
         Sum of the sampled losses, each before its update.
 
@@ -93,55 +82,22 @@ class FRMLStream:
         start: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.n_features = validation.check_integer("n_features", n_features)
-        self.n_components = check_rank(n_components, self.n_features)
+        super().__init__(n_features, n_components, step, start, random_state)
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
         self.loss: Literal["warp", "auc"] = loss
         self.gamma = validation.check_number("gamma", gamma, 1.0)
         self.regularization = validation.check_number("regularization", regularization, 0.0)
-        self.step = validation.check_number("step", step, 0.0)
         self.decay = validation.check_number("decay", decay, 0.0)
         self.batch_size = validation.check_integer("batch_size", batch_size)
         self.scale = None if scale is None else validation.check_number("scale", scale, np.finfo(float).tiny)
-        self._random = seed(random_state)
-        self.components = start_factor(start, self.n_components, self.n_features, self._random)
-        self._gram = self.components @ self.components.T
-        self._totals = np.zeros(5, dtype=np.int64)
-        self.cumulative_loss = 0.0
         self._pending: list[tuple[FloatArray, float]] = []
         self._taken = 0
 
     @property
-    def metric(self) -> FloatArray:
-        """The metric ``W = K^T K``, (d, d)."""
-        M: FloatArray = self.components.T @ self.components
-        return M
-
-    @property
-    def n_updates(self) -> int:
-        """Steps of the metric so far."""
-        return int(self._totals[loops.STEPS])
-
-    @property
-    def n_items(self) -> int:
-        """Queries taken so far."""
-        return int(self._totals[loops.QUERIES])
-
-    @property
     def n_evaluations(self) -> int:
-        """Distances from a query to an item that were evaluated so far."""
+        """Distances from a query to an item (``f_q``) that were evaluated so far."""
         return int(self._totals[loops.EVALUATIONS])
-
-    @property
-    def mistakes(self) -> int:
-        """Queries for which a violator was met so far."""
-        return int(self._totals[loops.VIOLATORS])
-
-    @property
-    def shortened(self) -> int:
-        """Steps that were shortened so far."""
-        return int(self._totals[loops.SHORTENED])
 
     def update(self, query: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> float:
         """Take one query with a relevant item and all its irrelevant ones; W moves after every `batch_size` of them.
@@ -186,12 +142,12 @@ class FRMLStream:
             if distance < limit:
                 weight = float(weights[n // draw])
                 loss += weight * (limit - distance)
-                self._totals[loops.VIOLATORS] += 1
+                self._totals[loops.MISTAKES] += 1
                 self._pending.append((v, weight))
                 break
         self._pending.append((q - near, -(weight + self.regularization)))
         self._totals[loops.EVALUATIONS] += 1
-        self._totals[loops.QUERIES] += 1
+        self._totals[loops.ITEMS] += 1
         self.cumulative_loss += loss
         self._taken += 1
         if self._taken == self.batch_size:
@@ -204,52 +160,16 @@ class FRMLStream:
         c = length * np.array([weight for _, weight in self._pending])
         if loops.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
             self._totals[loops.SHORTENED] += 1
-        self._totals[loops.STEPS] += 1
+        self._totals[loops.UPDATES] += 1
         if self.n_updates % loops.REFRESH == 0:
             loops.refresh_gram(self.components, self._gram)
         self._pending, self._taken = [], 0
 
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
-        queries: ArrayLike | None = None,
-        *,
-        n_steps: int | None = None,
-    ) -> Self:
-        """Draw queries, relevant and irrelevant items uniformly, and take them in one compiled loop.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            The items.
-        relevance : Relevance, (n,) array of labels, lists for each query, or sparse matrix
-        queries : (m, d) array, optional
-            Default: the items, each left out of its own ranking.
-        n_steps : int, optional
-            Steps, of `batch_size` queries each; default: as many as draw each query once on average.
-
-        Returns
-        -------
-        FRMLStream
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            If the dimension is another one than before, numbers are not finite or above 1e70, or a query has no
-            relevant or no irrelevant item (unless the relevance says to exclude such queries).
-        """
-        draws, related = check_draws(X, relevance, queries, self.n_features)
-        count = (
-            -(-len(related.queries) // self.batch_size)
-            if n_steps is None
-            else validation.check_integer("n_steps", n_steps)
-        )
+    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
         weights = self._weights(len(draws.items), float(related.n_irrelevant[related.queries].mean()))
         if self._taken:
             self._move()
-        self.cumulative_loss += loops.frml(
+        loss = loops.frml(
             self.components,
             self._gram,
             *draws,
@@ -263,7 +183,7 @@ class FRMLStream:
             self._random,
             self._totals,
         )
-        return self
+        return float(loss)
 
     def _weights(self, n: int, irrelevant: float) -> FloatArray:
         weights = rank_weights(self.loss, n)

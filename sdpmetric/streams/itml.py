@@ -27,14 +27,6 @@ class ITMLStream(LogDetStream):
     initial_metric : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
 
-    Attributes
-    ----------
-    learning_rate : float
-    components : (d, d) array
-    metric : (d, d) array
-    n_items, n_updates : int
-    cumulative_loss : float
-
     Raises
     ------
     ValueError

@@ -11,12 +11,12 @@ from sdpmetric._loops import logdet
 from sdpmetric.core import validation
 from sdpmetric.core.kernels import PSD_TOLERANCE, Kernel, KernelFunction, check_positive, check_symmetric
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.streams.logdet import LogDetUpdate, check_rate
+from sdpmetric.streams.logdet import LogDetCounts, LogDetUpdate
 
 FloatArray = NDArray[np.float64]
 
 
-class KernelLEGOStream:
+class KernelLEGOStream(LogDetCounts):
     """LEGO with the metric ``A = s (I + sum_lm S_lm phi(x_l) phi(x_m)^T)`` in a feature space [JKDG2008].
 
     The first metric is s times the identity of the feature space. A step adds a multiple of ``(A z)(A z)^T``, and ``A
@@ -36,16 +36,6 @@ class KernelLEGOStream:
     initial_scale : float, default 1
         s, positive.
 
-    Attributes
-    ----------
-    learning_rate, initial_scale : float
-    support : (m, d) array
-        The examples x_l.
-    coefficients : (m, m) array
-        S, symmetric.
-    n_items, n_updates : int
-    cumulative_loss : float
-
     Raises
     ------
     ValueError
@@ -62,7 +52,7 @@ class KernelLEGOStream:
         coef0: float | None = None,
         initial_scale: float = 1.0,
     ) -> None:
-        self.learning_rate = check_rate(learning_rate)
+        super().__init__(learning_rate)
         self.initial_scale = validation.check_number("initial_scale", initial_scale, 0.0)
         if self.initial_scale == 0.0:
             raise ValueError("initial_scale must be positive: the first metric is that multiple of the identity.")
@@ -70,35 +60,18 @@ class KernelLEGOStream:
         self._support: FloatArray | None = None
         self._rows: dict[bytes, int] = {}
         self._K, self._S = np.zeros((0, 0)), np.zeros((0, 0))
-        self._totals = np.zeros(logdet.SIZE)
-        self._n_items = 0
 
     # -- what is known ------------------------------------------------------------------------------------------
 
     @property
     def support(self) -> FloatArray:
-        """The examples that pairs were made of, (m, d), each once."""
+        """The examples x_l that pairs were made of, (m, d), each once."""
         return np.zeros((0, 0)) if self._support is None else self._support.copy()
 
     @property
     def coefficients(self) -> FloatArray:
-        """S, (m, m)."""
+        """S, symmetric, (m, m)."""
         return self._S * self.initial_scale
-
-    @property
-    def n_items(self) -> int:
-        """Pairs taken so far."""
-        return self._n_items
-
-    @property
-    def n_updates(self) -> int:
-        """How many of them moved the metric."""
-        return int(self._totals[logdet.MOVES])
-
-    @property
-    def cumulative_loss(self) -> float:
-        """Sum of the losses, each before its step."""
-        return float(self._totals[logdet.LOSS])
 
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
         """Squared distances of pairs of rows under the metric.
@@ -131,11 +104,8 @@ class KernelLEGOStream:
 
         Parameters
         ----------
-        u, v : (d,) arrays
-        target : float
-            Squared distance, at least 0.
-        side : {0, 1, -1}, default 0
-            0: the distance is to be the target; 1: at most the target; -1: at least the target.
+        u, v, target, side
+            As in `LEGOStream.update`.
 
         Returns
         -------
@@ -164,10 +134,7 @@ class KernelLEGOStream:
 
         Parameters
         ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-        targets : (p,) array or float
-        sides : (p,) array or int, optional
+        X, pairs, targets, sides
             As in `LEGOStream.partial_fit`.
 
         Returns

@@ -22,8 +22,9 @@ class KernelPOLAStream(PairStream):
     """Online POLA in the feature space of a kernel (section 3.3 of the paper) [SSN2004].
 
     The metric is a combination of products of the differences that caused an update. It is stored in coordinates of an
-    orthonormal basis of their span, which grows up to the dimension of the feature space; only kernel values of the
-    data are used. Parts of a difference outside the basis that are shorter than 1e-5 of its points are dropped.
+    orthonormal basis of their span, which grows up to the dimension of the feature space; `transform` applies them.
+    Only kernel values of the data are used. Parts of a difference outside the basis that are shorter than 1e-5 of its
+    points are dropped.
 
     Parameters
     ----------
@@ -35,14 +36,6 @@ class KernelPOLAStream(PairStream):
         As in `POLAStream`; a parameter of the kernel that has this name goes into `kernel_params`.
     kernel_params : dict, optional
         Parameters of the kernel, for example ``{"gamma": 0.1}``.
-
-    Attributes
-    ----------
-    components, metric : arrays
-        In the coordinates of the basis; `transform` applies them.
-    support : (r, 2, d) array
-    threshold, cumulative_loss, radius, n_pairs, n_updates, mistakes
-        As in `POLAStream`.
 
     Raises
     ------

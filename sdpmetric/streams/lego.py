@@ -34,15 +34,6 @@ class LEGOStream(LogDetStream):
     initial_metric : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
 
-    Attributes
-    ----------
-    learning_rate : float
-    components : (d, d) array
-    metric : (d, d) array
-    n_items, n_updates : int
-    cumulative_loss : float
-    reach : float
-
     Raises
     ------
     ValueError

@@ -47,7 +47,36 @@ class LogDetUpdate:
         return self.steps[0] if self.steps else None
 
 
-class LogDetStream:
+class LogDetCounts:
+    """What every stream of LogDet steps counts.
+
+    Parameters
+    ----------
+    learning_rate : float
+    """
+
+    def __init__(self, learning_rate: float) -> None:
+        self.learning_rate = check_rate(learning_rate)
+        self._totals = np.zeros(logdet.SIZE)
+        self._n_items = 0
+
+    @property
+    def n_items(self) -> int:
+        """Pairs (and comparisons) taken so far."""
+        return self._n_items
+
+    @property
+    def n_updates(self) -> int:
+        """How many of them moved the metric."""
+        return int(self._totals[logdet.MOVES])
+
+    @property
+    def cumulative_loss(self) -> float:
+        """Sum of the losses, each before its step."""
+        return float(self._totals[logdet.LOSS])
+
+
+class LogDetStream(LogDetCounts):
     """A metric ``A = G^T G`` that takes pairs with target distances; the base of LEGO and of ITML's online version.
 
     Parameters
@@ -62,14 +91,12 @@ class LogDetStream:
 
     def __init__(self, n_features: int, learning_rate: float, initial_metric: ArrayLike | None = None) -> None:
         validation.check_integer("n_features", n_features)
-        self.learning_rate = check_rate(learning_rate)
+        super().__init__(learning_rate)
         self._G = np.eye(int(n_features))
         if initial_metric is not None:
             A0 = validation.check_positive_definite("initial_metric", initial_metric, int(n_features))
             self._G = np.ascontiguousarray(np.linalg.cholesky(A0).T)
         self._volume = 2.0 * float(np.linalg.slogdet(self._G)[1])
-        self._totals = np.zeros(logdet.SIZE)
-        self._n_items = 0
 
     @classmethod
     def pretrained(
@@ -136,21 +163,6 @@ class LogDetStream:
         """The metric ``A = G^T G``, (d, d)."""
         metric: FloatArray = self._G.T @ self._G
         return metric
-
-    @property
-    def n_items(self) -> int:
-        """Pairs (and comparisons) taken so far."""
-        return self._n_items
-
-    @property
-    def n_updates(self) -> int:
-        """How many of them moved the metric."""
-        return int(self._totals[logdet.MOVES])
-
-    @property
-    def cumulative_loss(self) -> float:
-        """Sum of the losses, each before its step."""
-        return float(self._totals[logdet.LOSS])
 
     @property
     def reach(self) -> float:

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import similarity as loops
-from sdpmetric.core import validation
-from sdpmetric.streams.draws import REACH, Draws, check_rank, start_factor
-from sdpmetric.streams.triplets import TripletStream
+from sdpmetric.ranking.relevance import Relevance
+from sdpmetric.streams.draws import REACH, Draws
+from sdpmetric.streams.triplets import FactorStream
 
 FloatArray = NDArray[np.float64]
 
 
-class LORETAStream(TripletStream):
+class LORETAStream(FactorStream):
     """LORETA with symmetric updates of rank one (PSD-1; Shalit, Weinshall and Chechik 2012) [SWC2012].
 
     The similarity of two examples is ``q^T W x`` with ``W = K^T K`` of fixed rank. One item of the stream is a query
@@ -36,14 +36,6 @@ class LORETAStream(TripletStream):
     Attributes
     ----------
     components : (n_components, n_features) array
-    metric : (n_features, n_features) array
-        W, a similarity; as it is PSD, it is a metric too.
-    n_updates, n_items : int
-        Steps, and triplets taken.
-    mistakes : int
-        Triplets with the irrelevant item at least as similar as the relevant one.
-    shortened : int
-        Rank-one steps that were too long for the retraction and were shortened.
     cumulative_loss : float
 
     Raises
@@ -61,27 +53,12 @@ class LORETAStream(TripletStream):
         start: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
-        super().__init__(n_features, random_state)
-        self.n_components = check_rank(n_components, self.n_features)
-        self.step = validation.check_number("step", step, 0.0)
-        self.components = start_factor(start, self.n_components, self.n_features, self._random)
-        self._gram = self.components @ self.components.T
-
-    @property
-    def metric(self) -> FloatArray:
-        """``W = K^T K``, (d, d)."""
-        W: FloatArray = self.components.T @ self.components
-        return W
-
-    @property
-    def shortened(self) -> int:
-        """Rank-one steps that were shortened so far."""
-        return int(self._totals[loops.SHORTENED])
+        super().__init__(n_features, n_components, step, start, random_state)
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
         return float(loops.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
 
-    def _steps(self, draws: Draws, count: int) -> float:
+    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
         lengths = np.full(count, self.step)
         totals = (self._random, self._totals)
         return float(loops.loreta(self.components, self._gram, *draws, lengths, REACH, *totals))

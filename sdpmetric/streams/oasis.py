@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import similarity as loops
 from sdpmetric.core import validation
+from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.streams.draws import Draws
 from sdpmetric.streams.triplets import TripletStream
 
@@ -35,10 +36,6 @@ class OASISStream(TripletStream):
     Attributes
     ----------
     similarity : (d, d) array
-    n_updates, n_items : int
-        Steps, and triplets taken.
-    mistakes : int
-        Triplets with the irrelevant item at least as similar as the relevant one.
     cumulative_loss : float
 
     Raises
@@ -67,6 +64,6 @@ class OASISStream(TripletStream):
     def _step(self, query: FloatArray, u: FloatArray) -> float:
         return float(loops.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
 
-    def _steps(self, draws: Draws, count: int) -> float:
+    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
         totals = (self._random, self._totals)
         return float(loops.oasis(self.similarity, *draws, self.aggressiveness, count, *totals))

@@ -30,15 +30,6 @@ class POLAStream(PairStream):
         For pairs that no metric separates: every step is shortened to ``loss / (||v||^4 + 1 + gamma)``. None: the
         separable version.
 
-    Attributes
-    ----------
-    components : (r, d) array
-    metric : (d, d) array
-    threshold : float
-    cumulative_loss : float
-    radius : float
-    n_pairs, n_updates, mistakes : int
-
     Raises
     ------
     ValueError

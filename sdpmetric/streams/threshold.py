@@ -142,24 +142,7 @@ class PairStream:
         ValueError
             If the examples are not finite, not of length d, or too far apart, or `similar` has another value.
         """
-        points = []
-        for name, given in (("u", u), ("v", v)):
-            try:
-                raw = np.asarray(given)
-                if raw.dtype.kind == "c":
-                    raise TypeError("complex numbers")
-                point = raw.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{name} must be one example of {self.n_features} real numbers ({error}).") from error
-            if point.shape != (self.n_features,):
-                raise ValueError(
-                    f"{name} must be one example of {self.n_features} numbers, as in the stream so far, "
-                    f"got shape {point.shape}."
-                )
-            points.append(point)
-        X = np.stack(points)
-        if not np.isfinite(X).all():
-            raise ValueError("u and v must be finite numbers, got NaN or infinity.")
+        X = np.stack([validation.check_vector(name, x, self.n_features) for name, x in (("u", u), ("v", v))])
         pairs = np.array([[0, 1]], dtype=np.int32)
         return float(self._take(X, pairs, check_similar([similar], 1))[0])
 

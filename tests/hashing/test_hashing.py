@@ -269,5 +269,5 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="it lacks about"):
         sm.HashIndex.load(tmp_path / "other.npz")
     (tmp_path / "text.npz").write_text("no archive")
-    with pytest.raises(ValueError, match="is not a saved index"):
+    with pytest.raises(ValueError, match="is not an NPZ file"):
         sm.HashIndex.load(tmp_path / "text.npz")

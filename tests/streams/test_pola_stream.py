@@ -381,11 +381,11 @@ def test_bad_input_is_a_sentence_and_changes_nothing(make, rng) -> None:
         with pytest.raises(ValueError, match=message):
             stream.partial_fit(*given)
     for given, message in (
-        (([1.0], [2.0, 1.0], True), "u must be one example of 2"),
-        (([1.0, 2.0], [2.0, np.inf], True), "finite"),
+        (([1.0], [2.0, 1.0], True), "u must be a vector with 2 features"),
+        (([1.0, 2.0], [2.0, np.inf], True), "v contains NaN or infinity"),
         (([1.0, 2.0], [2.0, 1.0], 2), r"\+1"),
-        (("abc", [2.0, 1.0], True), "u must be one example of 2 real numbers"),
-        (([2.0, 1.0], [1j, 1.0], True), "v must be one example of 2 real numbers"),
+        (("abc", [2.0, 1.0], True), "u must be a dense array of real numbers"),
+        (([2.0, 1.0], [1j, 1.0], True), "v must be a dense array of real numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             stream.update(*given)
