@@ -54,8 +54,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         cones = [cone]
     n_costs = len(problem.total.costs[0])
     objective = problem.total.costs[1] @ D[:n_costs] if n_costs else cp.Constant(0.0)
-    barrier = any(term.barrier for term in problem.total.regularizers)  # it keeps the metric in the cone
-    constraints: list[cp.Constraint] = [] if barrier and not domain.diagonal else [*cones]
+    kept = problem.total.barrier and not domain.diagonal  # in the cone
+    constraints: list[cp.Constraint] = [] if kept else [*cones]
     if problem.total.ridge:
         objective += problem.total.ridge * cp.trace(M)
     losses, ties = problem.total.losses, []

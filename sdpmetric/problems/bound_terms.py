@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -131,19 +132,23 @@ class BoundTerms:
 
     def pair_weights(self, a: list[FloatArray], costs: bool = True) -> FloatArray:
         """Weights of `pairs` in the dual slack matrix for multipliers, loss by loss."""
-        own = [loss.combination.T @ part for loss, part in zip(self.losses, a, strict=True)]
+        own = [K @ part for K, part in zip(self._transposed, a, strict=True)]
         return np.concatenate([self.costs[1] if costs else np.zeros(len(self.costs[1])), *own])
+
+    @cached_property
+    def _transposed(self) -> list[sp.csc_array]:
+        return [loss.combination.T for loss in self.losses]
 
     def weight_errors(self, a: list[FloatArray]) -> FloatArray | None:
         """How far the exact `pair_weights` may be off besides `ROUNDINGS` roundings, (p,); None: not at all."""
-        parts, some = [np.zeros(len(self.costs[1]))], False
-        for loss, part, (up, down, _, count) in zip(self.losses, a, self.signed, strict=True):
+        found = np.zeros(len(self.pairs))
+        for loss, part, own, (up, down, _, count) in zip(self.losses, a, self.places, self.signed, strict=True):
             errors = loss.errors(part)
             if count > 1:  # sums of numbers of any signs
                 errors = errors + gamma(count + ROUNDINGS) * np.abs(part)
-            some = some or bool(errors.any())
-            parts.append((up.T @ errors + down.T @ errors) * (1.0 + gamma(count + 5)))
-        return np.concatenate(parts) if some else None
+            if errors.any():
+                found[own] = (up.T @ errors + down.T @ errors) * (1.0 + gamma(count + 5))
+        return found if found.any() else None
 
     def entry_matrix(self, a: list[FloatArray]) -> FloatArray:
         """What losses of entries add to the dual slack matrix, (d, d)."""
@@ -163,13 +168,37 @@ class BoundTerms:
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
         """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
         D = self.distances(L) if D is None else D
-        u, costs = self.excess(L, D), self.costs[1]
-        parts = [float(costs @ D[: len(costs)]), self.ridge * float(np.sum(L * L))]
-        parts += [loss.value(part) for loss, part in zip(self.losses, u, strict=True)]
-        if self.room and any(loss.violation(part) > 0.5 * self.room for loss, part in zip(self.losses, u, strict=True)):
-            return math.inf, u
-        parts += [term.value(L) for term in self.regularizers]
-        return (math.inf if math.inf in parts else math.fsum(parts)), u
+        u = self.excess(L, D)
+        return self._sum(L, self._linear(L, D), u), u
+
+    def along(self, L: FloatArray) -> Callable[[float], float]:
+        """The sum at multiples ``s L`` of a factor, by s; distances are summed once."""
+        D = self.distances(L)
+        linear, u, first = self._linear(L, D), self.excess(L, D), [self.offset(loss) for loss in self.losses]
+        ways = [part - start for part, start in zip(u, first, strict=True)]
+
+        def value(s: float) -> float:
+            return self._sum(s * L, s * s * linear, [a + s * s * b for a, b in zip(first, ways, strict=True)])
+
+        return value
+
+    def _linear(self, L: FloatArray, D: FloatArray) -> float:
+        return float(self.costs[1] @ D[: len(self.costs[1])]) + self.ridge * float(np.sum(L * L))
+
+    def _sum(self, L: FloatArray, linear: float, u: list[FloatArray]) -> float:
+        """From the linear terms and what each loss is a function of."""
+        pairs = list(zip(self.losses, u, strict=True))
+        if self.room and any(loss.violation(part) > 0.5 * self.room for loss, part in pairs):
+            return math.inf
+        parts = [linear, *(loss.value(part) for loss, part in pairs), *(term.value(L) for term in self.regularizers)]
+        return math.inf if math.inf in parts else math.fsum(parts)
+
+    @cached_property
+    def size(self) -> float:
+        """The sum at the zero metric, without its sign; where a barrier is infinite, what it is e times from M0."""
+        d = self.centered.shape[1]
+        value = abs(self.value(np.zeros((0, d)))[0])
+        return value if math.isfinite(value) else d * sum(term.weight for term in self.regularizers)
 
     def highest(self, X: NDArray[np.floating], components: FloatArray, errors: FloatArray | None = None) -> float:
         """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold.
@@ -226,8 +255,7 @@ class BoundTerms:
         self, components: FloatArray, D: FloatArray, width: float, center: list[FloatArray] | None = None
     ) -> tuple[float, list[FloatArray]]:
         """The linear terms and the smoothed losses, and the slopes of these; see `smoothed`."""
-        costs = self.costs[1]
-        value = float(costs @ D[: len(costs)]) + self.ridge * float(np.sum(components * components))
+        value = self._linear(components, D)
         a: list[FloatArray] = []
         for k, (loss, u) in enumerate(zip(self.losses, self.excess(components, D), strict=True)):
             part, slopes = loss.smoothed(u, width, None if center is None else center[k])

@@ -103,20 +103,19 @@ class FenchelDual:
         for start in self._anchors(a, components):
             segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
             tries.append(self._along(segment))
+            if tries[-1].value > -math.inf and not self.total.regularizers:
+                break  # the others are expected to prove less
         if U and self.final is None:
             tries.append(self._in_cone(self._raised(a, U)))
         found = max(tries, key=lambda proven: proven.value)
-        moved = max(off / size if size else 0.0, found.residual)
-        return Proven(found.value, found.multipliers, moved, found.null_dimension, found.weakness)
+        return replace(found, residual=max(off / size if size else 0.0, found.residual))
 
     def _raised(self, a: Lists, U: Lists) -> Segment:
         """Given multipliers, and slopes of the first regularizer plus a multiple of the identity that makes S PSD."""
         B = self.slack.domain.basis
         S = B @ (self.total.slack_matrix(a) + sum(U, np.zeros((self.d, self.d)))) @ B.T
         lengths, size = np.maximum(np.einsum("ij,ij->i", B, B), SMALLEST), float(np.abs(S).max(initial=0.0))
-        values = (
-            np.diag(S) / lengths if self.slack.domain.diagonal else np.linalg.eigvalsh(self.slack.domain.pinched(S))
-        )
+        values = self.slack.relative(np.diag(lengths), self.slack.domain.pinched(S))
         more = max(0.0, -float(values.min(initial=0.0))) + RAISED * size / float(lengths.max(initial=1.0))
         return Segment(a, [np.zeros_like(part) for part in a], [U[0] + more * np.eye(self.d), *U[1:]], True)
 
@@ -124,20 +123,32 @@ class FenchelDual:
         """Where segments start: at anchors of the losses, some of which are their slopes at larger metrics.
 
         Beside LogDet, whose inverse of M0 outweighs any small multiples, losses that allow it are anchored at 0.
+        Without regularizers those come first that are expected to prove most.
         """
         losses, own = self.total.losses, [loss.anchor(part) for loss, part in zip(self.total.losses, a, strict=True)]
         if isinstance(self.final, LogDet):
             own = [part if loss.inside else loss.clip(0.0 * part) for loss, part in zip(losses, own, strict=True)]
-        yield own
         if isinstance(self.final, Frobenius) or not any(loss.inside for loss in losses):
+            yield own
             return
         weights = self.total.pair_weights(a)
         whitened, null = self.slack.coordinates(weights, None)  # of the pairs that are pulled together
         whitened = math.sqrt(float(np.maximum(weights, 0.0).sum())) * whitened
-        more = (self.slack.domain.basis.T @ np.concatenate([whitened, null], axis=1)).T
+        more, starts = (self.slack.domain.basis.T @ np.concatenate([whitened, null], axis=1)).T, [own]
         for share in LARGER:
             larger = self.total.smoothed(np.concatenate([components, math.sqrt(share) * more]), 1e-9)[1]
-            yield [there if loss.inside else part for loss, there, part in zip(losses, larger, own, strict=True)]
+            starts.append(
+                [there if loss.inside else part for loss, there, part in zip(losses, larger, own, strict=True)]
+            )
+        if not self.total.regularizers:
+            starts.sort(key=lambda start: -self._expected(start, a, whitened))
+        yield from starts
+
+    def _expected(self, start: Lists, a: Lists, V: FloatArray) -> float:
+        """About what the segment from an anchor to given multipliers proves, in coordinates (k, p) of the domain."""
+        t = self.slack.share(self.total.slack_matrix(start), self.total.slack_matrix(a), V)
+        segment = Segment(start, [y - x for x, y in zip(start, a, strict=True)], [])
+        return self._losses_value(segment.at(t), t, segment, False) if t > 0.0 else -math.inf
 
     def minimizer(self, a: Lists) -> FloatArray | None:
         """The factor of the metric that minimises ``<S(a), M> + r(M)``; None where r does not say."""
@@ -220,7 +231,7 @@ class FenchelDual:
         else:
             part = Q.positive_part
         # Of a subspace the coordinates are orthonormal up to r: |M|_F >= (1 - r) |N|_F.
-        r = 0.0 if images.map_errors is None else _off_orthonormal(images.map, images.map_errors)
+        r = 0.0 if images.map_errors is None else rigorous.off_orthonormal(images.map, images.map_errors)
         if not r < 0.5:
             return Proven(-math.inf, a, math.inf)
         part = rigorous.above(part / (1.0 - r), 3)
@@ -317,6 +328,8 @@ class FenchelDual:
     def _spanned(self, start: Lists, a: Lists, t: float, segment: Segment, null: FloatArray, p: int) -> bool:
         """Whether p coordinates provably decide about the slack matrix at `start` and at a."""
         total, weights = self.total, np.zeros(len(self.total.pairs))
+        if p >= len(self.slack.domain.basis):  # and the domain is complete
+            return True
         for part in (start, a):
             errors = total.weight_errors(part)
             weights += np.abs(total.pair_weights(part)) + (0.0 if errors is None else errors)
@@ -334,10 +347,3 @@ class FenchelDual:
             reached = abs(loss.combination) @ parts[own].astype(np.float64) > 0.0
             step.append(np.where(reached | loss.entrywise, 0.0, way))
         return Segment(segment.start, step, [np.zeros_like(U) for U in segment.matrices])
-
-
-def _off_orthonormal(A: FloatArray, errors: FloatArray) -> float:
-    """A float not below ``||A^T A - I||_F`` for matrices within `errors` of A, entry by entry."""
-    long, off = rigorous.norm_above(A), rigorous.norm_above(errors)
-    found = rigorous.norm_above(A.T @ A - np.eye(len(A.T))) + rigorous.gamma(len(A) + 8) * long * long
-    return rigorous.above(found + (2.0 * long + off) * off, 12)

@@ -151,7 +151,7 @@ class MetricProblem(Problem):
                 "over pairs that differ there, or reduce the dimension first, for example by PCA."
             )
         rank = np.linalg.matrix_rank(self.domain.basis)
-        if rank < self.X.shape[1] and any(term.barrier for term in self.total.regularizers):
+        if rank < self.X.shape[1] and self.total.barrier:
             raise ValueError(
                 f"log_det is infinite for every metric of the domain, whose rank is at most {rank}: leave it out, or "
                 "state the problem without subspace= or bases=."
@@ -294,9 +294,6 @@ class MetricProblem(Problem):
             proof = feasibility.certificate(self.dual, L, given)
             if proof is not None:
                 return proof
-        zero = abs(self.total.value(np.zeros((0, L.shape[1])))[0])
-        if not math.isfinite(zero):  # LogDet, which at a metric e times as large is about its weight a dimension
-            zero = L.shape[1] * sum(term.weight for term in self.total.regularizers)
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
@@ -315,7 +312,7 @@ class MetricProblem(Problem):
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
             constraints="multipliers",
             null_dimension=proven.null_dimension,
-            resolution=RESOLUTION * zero,
+            resolution=RESOLUTION * self.total.size,
             weakness=weakness,
         )
 

@@ -194,6 +194,21 @@ class Slack:
             return np.concatenate([white, null], axis=1)
         return np.diag(np.sum(np.abs(white), axis=1) + np.sum(np.abs(null), axis=1))
 
+    def share(self, S: FloatArray, end: FloatArray, V: FloatArray) -> float:
+        """The largest t up to 1 at which ``S + t (end - S)`` is about PSD in coordinates V, (k, p); 0 where S is not.
+
+        Parameters
+        ----------
+        S, end : (d, d) arrays
+            In the data's coordinates.
+        V : (k, p) array
+        """
+        B = self.domain.basis
+        base, last = (V.T @ self.domain.pinched(B @ A @ B.T) @ V for A in (S, end))
+        if not (self.relative(np.eye(len(base)), base) > 0.0).all():
+            return 0.0
+        return 1.0 / max(1.0, -float(self.relative(base, last - base).min(initial=0.0)))
+
     def relative(self, base: FloatArray, way: FloatArray) -> FloatArray:
         """Eigenvalues of the way relative to the base, which is nearly the identity."""
         if self.domain.diagonal:

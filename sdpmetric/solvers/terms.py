@@ -85,9 +85,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         Each with the problem's certificate.
     """
     point, size = Point.of(problem, start), problem.moderate[2]
-    zero = np.zeros((0, problem.X.shape[1]))
     if not problem.total.barrier:
-        yield Step.certified(problem, zero, problem.multipliers(zero, FIRST))
+        yield Step(problem.zero, problem.objective(problem.zero))
     if start is not None:
         yield Step.certified(problem, start, problem.multipliers(start, FIRST))
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
@@ -155,12 +154,10 @@ def _judged(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[Fl
     if other is not None and total.value(other)[0] < value:
         L, value = other, total.value(other)[0]
 
-    D = total.distances(L)
-
-    def multiple(s: float) -> float:
-        return min(total.value(math.exp(s) * L, math.exp(2.0 * s) * D)[0], 1e300)
-
-    found = minimize_scalar(multiple, bounds=NEAR, method="bounded", options={"xatol": 1e-10})
+    along = total.along(L)
+    found = minimize_scalar(
+        lambda s: min(along(math.exp(s)), 1e300), bounds=NEAR, method="bounded", options={"xatol": 1e-10}
+    )
     if found.fun < min(value, 1e300):
         L = math.exp(float(found.x)) * L
     return Step.certified(problem, L, dual, step=width)

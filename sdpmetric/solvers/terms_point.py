@@ -104,7 +104,7 @@ class Factor(Point):
 
     def escape(self, S: FloatArray) -> None:
         """See `Point.escape`."""
-        if any(term.barrier for term in self.problem.total.regularizers):
+        if self.problem.total.barrier:
             return  # every direction is there already
         rows = [np.zeros((0, self.F.shape[1]))]
         size, steepest = float(np.linalg.norm(self.F, 2)) or 1.0, float(np.abs(S).max(initial=0.0))

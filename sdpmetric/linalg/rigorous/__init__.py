@@ -39,6 +39,7 @@ from sdpmetric.linalg.rigorous.matrices import (
     metric_norm_above,
     norm_above,
     norms_above,
+    off_orthonormal,
 )
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "metric_norm_above",
     "norm_above",
     "norms_above",
+    "off_orthonormal",
     "sum_above",
     "sum_below",
 ]
