@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric._loops import energy as loops
+from sdpmetric.classification.nearest import check_regions, check_width
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
 
@@ -147,17 +148,11 @@ class _State:
         queries = validation.check_data(X)
         classes, label = validation.check_labels(np.asarray(y_train), len(train))
         targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
-        mu = validation.check_number("push_weight", push_weight, 0.0)
-        if mu > 1.0:
-            raise ValueError(f"push_weight must be at most 1, got {push_weight!r}.")
+        mu = validation.check_number("push_weight", push_weight, 0.0, 1.0)
         if not targets.shape[1]:
             raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")
         factors = validation.check_factors(components, train.shape[1])
-        if queries.shape[1] != train.shape[1]:
-            raise ValueError(
-                f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the "
-                "same ones."
-            )
+        check_width(queries, train)
         if query_neighbors not in get_args(QueryNeighbors):
             raise ValueError(f"query_neighbors must be 'metric' or 'euclidean', got {query_neighbors!r}.")
         metric_of_class = _metrics_of_classes(regions, label, classes, len(factors))
@@ -322,13 +317,7 @@ def _metrics_of_classes(
     regions: ArrayLike | None, label: NDArray[np.int32], classes: NDArray[np.generic], n_metrics: int
 ) -> NDArray[np.int64]:
     """Which metric each class has."""
-    if regions is None:
-        if n_metrics > 1:
-            raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
-        return np.zeros(len(classes), dtype=np.int64)
-    region = np.asarray(regions)
-    if region.dtype.kind not in "iu" or region.shape != label.shape or region.min() < 0 or region.max() >= n_metrics:
-        raise ValueError(f"regions must be {len(label)} integers from 0 to {n_metrics - 1}, one for each example.")
+    region = check_regions(regions, len(label), n_metrics)
     metric = np.zeros(len(classes), dtype=np.int64)
     metric[label] = region
     if (metric[label] != region).any():

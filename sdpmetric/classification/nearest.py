@@ -61,21 +61,9 @@ def nearest_neighbors(
     train = np.asarray(validation.check_data(X_train), dtype=np.float64)
     queries = train if X is None else np.asarray(validation.check_data(X), dtype=np.float64)
     factors = validation.check_factors(components, train.shape[1])
-    region = np.zeros(len(train), dtype=np.int64) if regions is None else np.asarray(regions)
-    if queries.shape[1] != train.shape[1]:
-        raise ValueError(
-            f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the same ones."
-        )
-    if (
-        region.dtype.kind not in "iu"
-        or region.shape != (len(train),)
-        or region.min() < 0
-        or region.max() >= len(factors)
-    ):
-        raise ValueError(f"regions must be {len(train)} integers from 0 to {len(factors) - 1}, one for each example.")
-    if regions is None and len(factors) > 1:
-        raise ValueError(f"pass regions= with {len(factors)} metrics: which of them each training example has.")
-    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer):
+    check_width(queries, train)
+    region = check_regions(regions, len(train), len(factors))
+    if not validation.is_integer(n_neighbors):
         raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}.")
     k = n_neighbors + (X is None)
     if not 1 <= n_neighbors <= len(train) - (X is None):
@@ -105,6 +93,24 @@ def nearest_neighbors(
         D[np.arange(len(queries))[:, None] == R] = np.inf
     order = np.lexsort((R, D), axis=1)[:, :n_neighbors]
     return unit**2 * np.take_along_axis(D, order, axis=1), np.take_along_axis(R, order, axis=1)
+
+
+def check_width(queries: NDArray[np.floating], train: NDArray[np.floating]) -> None:
+    """Refuse queries with other features than the training examples have."""
+    if queries.shape[1] != train.shape[1]:
+        raise ValueError(
+            f"queries have {queries.shape[1]} features and the training examples {train.shape[1]}; pass the same ones."
+        )
+
+
+def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[np.integer]:
+    """Which metric each of n examples has; None where there is one."""
+    if regions is None and n_metrics > 1:
+        raise ValueError(f"pass regions= with {n_metrics} metrics: which of them each training example has.")
+    region = np.zeros(n, dtype=np.int64) if regions is None else np.asarray(regions)
+    if region.dtype.kind not in "iu" or region.shape != (n,) or region.min() < 0 or region.max() >= n_metrics:
+        raise ValueError(f"regions must be {n} integers from 0 to {n_metrics - 1}, one for each example.")
+    return region
 
 
 def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:

@@ -154,8 +154,7 @@ def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16
     ValueError
         If no text has a word, or `n_words` is not positive.
     """
-    if isinstance(n_words, bool) or not isinstance(n_words, int | np.integer) or n_words < 1:
-        raise ValueError(f"n_words must be a positive integer, got {n_words!r}.")
+    validation.check_integer("n_words", n_words)
     counter = CountVectorizer(token_pattern=r"(?u)[^\W\d_]{2,}")
     try:
         found = counter.fit_transform(texts)

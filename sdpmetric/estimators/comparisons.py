@@ -53,7 +53,7 @@ class TripletsEstimator(WeightedEstimator):
         return self._learn_tuples(self._checked(X), self._problem_of_tuples, rows, weights)
 
 
-class ComparisonsEstimator(TripletsEstimator):
+class QuadrupletsEstimator(TripletsEstimator):
     """An estimator that learns from quadruplets, too."""
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, weights: ArrayLike | None) -> Problem:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.comparisons import ComparisonsEstimator, rows_of
+from sdpmetric.estimators.comparisons import QuadrupletsEstimator, rows_of
 from sdpmetric.estimators.data import Data
 from sdpmetric.estimators.labelled import WeightedEstimator
 from sdpmetric.estimators.options import Drawn, Reduced, Solved, Started, StoppedEarly, options
@@ -21,7 +21,7 @@ from sdpmetric.problems.sdml import SDMLProblem
 
 
 @options
-class LSML(ComparisonsEstimator, Reduced, Solved, Started, StoppedEarly):
+class LSML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
     Learns from quadruplets, which say that one pair is nearer than another, from triplets, the quadruplets whose pairs
@@ -83,7 +83,7 @@ class SDML(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, S
 
 
 @options
-class SCML(ComparisonsEstimator, Reduced, Solved, Started, StoppedEarly):
+class SCML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
     The metric is a nonnegative combination of given directions, most of them with weight 0.

@@ -23,6 +23,7 @@ from sdpmetric.plotting.style import (
     solution_of,
     tidy,
 )
+from sdpmetric.report.contents import leading_plane
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets, furthest_target
 
@@ -249,13 +250,7 @@ def _plane(P: FloatArray, index: IndexArray) -> FloatArray:
     """Project points of any dimension to the plane; for one dimension, classes are drawn above each other."""
     if P.shape[1] == 1:
         return np.column_stack([P[:, 0], index])
-    if P.shape[1] == 2:
-        return P
-    centered = P - P.mean(axis=0)
-    plane = np.linalg.eigh(centered.T @ centered)[1][:, [-1, -2]]
-    plane *= np.sign(plane[np.abs(plane).argmax(axis=0), [0, 1]])  # the sign of an eigenvector is arbitrary
-    points: FloatArray = centered @ plane
-    return points
+    return P if P.shape[1] == 2 else leading_plane(P)
 
 
 def _named(kind: str, P: FloatArray) -> tuple[str, str]:

@@ -312,13 +312,5 @@ def _labels(given: ArrayLike) -> NDArray[np.generic]:
         raise ValueError(
             f"labels must be a one-dimensional array with one label for each row, got shape {labels.shape}."
         )
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("labels contain NaN or infinity; drop those rows or give them a label.")
-    if labels.dtype.kind == "O":
-        if any(label is None or label != label for label in labels):
-            raise ValueError("labels are missing for some rows; drop those rows or give them a label.")
-        try:
-            np.sort(labels)
-        except TypeError as error:
-            raise ValueError(f"labels have no order ({error}); convert them to one type.") from error
+    validation.check_names("labels", labels)
     return labels

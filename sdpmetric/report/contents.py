@@ -117,12 +117,7 @@ def planes(embedded: Sequence[FloatArray]) -> FloatArray:
     """
     flat: list[FloatArray] = []
     for Z in embedded:
-        Z = Z - Z.mean(axis=0)
-        if Z.shape[1] < 2:
-            Z = np.column_stack([Z, np.zeros((len(Z), 2 - Z.shape[1]))])
-        _, vectors = np.linalg.eigh(Z.T @ Z)
-        axes = vectors[:, [-1, -2]]
-        P = Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]]))
+        P = leading_plane(Z)
         if flat:
             u, _, vt = np.linalg.svd(P.T @ flat[-1])
             P = P @ u @ vt
@@ -132,6 +127,16 @@ def planes(embedded: Sequence[FloatArray]) -> FloatArray:
     return np.stack(
         [P * (last / size if size > 0 else 1.0) for P, size in zip(flat[:-1], sizes, strict=False)] + flat[-1:]
     )
+
+
+def leading_plane(Z: FloatArray) -> FloatArray:
+    """The two leading principal components of points, (n, 2); the second one is 0 in one dimension."""
+    Z = Z - Z.mean(axis=0)
+    if Z.shape[1] < 2:
+        Z = np.column_stack([Z, np.zeros((len(Z), 2 - Z.shape[1]))])
+    axes = np.linalg.eigh(Z.T @ Z)[1][:, [-1, -2]]
+    points: FloatArray = Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]]))  # eigenvectors have no sign
+    return points
 
 
 def _number(value: float) -> float | None:

@@ -79,17 +79,6 @@ def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
     return vector
 
 
-def check_rank(n_components: int, n_features: int) -> int:
-    """A rank from 1 to the number of features."""
-    whole = validation.is_integer(n_components)
-    if not whole or not 1 <= n_components <= n_features:
-        raise ValueError(
-            f"n_components must be an integer from 1 to the number of features, {n_features}, got {n_components!r}; "
-            "a metric cannot have a larger rank than that."
-        )
-    return int(n_components)
-
-
 def start_factor(start: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
     """A checked copy of the factor to start from; default: random orthonormal rows.
 

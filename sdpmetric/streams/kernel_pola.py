@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
 from sdpmetric.core.kernels import Kernel, KernelFunction, check_symmetric
@@ -55,17 +55,6 @@ class KernelPOLAStream(PairStream):
         self.kernel = KernelFunction.of(kernel, kernel_params)
         self._support = np.zeros((0, 2, self.n_features))
         self._R = np.zeros((0, 0))
-
-    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> KernelPOLAStream:
-        """Take pairs of rows of X in their order; arguments and errors as in `POLAStream.partial_fit`.
-
-        Raises
-        ------
-        ValueError
-            Also if a pair shows that the kernel is not PSD; the pairs before it were taken.
-        """
-        self._fit(X, pairs, similar)
-        return self
 
     @property
     def support(self) -> FloatArray:

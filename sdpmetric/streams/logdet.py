@@ -90,11 +90,10 @@ class LogDetStream(LogDetCounts):
     _explicit: ClassVar[bool] = False
 
     def __init__(self, n_features: int, learning_rate: float, initial_metric: ArrayLike | None = None) -> None:
-        validation.check_integer("n_features", n_features)
         super().__init__(learning_rate)
-        self._G = np.eye(int(n_features))
+        self._G = np.eye(validation.check_integer("n_features", n_features))
         if initial_metric is not None:
-            A0 = validation.check_positive_definite("initial_metric", initial_metric, int(n_features))
+            A0 = validation.check_positive_definite("initial_metric", initial_metric, len(self._G))
             self._G = np.ascontiguousarray(np.linalg.cholesky(A0).T)
         self._volume = 2.0 * float(np.linalg.slogdet(self._G)[1])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
 from sdpmetric.core import validation
@@ -40,26 +40,6 @@ class POLAStream(PairStream):
         super().__init__(n_features, initial_threshold, gamma)
         self._rank = self.n_features
         self._A, self._B = np.zeros((self._rank, self._rank)), np.zeros((self._rank, self._rank))
-
-    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> POLAStream:
-        """Take pairs of rows of X in their order.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-            Row numbers of X.
-        similar : (p,) array
-            bool, or +1 and -1.
-
-        Raises
-        ------
-        ValueError
-            If the data are not finite or have another dimension, a pair is out of range or of a row with itself, or
-            `similar` has other values or another length. Nothing was taken then.
-        """
-        self._fit(X, pairs, similar)
-        return self
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
         validation.check_entries("an example", X, LONGEST / (2 * np.sqrt(self.n_features)))

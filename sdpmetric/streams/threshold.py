@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -27,8 +29,7 @@ class PairStream:
     """
 
     def __init__(self, n_features: int, initial_threshold: float, gamma: float | None) -> None:
-        validation.check_integer("n_features", n_features)
-        self.n_features = int(n_features)
+        self.n_features = validation.check_integer("n_features", n_features)
         self.initial_threshold = validation.check_number("initial_threshold", initial_threshold, 1.0)
         self.gamma = None if gamma is None else validation.check_number("gamma", gamma, 0.0)
         if self.gamma == 0.0:
@@ -146,16 +147,38 @@ class PairStream:
         pairs = np.array([[0, 1]], dtype=np.int32)
         return float(self._take(X, pairs, check_similar([similar], 1))[0])
 
+    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        """Take pairs of rows of X in their order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        similar : (p,) array
+            bool, or +1 and -1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the data are not finite or have another dimension, a pair is out of range or of a row with itself, or
+            `similar` has other values or another length; nothing was taken then. Also if a pair shows that a kernel is
+            not PSD; the pairs before it were taken.
+        """
+        data = self._check_data(X)
+        rows = check_pairs(pairs, len(data))
+        self._take(data, rows, check_similar(similar, len(rows)))
+        return self
+
     def _check_data(self, X: ArrayLike) -> NDArray[np.floating]:
         data = validation.check_data(X)
         if data.shape[1] != self.n_features:
             raise ValueError(f"X has {data.shape[1]} features, but this stream has {self.n_features}; pass those.")
         return data
-
-    def _fit(self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike) -> None:
-        data = self._check_data(X)
-        rows = check_pairs(pairs, len(data))
-        self._take(data, rows, check_similar(similar, len(rows)))
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
         raise NotImplementedError

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric._loops import frml as loops
 from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.streams.draws import Draws, check_draws, check_rank, check_vector, seed, start_factor
+from sdpmetric.streams.draws import Draws, check_draws, check_vector, seed, start_factor
 
 FloatArray = NDArray[np.float64]
 
@@ -138,7 +138,7 @@ class FactorStream(TripletStream):
         self, n_features: int, n_components: int, step: float, start: ArrayLike | None, random_state: int | None
     ) -> None:
         super().__init__(n_features, random_state)
-        self.n_components = check_rank(n_components, self.n_features)
+        self.n_components = validation.check_integer("n_components", n_components, 1, self.n_features)
         self.step = validation.check_number("step", step, 0.0)
         self.components = start_factor(start, self.n_components, self.n_features, self._random)
         self._gram = self.components @ self.components.T
