@@ -283,7 +283,7 @@ def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: sm.FRMLStream(3, 4), "n_components must be an integer from 1 to the number of features, 3"),
+        (lambda: sm.FRMLStream(3, 4), "n_components must be a positive integer and at most 3"),
         (lambda: sm.FRMLStream(3, 2, loss="map"), "'warp' or 'auc'"),
         (lambda: sm.FRMLStream(3, 2, gamma=0.5), "gamma must be a finite number of at least 1"),
         (lambda: sm.FRMLStream(3, 2, start=np.ones((2, 3))), "smaller rank"),

@@ -114,7 +114,7 @@ def test_ten_million_updates_stay_finite():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: sm.LORETAStream(3, 4), "n_components must be an integer from 1 to the number of features, 3"),
+        (lambda: sm.LORETAStream(3, 4), "n_components must be a positive integer and at most 3"),
         (lambda: sm.LORETAStream(3, 2, step=-1.0), "step must be a finite number"),
         (lambda: sm.LORETAStream(3, 2).update(np.ones(3), np.ones(2), np.ones(3)), "3 features, a number"),
         (lambda: sm.OASISStream(3, start=np.eye(2)), "shape"),
