@@ -131,15 +131,16 @@ def smoothed_push(
                             active += 1.0
                         push += w * a
                         wT[j] += w * a
+                slope = Z.dtype.type(push)
                 for q in range(R):
-                    g = push * (Z[i, q] - Z[l, q])
+                    g = slope * (Z[i, q] - Z[l, q])
                     Y[i, q] -= g
                     Y[l, q] += g
         for j in range(size):
             if wT[j] > 0.0:
-                b, l = bases[r, j], targets[r, j]
+                b, l, slope = bases[r, j], targets[r, j], Z.dtype.type(wT[j])
                 for q in range(R):
-                    g = wT[j] * (Z[b, q] - Z[l, q])
+                    g = slope * (Z[b, q] - Z[l, q])
                     Y[b, q] += g
                     Y[l, q] -= g
     sums[0], sums[1], sums[2] = smooth, total, active

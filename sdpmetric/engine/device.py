@@ -222,7 +222,12 @@ class TorchLoops:
         return sums.cpu().numpy(), np.concatenate(parts)
 
     def form(
-        self, X: FloatArray, bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, weights: FloatArray
+        self,
+        X: NDArray[np.floating],
+        bounds: NDArray[np.int64],
+        first: IndexArray,
+        second: IndexArray,
+        weights: FloatArray,
     ) -> FloatArray:
         """See `Loops.form`."""
         points, w = self._keep(X), self._on(weights)
@@ -234,7 +239,7 @@ class TorchLoops:
         return np.asarray(self._gram(Y, points, bounds).cpu().numpy())
 
     def products(
-        self, X: FloatArray, bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, N: FloatArray
+        self, X: NDArray[np.floating], bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, N: FloatArray
     ) -> FloatArray:
         """See `Loops.products`."""
         points, a, b = self._keep(X), self._keep(first), self._keep(second)

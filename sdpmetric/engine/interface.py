@@ -104,12 +104,17 @@ class Loops(Protocol):
         """
 
     def form(
-        self, X: FloatArray, bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, weights: FloatArray
+        self,
+        X: NDArray[np.floating],
+        bounds: NDArray[np.int64],
+        first: IndexArray,
+        second: IndexArray,
+        weights: FloatArray,
     ) -> FloatArray:
         """``sum w (x_a - x_b)(x_a - x_b)^T`` of the pairs of each block, (c, d, d)."""
 
     def products(
-        self, X: FloatArray, bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, N: FloatArray
+        self, X: NDArray[np.floating], bounds: NDArray[np.int64], first: IndexArray, second: IndexArray, N: FloatArray
     ) -> FloatArray:
         """``(x_a - x_b)^T N (x_a - x_b)`` of all pairs, N (c, d, d) the symmetric matrix of their block."""
 

@@ -152,10 +152,12 @@ def _rounding(X: FloatArray, first: IndexArray, second: IndexArray, weights: Flo
     return 4 * float(np.finfo(float).eps) * float(np.abs(weights) @ sizes)
 
 
-def pair_forms(P: FloatArray, N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray) -> FloatArray:
+def pair_forms(
+    P: NDArray[np.floating], N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray
+) -> FloatArray:
     """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
     if (loops := current().loops) is not None:
-        return loops.products(P, blocks.bounds, first, second, N)
+        return loops.products(P, blocks.bounds, first, second, N.astype(P.dtype, copy=False))
     out, W = np.empty(len(first)), blocks.times(P, N)
     cuts = threads.cuts(len(out), threads.parts(len(out) * P.shape[1]))
     threads.run(lambda t: pairs.pair_forms(P, W, first, second, cuts[t], cuts[t + 1], out), len(cuts) - 1)
@@ -163,15 +165,19 @@ def pair_forms(P: FloatArray, N: FloatArray, blocks: Blocks, first: IndexArray, 
 
 
 def laplacian_form(
-    X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, blocks: Blocks | None = None
+    X: NDArray[np.floating],
+    first: IndexArray,
+    second: IndexArray,
+    weights: FloatArray,
+    blocks: Blocks | None = None,
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
-    blocks = Blocks.one(len(X)) if blocks is None else blocks
+    blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
     if (loops := current().loops) is not None:
-        return loops.form(X, blocks.bounds, first, second, weights)
+        return loops.form(X, blocks.bounds, first, second, w).astype(np.float64, copy=False)
     cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], most=threads.ACCUMULATORS))
-    sums = np.empty((len(cuts) - 1, *X.shape))
-    threads.run(lambda t: pairs.laplacian_times(X, first, second, weights, cuts[t], cuts[t + 1], sums[t]), len(sums))
+    sums = np.empty((len(cuts) - 1, *X.shape), X.dtype)
+    threads.run(lambda t: pairs.laplacian_times(X, first, second, w, cuts[t], cuts[t + 1], sums[t]), len(sums))
     return blocks.gram(sums, X).astype(np.float64, copy=False)
 
 

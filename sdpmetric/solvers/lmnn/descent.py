@@ -19,8 +19,10 @@ FloatArray = NDArray[np.float64]
 
 # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
 LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
-# Rows of the factor shorter than this share of the longest are dropped.
-NEGLIGIBLE = 1e-3
+# By the precision of the values: rows of the factor shorter than this share of the longest are dropped, and an
+# iteration that lowers the value by less than this share of it is the last of its round.
+NEGLIGIBLE: dict[type[np.floating], float] = {np.float32: 5e-3, np.float64: 1e-3}
+ROUNDING: dict[type[np.floating], float] = {np.float32: 1e-8, np.float64: 0.0}
 # A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
 COLLAPSED = 1e-12
 
@@ -83,14 +85,15 @@ def descend(
         if iterations % LOOK_EVERY == 0 and enough(state.L, float(intermediate_result.fun)):
             raise StopIteration
 
-    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0, "maxls": 60}
+    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "gtol": 0.0, "maxls": 60}
+    options["ftol"] = ROUNDING[working.dtype]
     minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
     _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
     longest = sigma.max(axis=1, keepdims=True)
     if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate is active: a search will find others
         state.L = math.sqrt(0.5) * start
         return
-    sigma[sigma <= NEGLIGIBLE * longest] = 0.0
+    sigma[sigma <= NEGLIGIBLE[working.dtype] * longest] = 0.0
     rank = max(1, int((sigma > 0.0).sum(axis=1).max()))
     state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
 
@@ -111,9 +114,10 @@ def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> Fl
     for t in np.geomspace(1e-4, 1.0, 9):
         longer = np.concatenate([L, t * D], axis=1)
         value = working.value(longer, gamma).smoothed
-        if value >= best:
+        if value < best:
+            best, grown = value, longer
+        elif grown is not L:  # before, what a short step gains may be less than rounding
             break
-        best, grown = value, longer
     if grown.shape[1] > rank:  # directions in which the metric is too small
         _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
         grown = sigma[:, :, None] * rows

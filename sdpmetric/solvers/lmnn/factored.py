@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
-from sdpmetric.engine.interface import current
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn.descent import Slow, State, descend, escape
@@ -33,15 +32,15 @@ IndexArray = NDArray[np.int32]
 # Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
 COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
 # Fewest anchors of an early level, in all and for each dimension: fewer are fitted by a metric of their own.
-FEWEST, FEWEST_PER_DIMENSION = 1000, 4
+FEWEST, FEWEST_PER_DIMENSION = 1000, 20
 # Candidate pairs of an anchor, on average, that an early level has at least.
 FEWEST_CANDIDATES = 8
 # Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
 FIRST_WIDTH, SHRINK, LAST_WIDTH = 0.03, 0.3, 1e-8
 # A smoothing width is finished when the gap is at most this multiple of the gap due to smoothing alone.
 CLOSE, CLOSE_TIGHT, TIGHT = 5.0, 1.5, 1e-5
-# Gaps beyond so many times the tolerance are far from it.
-FAR = 2.0
+# A proof is made when the descent is so much slower than at the last one, whatever is expected of it.
+AT_LEAST = 0.3
 # A round ends when the objective falls more slowly than this share of the gap; less after each round without progress.
 STALL, LEAST_STALL = 1e-2, 1e-10
 # Candidates are searched anew when a round has lowered the objective by this share of it.
@@ -95,8 +94,7 @@ def steps(
     L, warm = scaled_start(problem, start, rng)
     state = State(L[None])
     single = OneRegion(problem)
-    # Loops that are not compiled code run on devices that are fast in single precision.
-    dtype = np.float32 if current().loops is not None and tol >= SINGLE else np.float64
+    dtype = np.float32 if tol >= SINGLE else np.float64
     whole = WorkingSet(single, np.arange(n, dtype=np.int32), dtype)
     try:
         if not warm:
@@ -242,9 +240,9 @@ class _Settled:
     stall: float
     before: float = math.inf
     best: Bound | None = None
-    # At the last proof: the decrease, and what more than the smoothing kept the gap open.
-    decrease: float = math.inf
-    excess: float = math.inf
+    # At the last proof: what more than the smoothing kept the gap open. The next one is made at such a decrease.
+    excess: float = 0.0
+    due: float = math.inf
 
     def __call__(self, L: FloatArray, value: float) -> bool:
         if value <= 0:  # no loss is below 0
@@ -252,15 +250,17 @@ class _Settled:
         decrease, self.before = (self.before - value) / value, value
         if decrease > 1e-2:  # the gap is far from the tolerance
             return False
-        # A proof costs as much as many steps: far from the tolerance the next one waits until steps are half as good.
-        if self.excess > FAR * self.tol and decrease > 0.5 * self.decrease:
+        # A proof costs as much as many steps: the next one waits until it can be expected to be enough.
+        if decrease > self.due:
             return decrease < self.stall * self.excess
         bound = prove(self.working, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
             self.best = bound
         objective = self.working.value(L, self.gamma).objective
         gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
-        self.decrease, self.excess = decrease, gap - least
+        self.excess = gap - least
+        goal = max(0.9 * self.tol - least, (_close(self.tol) - 1.0) * least if least > 0.5 * self.tol else 0.0)
+        self.due = decrease * max(AT_LEAST, goal / max(self.excess, 1e-300))
         proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
         # Where the gap due to smoothing exceeds the tolerance, the next width begins when the gap is close to it.
         close = least > 0.5 * self.tol and gap < _close(self.tol) * least

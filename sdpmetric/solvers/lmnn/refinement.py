@@ -34,6 +34,8 @@ FloatArray = NDArray[np.float64]
 FACE = 0.9
 # Where a cone is violated by more than this, multipliers run into their box before they can reach it.
 HOPELESS = 1.2
+# What may be left of violations, as a share of what the smoothing leaves of the gap.
+ENOUGH = 0.02
 # A direction belongs to the metric if its weight, relative to the largest, exceeds its dual slack by this factor.
 TO_THE_METRIC = 3.0
 
@@ -106,7 +108,8 @@ def _prove(working: WorkingSet, L: FloatArray, gamma: float, rounds: int) -> Bou
     best = Bound(value(a.totals, top), held, smoothing_loss, eigenvalues, eigenvectors)
     if not rounds or eigenvalues.max(initial=0.0) > HOPELESS or not working.free(held):
         return best
-    for w in refinements(working, a.matrix, L, rounds):
+    enough = ENOUGH * smoothing_loss / max(a.totals.total, 1e-300)
+    for w in refinements(working, a.matrix, L, rounds, enough):
         refined = value(working.moved(), float(w.max()))
         if refined > best.value:
             best = Bound(refined, working.keep(), smoothing_loss, eigenvalues, eigenvectors)
@@ -150,7 +153,9 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
     return Dual(dual.triplets, chosen)
 
 
-def refinements(free: Free, matrix: FloatArray, L: FloatArray, rounds: int) -> Iterator[FloatArray]:
+def refinements(
+    free: Free, matrix: FloatArray, L: FloatArray, rounds: int, enough: float = 0.0
+) -> Iterator[FloatArray]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
 
     Parameters
@@ -162,6 +167,8 @@ def refinements(free: Free, matrix: FloatArray, L: FloatArray, rounds: int) -> I
     L : (c, r, rank) array
         Factors of the metrics.
     rounds : int
+    enough : float, default 0
+        A violation that need not be removed.
 
     Yields
     ------
@@ -181,15 +188,17 @@ def refinements(free: Free, matrix: FloatArray, L: FloatArray, rounds: int) -> I
         # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
         off[(off < 0) & (mass < -TO_THE_METRIC * off * mass.max(axis=1, keepdims=True))] = 0.0
         free.face(Q)
-        matrix = matrix + free.move(_least_change(free, off[:, :, None] * np.eye(width)))
+        matrix = matrix + free.move(_least_change(free, off[:, :, None] * np.eye(width), enough))
         w, V = np.linalg.eigh(matrix)
         yield w
-        if w.max() <= 1.0 + 1e-9:
+        if w.max() <= 1.0 + max(enough, 1e-9):
             return
 
 
-def _least_change(free: Free, E: FloatArray) -> FloatArray:
+def _least_change(free: Free, E: FloatArray, enough: float) -> FloatArray:
     """The y whose change ``c = D A y`` of multipliers has ``Q^T (sum c_t B_t) Q = E`` and is least for ``sum c^2 / D``.
+
+    What is left of E is at most `enough`, or a thousandth.
 
     Conjugate gradients on ``A* D A y = E`` with ``A(y)_t = <B_t, Q y Q^T>``, D the room to the bounds.
     """
@@ -198,7 +207,7 @@ def _least_change(free: Free, E: FloatArray) -> FloatArray:
     before_all = rr
     for _ in range(60):
         check_deadline()
-        if rr <= 1e-6 * before_all or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
+        if rr <= max(1e-6 * before_all, enough**2) or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
             break
         Hd = free.curvature(d)
         curvature = float(np.sum(d * Hd))

@@ -115,5 +115,5 @@ def _leave_single(problem: MultiMetricLMNNProblem, state: State, anchors: IndexA
     descend(state, working, EARLY_WIDTH, budget, Slow(1e-3))
     both = [math.sqrt(1.0 - KEPT) * state.L, math.sqrt(KEPT) * single]
     _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
-    rank = max(1, int((sigma > NEGLIGIBLE * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
+    rank = max(1, int((sigma > NEGLIGIBLE[working.dtype] * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
     state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
