@@ -158,8 +158,8 @@ class BoundTerms:
 
     def slack_matrix(self, a: list[FloatArray]) -> FloatArray:
         """``S = C + sum_i a_i A_i``, (d, d), in the data's coordinates."""
-        S = adjoint(self.centered, self.pairs[:, 0], self.pairs[:, 1], self.pair_weights(a)) + self.entry_matrix(a)
-        return S + self.ridge * np.eye(len(S))
+        S, weights = self.entry_matrix(a) + self.ridge * np.eye(self.centered.shape[1]), self.pair_weights(a)
+        return S + adjoint(self.centered, self.pairs[:, 0], self.pairs[:, 1], weights) if weights.any() else S
 
     def distances(self, components: FloatArray) -> FloatArray:
         """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""

@@ -77,6 +77,10 @@ class Point(ABC):
         """By F, from the slack matrix of `smoothed`."""
 
     @abstractmethod
+    def residual(self, F: FloatArray, S: FloatArray) -> float:
+        """The Frobenius norm of ``F S F^T``, which is 0 where F is stationary; of weights, of ``F S F``."""
+
+    @abstractmethod
     def escape(self, S: FloatArray) -> None:
         """Drop what is negligible, and add directions in which the objective falls."""
 
@@ -101,6 +105,10 @@ class Factor(Point):
     def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
         """See `Point.gradient`."""
         return 2.0 * F @ S
+
+    def residual(self, F: FloatArray, S: FloatArray) -> float:
+        """See `Point.residual`."""
+        return float(np.linalg.norm(F @ S @ F.T))
 
     def escape(self, S: FloatArray) -> None:
         """See `Point.escape`."""
@@ -184,6 +192,10 @@ class Weights(Point):
     def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
         """See `Point.gradient`."""
         return 2.0 * F * S
+
+    def residual(self, F: FloatArray, S: FloatArray) -> float:
+        """See `Point.residual`."""
+        return float(np.linalg.norm(F * S * F))
 
     def escape(self, S: FloatArray) -> None:
         """See `Point.escape`."""

@@ -81,6 +81,7 @@ class LogRatio(ScalarLoss):
 
 def _divergence_above(x: FloatArray) -> FloatArray:
     """Floats not below ``x - log(1 + x)``; infinity where x is not above -1, or infinite."""
-    inside = (x > -1.0) & (x < np.inf)
-    found = np.nextafter(x - log1p_bounds(np.where(inside, x, 0.0))[0], np.inf)
-    return np.where(inside, np.where(x == 0.0, 0.0, found), np.inf)
+    found = np.where((x > -1.0) & (x < np.inf), 0.0, np.inf)
+    some = (found == 0.0) & (x != 0.0)
+    found[some] = np.nextafter(x[some] - log1p_bounds(x[some])[0], np.inf)
+    return found

@@ -84,10 +84,15 @@ class MarginLoss(Loss):
         return float(self.item_weights @ self.scalar.values(u))
 
     def highest(self, low: FloatArray, high: FloatArray) -> float:
-        """As each loss is convex, it is largest at an end; infinity where a hard constraint is not proven to hold."""
+        """As each loss is convex, it is largest at an end, at `high` without negative slopes.
+
+        Infinity where a hard constraint is not proven to hold.
+        """
         if self.scalar.hard:
             return 0.0 if float(high.max(initial=0.0)) <= 0.0 else np.inf
-        values = np.maximum(self.scalar.values_above(low), self.scalar.values_above(high))
+        values = self.scalar.values_above(high)
+        if not np.all(np.asarray(self.scalar.lowest) >= 0.0):
+            values = np.maximum(self.scalar.values_above(low), values)
         used = self.item_weights > 0.0
         parts = values[used] * self.item_weights[used]
         return sum_above(parts + all_above(gamma(WEIGHTED + 2) * np.abs(parts))) if np.isfinite(parts).all() else np.inf

@@ -86,21 +86,21 @@ def log1p_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     small there. Tiny x lie between ``x - x^2`` and x.
     """
     x = np.asarray(x, dtype=np.float64)
-    near, tiny = np.abs(x) <= 0.25, np.abs(x) < 1e-200
-    small = np.where(near & ~tiny, x, 0.125)
-    s = small / (2.0 + small)
+    low, high = np.array(x), np.array(x)
+    size = np.abs(x)
+    near, apart = (size <= 0.25) & (size >= 1e-200), size > 0.25
+    s = x[near] / (2.0 + x[near])
     square, series = s * s, np.zeros_like(s)
     for k in range(12, -1, -1):
         series = series * square + 1.0 / (2 * k + 1)
     part = 2.0 * s * series
     error = gamma(72) * np.abs(part)
-    y = np.where(near, 1.0, 1.0 + x)
-    apart = y > 0.0
-    low = log_bounds(np.nextafter(np.where(apart, y, 1.0), 0.0))[0]
-    high = log_bounds(np.nextafter(np.where(apart, y, 1.0), np.inf))[1]
-    low = np.where(near, np.nextafter(part - error, -np.inf), np.where(apart, low, -np.inf))
-    high = np.where(near, np.nextafter(part + error, np.inf), np.where(apart, high, -np.inf))
-    return np.where(tiny, np.nextafter(x, -np.inf), low), np.where(tiny, x, high)
+    low[near], high[near] = part - error, part + error
+    y = 1.0 + x[apart]
+    ends = log_bounds(np.where(y > 0.0, y, 1.0))
+    # 1 + x was rounded, by a share of u at most
+    low[apart], high[apart] = (np.where(y > 0.0, end, -np.inf) for end in (ends[0] - 1.01 * U, ends[1] + 1.01 * U))
+    return np.nextafter(low, -np.inf), np.where(size < 1e-200, high, np.nextafter(high, np.inf))
 
 
 def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
