@@ -1,39 +1,38 @@
-"""Information-theoretic metric learning (ITML), offline with slack: the statement, its objective, its certificate.
-
-As a sum, `terms.LogDet` with `terms.DistanceBounds(loss="log_ratio")`, it takes up to one and a half times as long.
-"""
+"""Information-theoretic metric learning (ITML), offline with slack, as a sum of terms."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints, LogRatio
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
-from sdpmetric.core.problem import Extras, SmoothProblem
+from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.problems.itml_bounds import SMALLEST, ITMLBounds
+from sdpmetric.linalg.distances import distances
+from sdpmetric.problems.domains import Domain
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms.base import Term
+from sdpmetric.terms.distance_bounds import DistanceBounds
+from sdpmetric.terms.log_det import LogDet
 
 FloatArray = NDArray[np.float64]
 
 # Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
 PERCENTILES = (5.0, 95.0)
-# An objective below this per dimension and pair is nothing but rounding.
-ZERO = 1e-15
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class ITMLProblem(SmoothProblem):
+class ITMLProblem(MetricProblem):
     """ITML with slack as a convex program (Davis, Kulis, Jain, Sra and Dhillon 2007) [DKJSD2007].
 
     Minimize over positive definite matrices A and positive slacks xi, with ``D`` the squared distance under A::
@@ -42,7 +41,8 @@ class ITMLProblem(SmoothProblem):
 
     subject to ``D(a, b) <= xi_ab`` for similar and ``D(a, b) >= xi_ab`` for dissimilar pairs; ``xi0`` is `upper` for
     similar and `lower` for dissimilar pairs, and ``D_ld(A, B) = trace(A B^-1) - log det(A B^-1) - d``. For a given A
-    the best slacks are ``max(upper, D)`` and ``min(lower, D)``, so that the objective is one of A alone.
+    the best slacks are ``max(upper, D)`` and ``min(lower, D)``, so that the objective is one of A alone: a sum of the
+    terms `LogDet` and `DistanceBounds` with ``loss="log_ratio"``.
 
     Parameters
     ----------
@@ -79,9 +79,10 @@ class ITMLProblem(SmoothProblem):
     """
 
     statement: ClassVar[str] = "itml"
-    weights: ClassVar[tuple[str, ...]] = ("gamma",)
 
-    X: NDArray[np.floating]
+    terms: tuple[Term, ...] = field(init=False, metadata=NOT_STATED)
+    domain: Domain = field(init=False, metadata=NOT_STATED)
+    names: tuple[str, ...] = field(init=False, metadata=NOT_STATED)
     pairs: NDArray[np.int32]
     similar: NDArray[np.bool_]
     upper: float
@@ -117,7 +118,6 @@ class ITMLProblem(SmoothProblem):
         D0 = distances(np.asarray(data, dtype=np.float64) @ L0.T, rows[:, 0], rows[:, 1])
         low, high = np.percentile(D0[D0 > 0] if D0.any() else D0, PERCENTILES).tolist()
         values = {
-            "X": data,
             "pairs": rows,
             "similar": flags,
             "upper": validation.check_number("upper", low if upper is None else upper, 0.0),
@@ -136,6 +136,9 @@ class ITMLProblem(SmoothProblem):
             )
         if self.gamma == 0.0:
             raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")
+        slacks = DistanceBounds(rows, loss="log_ratio", sides=self.signs, bounds=self.bounds, weights=self.gammas)
+        self._set(data, (LogDet(to=A0), slacks), Domain.of(d))
+        object.__setattr__(self, "weights", ("gamma",))
 
     @classmethod
     def from_labels(
@@ -186,11 +189,6 @@ class ITMLProblem(SmoothProblem):
         )
 
     @cached_property
-    def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """First and second rows of the pairs."""
-        return self.pairs[:, 0], self.pairs[:, 1]
-
-    @cached_property
     def signs(self) -> FloatArray:
         """1 for similar and -1 for dissimilar pairs."""
         return np.where(self.similar, 1.0, -1.0)
@@ -201,134 +199,46 @@ class ITMLProblem(SmoothProblem):
         return np.where(self.similar, self.upper, self.lower)
 
     @cached_property
-    def root(self) -> FloatArray:
-        """A symmetric square root of the prior, (d, d): in the coordinates of `points` the prior is the identity."""
-        values, vectors = np.linalg.eigh(self.prior)
-        return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
-
-    @cached_property
-    def points(self) -> FloatArray:
-        """The data less their mean, where the prior is the identity, (n, d)."""
-        X = np.asarray(self.X, dtype=np.float64)
-        return np.ascontiguousarray((X - X.mean(axis=0)) @ self.root)
-
-    @cached_property
     def gammas(self) -> FloatArray:
-        """``gamma_p``: `gamma` times the weight of each pair, (p,)."""
+        """`gamma` times the weight of each pair, (p,)."""
         return self.gamma * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
 
-    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The divergences of metric and best slacks; infinite for a singular metric.
+    def with_weights(self, **values: float) -> Self:
+        """State the same problem with another `gamma`.
 
         Parameters
         ----------
-        components, metric
-            As in `Problem.objective`.
+        **values : float
         """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
-        factor = self._inner(L)
-        return self._value(factor, self.slack_ratios(factor))
-
-    def _inner(self, components: FloatArray) -> FloatArray:
-        return np.asarray(np.linalg.solve(self.root, components.T).T)
-
-    def slack_ratios(self, factor: FloatArray) -> FloatArray:
-        """Best slacks at a factor on `points`, over their bounds; 1 where the bound is satisfied."""
-        ratios = distances(self.points @ factor.T, *self.ends) / self.bounds
-        return np.where(self.similar, np.maximum(ratios, 1.0), np.minimum(ratios, 1.0))
-
-    def _value(self, factor: FloatArray, ratios: FloatArray) -> float:
-        sigma: FloatArray = np.asarray(np.linalg.svd(factor, compute_uv=False), dtype=np.float64)
-        if len(sigma) < factor.shape[1] or not (sigma > 0).all() or not (ratios > 0).all():
-            return math.inf
-        value = float(_burg(sigma**2).sum() + self.gammas @ _burg(ratios))
-        return value if value > ZERO * (len(sigma) + float(self.gammas.sum())) else 0.0
-
-    # -- coordinates for solvers: there the prior is the identity -----------------------------------------------------
-
-    @cached_property
-    def balance(self) -> FloatArray:
-        """A symmetric (d, d) matrix B: the metric ``B @ B`` on `points` puts pairs between their bounds, on average."""
-        middle = math.sqrt(self.upper) * math.sqrt(self.lower)  # their product may underflow
-        mean = adjoint(self.points, *self.ends, np.full(len(self.pairs), 1 / len(self.pairs)))
-        values, vectors = np.linalg.eigh(np.eye(len(mean)) + mean / middle)
-        return np.asarray((vectors / np.sqrt(np.maximum(values, np.finfo(float).eps * values[-1]))) @ vectors.T)
-
-    def start(self) -> FloatArray:
-        """Where a solver begins, (d, d): the prior, made smaller where it puts pairs beyond their bounds."""
-        return self.balance
-
-    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
-        """The objective at a square factor on `points`, and its gradient."""
-        ratios = np.maximum(self.slack_ratios(factor), SMALLEST)
-        pull = adjoint(self.points, *self.ends, self.gammas * (1.0 - 1.0 / ratios) / self.bounds)
-        U, sigma, Vt = np.linalg.svd(factor)
-        sigma = np.maximum(sigma, SMALLEST)
-        value = float(_burg(sigma**2).sum() + self.gammas @ _burg(ratios))
-        return value, 2 * (factor - (U / sigma) @ Vt + factor @ pull)
-
-    def lift(self, factor: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates from a factor on `points`."""
-        return factor @ self.root
-
-    # -- the certificate --------------------------------------------------------------------------------------------
-
-    def multipliers(self, components: FloatArray) -> FloatArray:
-        """The multipliers ``gamma |1 / xi0 - 1 / xi|`` that belong to a point's slacks, a dual candidate."""
-        ratios = np.maximum(self.slack_ratios(self._inner(components)), SMALLEST)
-        return np.abs(self.gammas * (1.0 - 1.0 / ratios) / self.bounds)
-
-    @cached_property
-    def _proven(self) -> ITMLBounds:
-        return ITMLBounds(self)
+        return Problem.with_weights(self, **values)
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> DualityCertificate:
-        """Certify any point; see `Problem.certify`.
+    ) -> Certificate:
+        """Certify any point; see `MetricProblem.certify` and ``docs/itml.md``.
 
         The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + sum_p gamma_p
-        log(1 - s_p a_p xi0_p / gamma_p)``, v in the coordinates of `points`, at the best of all multiples of a. See
-        ``docs/itml.md``.
+        log(1 - s_p a_p xi0_p / gamma_p)``, v in coordinates in which the prior is the identity, at the best of all
+        multiples of a.
 
         Parameters
         ----------
-        components, metric
-            As there. The objective of a singular metric is infinite.
+        components : (r, d) array, optional
+            Factor L of the metric. The objective of a singular one is infinite.
+        metric : (d, d) array, optional
+            The metric itself; exactly one of the two.
         dual : (p,) array, optional
-            Multipliers of the pairs in their order; negative ones are taken as 0. Default: those of the point's slacks.
+            Multipliers of the pairs in their order, slopes of the slacks' divergences; negative ones are taken as 0,
+            too large ones as the largest. Default: those of the point's slacks.
         """
-        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        factor = self._inner(L)
-        ratios = self.slack_ratios(factor)
-        objective = self._proven.highest(L)
-        tried = self.multipliers(L) if dual is None else dual
-        given = check_multipliers(tried, len(self.pairs), "multipliers, one per pair")
-        a = np.maximum(given, 0.0)
-        bound, scaling = self._proven.lower_bound(a)
-        D = distances(self.points @ factor.T, *self.ends)
-        slack = float(np.sum(scaling * a * np.abs(D - self.bounds * ratios)))
-        return DualityCertificate(
-            objective=objective,
-            constraints="pairs",
-            lower_bound=bound,
-            primal_residual=primal_residual,
-            dual_residual=max(float((a - given).max(initial=0.0)), 1.0 - scaling if scaling < 1.0 else 0.0),
-            complementarity=slack / max(1.0, objective),
-            n_active=int(np.count_nonzero(ratios != 1.0)),
-            program="ITML",
-            resolution=ZERO * (L.shape[1] + float(self.gammas.sum())),
-        )
+        return replace(super().certify(components, metric=metric, dual=dual), program="ITML", constraints="pairs")
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """All pairs; see `Constrained.constraints`."""
-        factor = self._inner(components)
-        tried = self.multipliers(components) if dual is None else dual
-        a = np.maximum(check_multipliers(tried, len(self.pairs), "multipliers, one per pair"), 0.0)
-        a = self._proven.lower_bound(a)[1] * a
-        D, (first, second) = distances(self.points @ factor.T, *self.ends), self.ends
-        loss = LogRatio(self.gammas, self.bounds, self.signs)
-        excess = self.signs * (D - self.bounds)
+        a = self.prove(components, dual).multipliers[0]
+        first, second = self.pairs.T
+        D = distances(self.centered @ components.T, first, second)
+        loss, excess = LogRatio(self.gammas, self.bounds, self.signs), self.signs * (D - self.bounds)
         slack = float(loss.values(excess).sum()) / self.gamma
         return Constraints(
             dual=a,
@@ -338,13 +248,6 @@ class ITMLProblem(SmoothProblem):
             excess=excess,
             loss=loss,
             stretch=[(first, second, -self.signs * D)],
-            sums={"divergence": self._value(factor, np.ones(len(a))), "slack": slack},
+            sums={"divergence": LogDet(to=self.prior).value(components), "slack": slack},
             slopes={"gamma": slack},
         )
-
-
-def _burg(ratios: FloatArray) -> FloatArray:
-    """``r - log r - 1`` of each number."""
-    # log1p keeps the digits near 1, log those near 0.
-    logs = np.where(ratios > 0.5, np.log1p(np.maximum(ratios, 0.5) - 1.0), np.log(ratios))
-    return np.asarray(ratios - 1.0 - logs)

@@ -10,6 +10,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.itml import ITMLProblem
+from sdpmetric.terms.log_det import LogDet
 
 
 @solver(ITMLProblem, "bregman", tol=1e-3)
@@ -33,7 +34,8 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     Step
         After each sweep, with the problem's certificate.
     """
-    V = problem.points[problem.pairs[:, 0]] - problem.points[problem.pairs[:, 1]]
+    root = LogDet(to=problem.prior).root  # there the prior is the identity
+    V = (problem.centered[problem.pairs[:, 0]] - problem.centered[problem.pairs[:, 1]]) @ root
     signs, bounds, gamma = problem.signs, problem.bounds, problem.gammas
     a, xi = np.zeros(len(V)), bounds.copy()
     share = gamma / (gamma + 1.0)
@@ -41,7 +43,7 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
         # From the multipliers, so that rounding does not add up from sweep to sweep.
         precision = np.eye(V.shape[1]) + (signs * a * V.T) @ V
         matrix = np.asarray(np.linalg.inv(psd.symmetrize(precision)))
-        yield Step.certified(problem, problem.lift(psd.factor(matrix)), a.copy())
+        yield Step.certified(problem, psd.factor(matrix) @ root, a.copy())
         budget.spend()
         for p, v in enumerate(V):
             image = matrix @ v

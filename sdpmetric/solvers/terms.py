@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertific
 from sdpmetric.core.registry import find_solver, solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
+from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.solvers.terms_point import Point
 
@@ -24,8 +26,9 @@ FloatArray = NDArray[np.float64]
 FIRST, SMALLEST, NARROWER, MIDDLE, WIDER = 0.3, 5e-2, 0.075, 0.3, 8.0
 # Evaluations that are few, iterations of a level at most, pairs of vectors that L-BFGS keeps.
 FEW, ITERATIONS, MEMORY = 120, 300, 30
-# Iterations of the first level where nothing has to be smoothed; each level has twice as many as the one before.
-FEW_SMOOTH = 30
+# Iterations of the first level where nothing has to be smoothed; each level has twice as many as the one before. With
+# LogDet it has ITERATIONS, but ends where the gap is about CLOSE of the tolerance; the next one, of a tenth of that.
+FEW_SMOOTH, CLOSE = 30, 0.5
 # Logarithms of multiples of a point that are tried.
 NEAR = (-0.05, 0.05)
 # Levels without a better gap after which the solver stops; without a smaller violation before there is one.
@@ -63,6 +66,7 @@ def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 
 @solver(MetricProblem, "factored", tol=1e-4, default=True)
+@solver(ITMLProblem, "factored", tol=1e-6, default=True)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
     """Minimise a sum of terms in a factor of the metric.
 
@@ -92,12 +96,12 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
     point.total = problem.total.stiffened(size, room)
     center: list[FloatArray] | None = None
-    best, least, idle, width = math.inf, math.inf, 0, FIRST
-    most = ITERATIONS if problem.total.kinked else FEW_SMOOTH
+    best, least, idle, width, close = math.inf, math.inf, 0, FIRST, CLOSE * tol
+    most = ITERATIONS if problem.total.kinked or _barrier(problem) else FEW_SMOOTH
     while idle < (PATIENCE if math.isfinite(best) else PATIENCE_INFEASIBLE):
         spent = budget.spent
         try:
-            a, S = _descend(point, width, center, budget, most)
+            a, S = _descend(point, width, center, budget, most, close)
         except BudgetSpent:
             L = point.components(point.F)
             yield _judged(problem, L, point.total, point.smoothed(point.F, width, center)[1], width)
@@ -112,18 +116,27 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         least = off if idle == 0 else least
         best, center, spent = min(best, gap), a, budget.spent - spent
         if not problem.total.kinked:
-            most *= 2
+            most, close = 2 * most, 0.1 * close
             continue
         easy, wide = spent <= FEW and width > SMALLEST, width > FIRST
         width *= WIDER if spent >= ITERATIONS else NARROWER if easy else MIDDLE if wide else 1.0
         point.escape(S)
 
 
+class _CloseEnough(Exception):
+    """The gap at the point is about small enough to be proven."""
+
+
 def _descend(
-    point: Point, width: float, center: list[FloatArray] | None, budget: Budget, most: int
+    point: Point, width: float, center: list[FloatArray] | None, budget: Budget, most: int, close: float
 ) -> tuple[list[FloatArray], FloatArray]:
-    """Minimise at one width in `most` iterations; the slopes and the slack matrix at the end."""
-    shape = point.F.shape
+    """Minimise at one width in `most` iterations; the slopes and the slack matrix at the end.
+
+    With a weight w of LogDet and losses without kinks, the gap of a point with its slopes is ``w sum(e - log(1 + e))``
+    over the eigenvalues e of ``F S F^T / w``, at most ``w |e|^2`` where these are at most 1/2. The descent ends where
+    that is a share `close` of the value.
+    """
+    shape, weight = point.F.shape, _barrier(point.problem)
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         budget.spend()
@@ -134,14 +147,24 @@ def _descend(
             return lowest[0] + 10.0 * abs(lowest[0]), (20.0 * abs(lowest[0]) / np.sum(back**2) * back).ravel()
         if value < lowest[0]:
             lowest[0], point.F = value, F.copy()
+            residual = point.residual(F, S) if weight else math.inf
+            if residual <= 0.5 * weight and residual**2 <= close * weight * abs(value):
+                raise _CloseEnough
         return value, point.gradient(F, S).ravel()
 
     lowest = [math.inf]
     options = {"maxiter": most, "maxfun": 2 * most, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
-    if point.F.size:
-        minimize(evaluate, point.F.ravel(), jac=True, method="L-BFGS-B", options=options)
+    with suppress(_CloseEnough):
+        if point.F.size:
+            minimize(evaluate, point.F.ravel(), jac=True, method="L-BFGS-B", options=options)
     _, a, S = point.smoothed(point.F, width, center)
     return a, S
+
+
+def _barrier(problem: MetricProblem) -> float:
+    """The weight of LogDet where it is the only regularizer and no loss has kinks; else 0."""
+    total = problem.total
+    return total.regularizers[0].weight if total.barrier and not (total.kinked or problem.dual.others) else 0.0
 
 
 def _judged(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:
