@@ -89,8 +89,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         Each with the problem's certificate.
     """
     point, size = Point.of(problem, start), problem.moderate[2]
-    if not problem.total.barrier:
-        yield Step(problem.zero, problem.objective(problem.zero))
+    yield Step(problem.zero, problem.objective(problem.zero))
     if start is not None:
         yield Step.certified(problem, start, problem.multipliers(start, FIRST))
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
