@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
@@ -12,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[np.generic]]
+# What zipfile and NumPy raise where bytes of an archive are damaged.
+DAMAGED = (ValueError, OSError, EOFError, RuntimeError, struct.error, BadZipFile, zlib.error)
 EXPECTED = {"LMNN": ("y",), "POLA": ("pairs", "similar"), "MMC": ("pairs", "similar")}
 
 
@@ -59,7 +63,7 @@ def read_npz(path: Path) -> Arrays:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, BadZipFile, AttributeError) as error:
+    except (*DAMAGED, AttributeError) as error:
         raise BadInput(f"{path} is not an NPZ file: {error}") from error
 
 

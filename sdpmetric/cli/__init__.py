@@ -98,6 +98,8 @@ def transform(
     from sdpmetric.models import Model
 
     with inputs.input_errors():
+        if output is not None:
+            inputs.check_output(output, data)
         learned = Model.load(model)
         loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
         tables.write(learned, learned.transform(loaded.X), loaded.y, output)

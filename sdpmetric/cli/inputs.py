@@ -58,6 +58,16 @@ def check_limits(limits: LimitOptions) -> None:
         check_tolerance(limits.tol)
 
 
+def check_output(path: Path, data: str) -> None:
+    """Refuse a file that cannot be written, or that is the data, before any work."""
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} to save {path.name} in.")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it.")
+    if path.exists() and Path(data).exists() and path.samefile(data):
+        raise ValueError(f"{path} holds the data; save to another file.")
+
+
 @dataclass(frozen=True, eq=False)
 class Stated:
     """A problem, and how it was stated.

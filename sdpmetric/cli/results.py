@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sdpmetric.cli.inputs import Stated, check_limits, input_errors, note, state
+from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, note, state
 from sdpmetric.cli.options import LimitOptions, ProblemOptions, SolverOptions
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.comparison import Comparison
@@ -103,8 +103,8 @@ def solve(
     """State a problem and solve it, and say what is proven; `output` is a file that is to be written later."""
     with input_errors():
         check_limits(limits)
-        if output is not None and not output.parent.is_dir():
-            raise ValueError(f"there is no folder {output.parent} to save {output.name} in.")
+        if output is not None:
+            check_output(output, data)
         stated = state(data, options)
         entry = find_solver(stated.problem, limits.solver)
     out.say(stated.problem.describe())

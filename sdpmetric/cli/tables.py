@@ -30,7 +30,7 @@ def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, p
     Raises
     ------
     ValueError
-        If the suffix is another one, or the folder does not exist.
+        If the suffix is another one.
     ImportError
         If pandas is missing for a Parquet file.
     """
@@ -41,8 +41,6 @@ def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, p
         return
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}.")
-    if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent} to save {path.name} in.")
     if path.suffix.lower() == ".csv":
         with path.open("w", newline="", encoding="utf-8") as file:
             _csv(file, names, Z, label, y)

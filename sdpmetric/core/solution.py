@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import cast
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Dual, Multipliers
+from sdpmetric.core.npz import read_npz
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.recorder import Frame
@@ -278,21 +278,14 @@ class Solution:
             If the file was not written by `save`, or belongs to another problem.
         """
         try:
-            file = np.load(Path(path), allow_pickle=False)
-        except (ValueError, EOFError, BadZipFile) as error:
+            arrays = read_npz(path)
+            if missing := sorted({"about", "components", *_trace_keys()}.difference(arrays)):
+                raise ValueError(f"it lacks {', '.join(missing)}.")
+            about = json.loads(str(arrays["about"]))
+        except ValueError as error:
             raise ValueError(
-                f"{path} is not a saved solution: expected an NPZ file that Solution.save wrote."
+                f"{path} is not a saved solution: expected an NPZ file that Solution.save wrote; {error}"
             ) from error
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path} is not a saved solution but a single array; expected what Solution.save wrote.")
-        with file:
-            missing = sorted({"about", "components", *_trace_keys()}.difference(file.files))
-            if missing:
-                raise ValueError(
-                    f"{path} is not a saved solution: it lacks {', '.join(missing)}; expected what Solution.save wrote."
-                )
-            arrays = {name: file[name] for name in file.files if name in _KEYS or name in _trace_keys()}
-        about = json.loads(str(arrays["about"]))
         if about.get("format") != FORMAT:
             raise ValueError(
                 f"{path} has format {about.get('format')}, and this version of sdpmetric reads format {FORMAT}; "
@@ -339,9 +332,6 @@ class Solution:
             problem=problem,
             extras=about["extras"],
         )
-
-
-_KEYS = ("about", "components", "dual_triplets", "dual_values")
 
 
 def _trace_keys() -> list[str]:

@@ -1,9 +1,8 @@
-"""Arrays from NPZ files, and tables from CSV and Parquet files."""
+"""Tables from CSV and Parquet files."""
 
 from __future__ import annotations
 
 import csv
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,35 +152,6 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
         raise ValueError(f"{path} has columns but no rows.")
     check_frame(frame[features], str(path))
     return Table(frame[features].to_numpy(dtype=np.float64), y, tuple(features), label)
-
-
-def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
-    """Read every array of an NPZ file, without pickle.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Raises
-    ------
-    ValueError
-        If it is not an NPZ file, or holds Python objects.
-    """
-    if not Path(path).is_file():
-        raise ValueError(f"there is no file {path}.")
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} is not an NPZ file; write one with numpy.savez.")
-    with np.load(Path(path), allow_pickle=False) as file:
-        arrays: dict[str, NDArray[np.generic]] = {}
-        for name in file.files:
-            try:
-                arrays[name] = file[name]
-            except ValueError as error:
-                raise ValueError(
-                    f"the array {name!r} of {path} holds Python objects, which are not loaded since they can run code; "
-                    "save it as numbers or strings."
-                ) from error
-    return arrays
 
 
 def _read_csv(path: Path, columns: Columns) -> Table:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric._loops import hashing as loops
 from sdpmetric.core import validation
-from sdpmetric.datasets import read_npz
+from sdpmetric.core.npz import read_npz
 from sdpmetric.hashing.checks import LARGEST, check_dtype, check_names, check_steps
 from sdpmetric.hashing.planes import Planes
 from sdpmetric.hashing.upkeep import Counters, Upkeep

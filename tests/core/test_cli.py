@@ -238,6 +238,8 @@ def test_progress_goes_to_standard_error_only(run):
         (("solve", "iris", "--n-neighbors", "50"), r"has 50 members, but n_neighbors=50"),
         (("solve", "iris", "--pca", "5"), r"cannot keep 5 principal components"),
         (("solve", "iris", "--output", "no/such/folder/x.npz"), r"there is no folder no/such/folder"),
+        (("solve", "iris", "--output", "."), r"\. is a folder; name a file in it"),
+        (("report", "iris", "."), r"\. is a folder; name a file in it"),
         (("verify", "iris", "missing.npz"), r"there is no file missing\.npz"),
     ],
 )
@@ -346,7 +348,12 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, tmp_path):
         np.testing.assert_array_equal(again.X, Z)
     assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
     assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
+    assert_refused(run("transform", model, new, "--output", new), r"holds the data; save to another file")
     assert_refused(run("transform", new, new), "is not an NPZ file")
+    damaged = bytearray(model.read_bytes())
+    damaged[len(damaged) // 2] ^= 4
+    model.write_bytes(damaged)
+    assert_refused(run("transform", model, new), "is damaged")
 
 
 def test_labels_are_passed_on(run, model, iris_csv):

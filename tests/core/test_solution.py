@@ -1,6 +1,7 @@
 """Solutions on disk: what is saved comes back, without pickle, and only to its own problem."""
 
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_what_is_no_solution_is_refused(name, solution, tmp_path):
     write(path, name, solution)
     with pytest.raises(ValueError, match=r"file\.npz is not a saved solution.*Solution\.save wrote"):
         Solution.load(path)
+
+
+def test_a_damaged_byte_is_refused_wherever_it_is(solution, tmp_path):
+    path = tmp_path / "file.npz"
+    solution.save(path)
+    whole, said = path.read_bytes(), []
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:  # a few bytes, dates for example, say nothing
+            Solution.load(path)
+        except ValueError as error:
+            said.append(str(error))
+    assert len(said) > 0.7 * len(whole) / 7
+    assert all(re.match(r".*file\.npz is not a saved solution: .*Solution\.save wrote; .", text) for text in said)
 
 
 def test_a_missing_file_is_a_missing_file(tmp_path):
