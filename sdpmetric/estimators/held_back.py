@@ -104,12 +104,7 @@ class HoldsBack:
         similar = check_similar(about[0], len(rows)) if rows.shape[1] == 2 and about[0] is not None else None
         learned, held = self._divided(len(rows), similar)
         problem = state(rows[learned], *(None if one is None else np.asarray(one)[learned] for one in about))
-        return problem, partial(self._tuple_score, problem, rows[held], None if similar is None else similar[held])
-
-    def _tuple_score(
-        self, problem: Problem, tuples: IndexArray, similar: NDArray[np.bool_] | None, components: FloatArray
-    ) -> float:
-        return tuple_score(problem.X @ components.T, tuples, similar)
+        return problem, partial(tuple_score, problem.X, rows[held], None if similar is None else similar[held])
 
 
 def divide(n: int, share: float, seed: int, groups: Labels | None = None) -> tuple[IndexArray, IndexArray]:
@@ -165,18 +160,20 @@ def tuple_distances(Z: FloatArray, tuples: NDArray[np.integer]) -> tuple[FloatAr
     )
 
 
-def tuple_score(Z: FloatArray, tuples: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> float:
+def tuple_score(
+    X: Data, tuples: NDArray[np.integer], similar: NDArray[np.bool_] | None, components: FloatArray
+) -> float:
     """How well distances agree with tuples: the area under the ROC curve of pairs, else the share in order.
 
     Parameters
     ----------
-    Z : (n, r) array
-        The embedded examples.
+    X : (n, d) array
     tuples : (t, 2), (t, 3) or (t, 4) integer array
     similar : (t,) bool array or None
         Of pairs.
+    components : (r, d) array
     """
-    apart = tuple_distances(Z, tuples)
+    apart = tuple_distances(X @ components.T, tuples)
     if similar is None:
         return float(np.mean(apart[0] < apart[1]))
     return float(roc_auc_score(similar, -apart[0])) if 0 < similar.sum() < len(similar) else 0.5

@@ -26,23 +26,13 @@ def best_threshold(
     ----------
     distances : (p,) array
     similar : (p,) bool array
-    strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}, default "accuracy"
-        What is largest: the accuracy; the F-beta score of the similar pairs; the share of similar pairs that are
-        recognised, where at least `min_rate` of the dissimilar ones are; the reverse.
-    min_rate : float, optional
-        For "max_tpr" and "max_tnr", between 0 and 1.
-    beta : float, default 1
-        Of the F-beta score, at least 0.
+    strategy, min_rate, beta
+        As in `PairClassifier.calibrate_threshold`, and so are the errors.
 
     Returns
     -------
     threshold : float
         Half way between two distances, of equally good ones the smallest.
-
-    Raises
-    ------
-    ValueError
-        If there is no such strategy, an argument is out of range, or the strategy needs pairs that are not there.
     """
     if strategy not in get_args(Strategy):
         known = ", ".join(repr(name) for name in get_args(Strategy))
