@@ -1,20 +1,21 @@
-"""Shared by all tests: deterministic Hypothesis, the repository's measure of rounding, and small instances."""
+"""Shared by all tests: deterministic Hypothesis, one thread of BLAS, common fixtures.
+
+Nothing heavy is imported here, since pytest-xdist reads this file once more, before its workers begin.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import gc
+from typing import TYPE_CHECKING
 
-import numpy as np
-import oracles
 import pytest
-import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
-from threadpoolctl import threadpool_limits
 
-from sdpmetric.core.multipliers import Dual
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.triplets import Triplets
+if TYPE_CHECKING:
+    import numpy as np
+    from instances import Instance
 
+pytest.register_assert_rewrite("instances")
 settings.register_profile(
     "sdpmetric",
     derandomize=True,
@@ -24,141 +25,34 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("sdpmetric")
+gc.disable()  # what is imported and collected stays: a third of that time would go into looking for garbage there
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Garbage is collected again, but not among what was imported."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_of_blas():
     """Oracles and small programs call NumPy's and SciPy's BLAS in turn, whose threads would wait for each other's."""
+    from threadpoolctl import threadpool_limits
+
     with threadpool_limits(1, "blas"):
         yield
 
 
-def rounding(value: float) -> float:
-    """What "up to rounding" means in this package."""
-    return 1e-9 * max(1.0, abs(value))
-
-
-def assert_same(found: float, expected: float) -> None:
-    """Two numbers agree up to rounding."""
-    assert np.isfinite(found)
-    assert abs(found - expected) <= rounding(expected), f"{found!r} is not {expected!r}"
-
-
-def assert_close(found: np.ndarray, expected: np.ndarray, scale: float | None = None) -> None:
-    """Two arrays agree up to rounding of their largest entry, or of `scale`."""
-    scale = max(np.abs(expected).max(initial=0.0), 1e-300) if scale is None else scale
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max(initial=0.0) <= 1e-9 * scale
-
-
-@dataclass(frozen=True)
-class Instance:
-    """A problem of the package beside its plain statement."""
-
-    problem: LMNNProblem
-    statement: oracles.Statement
-    y: np.ndarray
-
-    @property
-    def d(self) -> int:
-        return self.statement.X.shape[1]
-
-    def random_factor(self, rng: np.random.Generator) -> np.ndarray:
-        """A factor of random rank and scale, in the units of the data."""
-        spread = self.statement.X.std(axis=0)
-        units = np.where(spread > 0, spread, 1.0)
-        return rng.normal(size=(rng.integers(1, self.d + 2), self.d)) * 10 ** rng.uniform(-1.5, 1) / units
-
-    def random_dual(self, rng: np.random.Generator) -> Dual:
-        """Nonnegative multipliers, also outside the box, of foreign triplets, and of one triplet twice."""
-        n, own = len(self.y), np.array(self.statement.triplets).reshape(-1, 3)
-        chosen = own[rng.integers(0, len(own), rng.integers(0, 2 * len(own)))]
-        foreign = rng.integers(0, n, (rng.integers(0, 4), 3))
-        rows = np.concatenate([chosen, foreign])
-        rows = rows[rng.permutation(len(rows))]
-        return Dual(Triplets.from_array(rows), rng.exponential(10 ** rng.uniform(-3, 1), len(rows)))
-
-
-KINDS = ("plain", "line", "wide", "pure", "constant", "duplicates", "graph", "listed", "jitter", "float32")
-
-
-def make_instance(kind: str, seed: int, *, mu: float = 0.3, ridge: float = 0.0, loss: str = "hinge") -> Instance:
-    """One small asymmetric problem of each kind that has ever made trouble.
-
-    wide: fewer examples than features, in different units. pure: a feature is constant within each class, another
-    within all but one. graph: unequal numbers of target neighbors, some without any. listed: own triplets with weights,
-    some repeated, some of weight 0. jitter: a feature of two values and a little noise, so that it has hardly any pull.
-    """
-    rng = np.random.default_rng([seed, KINDS.index(kind)])
-    sizes = (6, 8) if kind == "jitter" else (4, 6, 3) if seed % 2 else (5, 7)
-    y = np.repeat(np.arange(len(sizes)), sizes)[rng.permutation(sum(sizes))]
-    n, k = len(y), 2
-    d = {"line": 1, "wide": n + 3}.get(kind, 3)
-    X = rng.normal(size=(n, d)) + 0.5 * y[:, None]
-    options = {"ridge": ridge, "loss": loss}
-    shared = (mu, ridge, loss == "squared_hinge")
-    targets = None
-    if kind == "wide":
-        X *= 10 ** rng.uniform(-1, 1, d)
-    elif kind == "pure":
-        X[:, 1] = np.array([0.0, 1.0, 1.0])[y]
-        X[:, 2] = np.where(y == 0, X[:, 2], 0.25)
-    elif kind == "constant":
-        X[:, 1] = 0.1
-    elif kind == "duplicates":
-        X[np.flatnonzero(y == 0)[:2]] = X[np.flatnonzero(y == 1)[:2]]
-        X[np.flatnonzero(y == 1)[3]] = X[np.flatnonzero(y == 1)[4]]
-    elif kind == "float32":
-        X = X.astype(np.float32)
-    elif kind == "jitter":
-        group = np.array([np.sum(y[:i] == y[i]) % 2 for i in range(n)])
-        X[:, 2] = group + 1e-6 * X[:, 2]
-        X[:, 2] -= X[:, 2].mean()
-        near = X * [1, 1, 100]
-        targets = np.array(oracles.target_neighbors(near, y, k))
-    if kind == "graph":
-        graph = sp.dok_array((n, n))
-        for i in range(n):
-            same = [j for j in np.flatnonzero(y == y[i]) if j != i]
-            for j in same[: rng.integers(0, 4)]:
-                graph[i, j] = 1.0
-        targets = [sorted(graph.tocsr()[[i]].nonzero()[1]) for i in range(n)]
-        problem = LMNNProblem.from_labels(X, y, push_weight=mu, target_neighbors=graph.tocsr(), **options)
-        return Instance(problem, oracles.Statement.from_targets(X, y, targets, *shared), y)
-    if kind == "listed":
-        every = np.array(oracles.all_triplets(oracles.target_neighbors(X, y, k), y))
-        rows = every[rng.integers(0, len(every), 40)]
-        weights = rng.exponential(size=len(rows)) * (rng.random(len(rows)) < 0.9)
-        problem = LMNNProblem.from_triplets(X, rows, weights, mu, **options)
-        listed = [tuple(map(int, row)) for row in rows]
-        return Instance(problem, oracles.Statement.from_triplets(X, listed, weights, *shared), y)
-    problem = LMNNProblem.from_labels(X, y, k, mu, target_neighbors=targets, **options)
-    if targets is None:
-        targets = oracles.target_neighbors(X.astype(float), y, k)
-    return Instance(problem, oracles.Statement.from_targets(X, y, targets, *shared), y)
-
-
-def check_weak_duality(case, rng, wrong=1.0):
-    """Every bound, from whatever multipliers, is below every objective, from whatever metric."""
-    problem, statement = case.problem, case.statement
-    good = statement.good_factor()
-    points = [good, case.random_factor(rng), 0 * good, problem.lift(np.zeros((0, problem.points.shape[1])))]
-    objectives = [statement.objective_at(L) for L in points]
-    certificates = [problem.certify(L) for L in points]
-    certificates += [problem.certify(points[1], dual=case.random_dual(rng)) for _ in range(3)]
-    best = min(objectives)
-    for c in certificates:
-        assert np.isfinite(c.lower_bound)
-        assert c.lower_bound * wrong <= best + rounding(best), c
-        assert c.relative_gap <= 1.0 or c.objective == np.inf
-    return max(c.lower_bound for c in certificates), best
-
-
 @pytest.fixture
 def rng() -> np.random.Generator:
+    import numpy as np
+
     return np.random.default_rng(20090)
 
 
 @pytest.fixture
 def small() -> Instance:
+    from instances import make_instance
+
     return make_instance("plain", 1)

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 from typer.testing import CliRunner
 
 import sdpmetric as sm

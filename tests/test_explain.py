@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import KINDS, Instance, assert_close, assert_same, make_instance, rounding
+from instances import KINDS, Instance, assert_close, assert_same, make_instance, rounding
 
 import sdpmetric as sm
 from sdpmetric.core.explanation import Slacks, Support

@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import assert_close, assert_same, rounding
+from instances import assert_close, assert_same, rounding
 from numpy.typing import ArrayLike
 
 import sdpmetric as sm

@@ -10,12 +10,16 @@ from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.estimators import ITML, LMNN, NCA, POLA, RCA, KernelLMNN, MultiMetricLMNN
 
-pytest.importorskip("skl2onnx")
-runtime = pytest.importorskip("onnxruntime")
-to_onnx = pytest.importorskip("sdpmetric.adapters.onnx").to_onnx
+
+@pytest.fixture(scope="module")
+def to_onnx():
+    pytest.importorskip("skl2onnx")
+    pytest.importorskip("onnxruntime")
+    return pytest.importorskip("sdpmetric.adapters.onnx").to_onnx
 
 
 def outputs(model, X):
+    runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, {session.get_inputs()[0].name: X})
 
@@ -26,7 +30,7 @@ def outputs(model, X):
     [LMNN(), LMNN(n_components=2), ITML(n_pairs=50), POLA(n_pairs=50), RCA(), NCA()],
     ids=lambda estimator: type(estimator).__name__,
 )
-def test_the_embedding_is_the_same(estimator, dtype):
+def test_the_embedding_is_the_same(estimator, dtype, to_onnx):
     X, y = load_iris(return_X_y=True)
     X = X.astype(dtype)
     fitted = estimator.fit(X, y)
@@ -36,7 +40,7 @@ def test_the_embedding_is_the_same(estimator, dtype):
     np.testing.assert_allclose(Z, fitted.transform(X), rtol=1e-3, atol=1e-4 * np.abs(Z).max())
 
 
-def test_a_pipeline_with_a_classifier_predicts_alike():
+def test_a_pipeline_with_a_classifier_predicts_alike(to_onnx):
     X, y = load_iris(return_X_y=True)
     X = X.astype(np.float32)
     pipe = make_pipeline(StandardScaler(), PCA(3), LMNN(), KNeighborsClassifier(3)).fit(X[::2], y[::2])
@@ -45,7 +49,7 @@ def test_a_pipeline_with_a_classifier_predicts_alike():
 
 
 @pytest.mark.parametrize("estimator", [KernelLMNN(), MultiMetricLMNN()], ids=lambda e: type(e).__name__)
-def test_what_is_no_linear_map_is_refused(estimator):
+def test_what_is_no_linear_map_is_refused(estimator, to_onnx):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(TypeError, match="one linear map only"):
         to_onnx(estimator.fit(X[::3], y[::3]), X)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import oracles
 import pytest
-from conftest import KINDS, assert_same, check_weak_duality, make_instance, rounding
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instances import KINDS, assert_same, check_weak_duality, make_instance, rounding
 
 import sdpmetric as sm
 from sdpmetric.core.certificate import absolute_gap, relative_gap

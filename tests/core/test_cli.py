@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from importlib.util import find_spec
 
 import numpy as np
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
-from sdpmetric.cli import app, options
+from sdpmetric.cli import app, main, options
 from sdpmetric.core import registry
 from sdpmetric.core.problem import Labelled, statements
 from sdpmetric.core.registry import solvers_of
@@ -270,13 +271,18 @@ def test_a_table_without_a_header_is_recognised(run, tmp_path):
     assert_refused(run("solve", path), r"the first line of .*bad\.csv holds data, 5\.1, 3\.5, setosa; give it a header")
 
 
-def test_warnings_are_lines_on_standard_error(tmp_path):
-    path = tmp_path / "own.csv"
-    path.write_text("a,y\n" + "".join(f"{i},{i // 2}\n" for i in range(10)))
-    arguments = ["-m", "sdpmetric", "solve", str(path), "--label", "y", "--n-neighbors", "2"]
-    result = subprocess.run([sys.executable, "-W", "always", *arguments], capture_output=True, text=True, check=False)
-    assert result.returncode == 2
-    assert all(line.startswith(("Warning: ", "Error: ")) for line in result.stderr.splitlines())
+def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
+    def warned(problem, budget, tol, **options):
+        warnings.warn("a word of warning", UserWarning, stacklevel=1)
+        yield Step(np.eye(4), problem.objective(np.eye(4)))
+
+    replace_steps(monkeypatch, "factored", warned)
+    monkeypatch.setattr(sys, "argv", ["sdpmetric", "solve", "iris"])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # which the command replaces
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert "Warning: a word of warning" in capsys.readouterr().err.splitlines()
 
 
 def test_data_that_are_not_finite_are_one_sentence(run, tmp_path):
@@ -429,11 +435,6 @@ def test_help_and_the_checker_load_no_solver(module):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_public_names_are_loaded_on_first_use():
-    code = (
-        "from sdpmetric.estimators import LMNN\nimport sdpmetric as sm\nprint(callable(sm.solve), 'regret' in dir(sm))"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout == "True True\n"
+def test_names_that_are_not_there():
     with pytest.raises(AttributeError, match="module 'sdpmetric' has no attribute 'nothing'"):
         _ = sm.nothing

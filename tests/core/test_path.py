@@ -5,7 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from conftest import KINDS, make_instance, rounding
+from instances import KINDS, make_instance, rounding
 
 import sdpmetric as sm
 from sdpmetric.formulations import named

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 
 import sdpmetric as sm
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from conftest import assert_same
+from instances import assert_same
 
 import sdpmetric as sm
 from sdpmetric.problems.lmnn import LMNNProblem

@@ -7,7 +7,7 @@ import signal
 
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm

@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 from sklearn.datasets import make_blobs
 
 import sdpmetric as sm
@@ -18,16 +18,15 @@ from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.triplets import Candidates
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """PyTorch's threads spin while they wait for each other, which takes minutes on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def torch():
+    """With one thread: PyTorch's threads spin while they wait for each other, for minutes on a busy machine."""
+    found = pytest.importorskip("torch", reason="PyTorch is not installed")
+    before = found.get_num_threads()
+    found.set_num_threads(1)
+    yield found
+    found.set_num_threads(before)
 
 
 @pytest.fixture(params=["in one piece", "in chunks"])
@@ -72,7 +71,7 @@ def test_the_search_finds_every_pair_within_its_limit(engine, among, scale):
     assert len(here ^ there) <= 0.01 * len(exact)
 
 
-def test_the_search_in_single_precision_is_not_rounded_to_fewer_digits(engine):
+def test_the_search_in_single_precision_is_not_rounded_to_fewer_digits(engine, torch):
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
@@ -163,7 +162,7 @@ def test_nothing_stays_on_the_device_after_a_solve():
     assert not engine.loops._kept
 
 
-def test_devices_that_are_not_there_are_refused():
+def test_devices_that_are_not_there_are_refused(torch):
     with pytest.raises(ValueError, match="no device 'abacus'"):
         sm.engines.Torch("abacus")
     if not torch.cuda.is_available():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 
 import sdpmetric as sm
 

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import sklearn
-from conftest import assert_close, assert_same
+from instances import assert_close, assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score

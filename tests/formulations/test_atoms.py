@@ -5,7 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from conftest import assert_close, assert_same
+from instances import assert_close, assert_same
 
 import sdpmetric as sm
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
-from conftest import KINDS, assert_same, make_instance, rounding
+from instances import KINDS, assert_same, make_instance, rounding
 
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.formulations import lmnn as formulations

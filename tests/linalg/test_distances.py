@@ -3,9 +3,9 @@
 import numpy as np
 import oracles
 import pytest
-from conftest import assert_close, assert_same, make_instance, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import assert_close, assert_same, make_instance, rounding
 
 from sdpmetric.engine import threads
 from sdpmetric.linalg import distances as dist

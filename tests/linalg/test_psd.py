@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import assert_close
 
 from sdpmetric.linalg import psd
 

@@ -1,7 +1,5 @@
 """Pictures show what they say: counts, places and limits of what is drawn, and sentences where nothing can be."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -320,16 +318,3 @@ def test_an_estimator_that_is_not_fitted_is_refused(wine):
     for draw in (ConvergenceDisplay.from_estimator, lambda e: EmbeddingDisplay.from_estimator(e, *wine)):
         with pytest.raises(NotFittedError):
             draw(LMNN())
-
-
-def test_matplotlib_is_imported_on_demand_only():
-    code = (
-        "import sys, sdpmetric; assert not {'matplotlib', 'sdpmetric.plotting'} & set(sys.modules)\n"
-        "import sdpmetric.plotting as p; assert 'matplotlib' not in sys.modules\n"
-        "sys.modules['matplotlib'] = None\n"
-        "from sdpmetric import Trace, TraceRow\n"
-        "try: p.ConvergenceDisplay.from_trace(Trace([TraceRow(0, 1.0, 2.0, 1.0)]))\n"
-        "except ImportError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "pictures need matplotlib: pip install 'sdpmetric[plot]'.\n"

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import assert_same
+from instances import assert_same
 
 import sdpmetric as sm
 

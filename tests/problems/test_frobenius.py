@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import KINDS, Instance, assert_close, assert_same, make_instance, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import KINDS, Instance, assert_close, assert_same, make_instance, rounding
 from seeds import blocks
 from sklearn.datasets import load_iris, load_wine
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from conftest import KINDS, assert_close, assert_same, make_instance, rounding
+from instances import KINDS, assert_close, assert_same, make_instance, rounding
 from sklearn.datasets import make_circles
 from sklearn.metrics.pairwise import pairwise_kernels
 

@@ -3,7 +3,7 @@
 import numpy as np
 import oracles
 import pytest
-from conftest import KINDS, Instance, assert_same, make_instance
+from instances import KINDS, Instance, assert_same, make_instance
 
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import assert_same, rounding
+from instances import assert_same, rounding
 from sklearn.covariance import graphical_lasso
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from conftest import assert_same, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import assert_same, rounding
 
 import sdpmetric as sm
 from sdpmetric.problems import mcml_certificate

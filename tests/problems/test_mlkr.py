@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import assert_close, assert_same
+from instances import assert_close, assert_same
 
 import sdpmetric as sm
 from sdpmetric._loops import nca as loops

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from conftest import assert_same, rounding
+from instances import assert_same, rounding
 
 import sdpmetric as sm
 

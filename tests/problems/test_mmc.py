@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import assert_same, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import assert_same, rounding
 
 import sdpmetric as sm
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
-from conftest import rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import rounding
 from seeds import blocks
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, load_wine

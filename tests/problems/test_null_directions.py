@@ -4,7 +4,7 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
-from conftest import assert_same, check_weak_duality, make_instance
+from instances import assert_same, check_weak_duality, make_instance
 
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.problems.lmnn import LMNNProblem

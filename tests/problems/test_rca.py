@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import assert_close, assert_same, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import assert_close, assert_same, rounding
 
 import sdpmetric as sm
 from sdpmetric.formulations import named

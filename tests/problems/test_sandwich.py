@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 from seeds import blocks
 
 import sdpmetric as sm
@@ -57,7 +57,7 @@ def test_sandwich_at_length(seeds: range) -> None:
 
 @pytest.mark.parametrize("kind", ["line", "wide", "pure", "constant", "duplicates", "graph", "float32"])
 def test_sandwich_of_hard_kinds(kind: str) -> None:
-    from conftest import make_instance
+    from instances import make_instance
 
     problem = make_instance(kind, 3).problem
     # Rounding to single precision costs what it costs: the certificate is of the rounded metric.

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.optimize
-from conftest import KINDS, make_instance, rounding
+from instances import KINDS, make_instance, rounding
 
 from sdpmetric.core import run as base
 from sdpmetric.core.status import Status

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from conftest import assert_close, make_instance, rounding
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import assert_close, make_instance, rounding
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.preprocessing import StandardScaler
 

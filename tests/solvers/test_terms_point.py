@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import assert_same
+from instances import assert_same
 
 import sdpmetric as sm
 from sdpmetric import terms

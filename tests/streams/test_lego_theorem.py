@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 from lego_streams import definite, divergence, make_stream, pair_loss, run
 from scipy.optimize import minimize
 from seeds import blocks

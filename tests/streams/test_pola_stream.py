@@ -8,7 +8,7 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from conftest import rounding
+from instances import rounding
 from pola_oracle import Threshold, project_cone, project_margin, separable, update
 from seeds import blocks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import D, data, different, random_sum
-from conftest import assert_same
+from instances import assert_same
 
 import sdpmetric as sm
 from sdpmetric import terms

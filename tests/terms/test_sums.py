@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import data, hard_ones, random_problem
-from conftest import rounding
+from instances import rounding
 from seeds import blocks
 
 import sdpmetric as sm

@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from cases import D, N, data, different, one_of_each
-from conftest import assert_same
+from instances import assert_same
 
 import sdpmetric as sm
 from sdpmetric import terms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
-from conftest import assert_close, assert_same
+from instances import assert_close, assert_same
 
 import sdpmetric as sm
 from sdpmetric.linalg.rigorous import Images
