@@ -32,7 +32,7 @@ IndexArray = NDArray[np.int32]
 # Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
 COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
 # Fewest anchors of an early level, in all and for each dimension: fewer are fitted by a metric of their own.
-FEWEST, FEWEST_PER_DIMENSION = 1000, 20
+FEWEST, FEWEST_PER_DIMENSION = 1000, 50
 # Candidate pairs of an anchor, on average, that an early level has at least.
 FEWEST_CANDIDATES = 8
 # Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
