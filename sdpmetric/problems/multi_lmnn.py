@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,7 +27,6 @@ from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.problems.regions import Regions, check_members, divide
 from sdpmetric.problems.well_posed import Ridge, caution
-from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.triplets import Candidates
@@ -269,37 +267,26 @@ class MultiMetricLMNNProblem(Problem):
         return [cost.null_groups for cost in self.pull_costs]
 
     def regional_near(
-        self, embedded: Sequence[NDArray[np.floating]], *, widen: float = 0.0, among: IndexArray | None = None
-    ) -> Iterator[tuple[int, Candidates]]:
-        """What `regional_candidates` finds, in bounded parts, each with its region."""
-        return self.found(embedded, self.near(embedded), null_groups=self.null_groups, widen=widen, among=among)
-
-    def regional_candidates(
         self,
         embedded: Sequence[NDArray[np.floating]],
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
-        most: float = math.inf,
-    ) -> list[Candidates]:
-        """Search exhaustively for the triplets that can cost anything near the metrics; see `LMNNProblem.candidates`.
+        together: bool = False,
+    ) -> Iterator[tuple[int, Candidates]]:
+        """Yield, in bounded parts, each region with the triplets that can cost anything near the metrics.
 
         Parameters
         ----------
         embedded : list of (n, r) arrays
             All examples under each metric.
-        widen, among, most
+        widen, among
             As in `LMNNProblem.candidates`.
+        together : bool, default False
+            Take null directions of the costs as all other directions.
         """
-        parts: list[list[Candidates]] = [[] for _ in embedded]
-        count = 0
-        for region, part in self.regional_near(embedded, widen=widen, among=among):
-            parts[region].append(part)
-            count += len(part.impostors)
-            if count > most:
-                raise TooManyCandidates([(r, block) for r, found in enumerate(parts) for block in found])
-        nothing = Candidates.none(self.source.targets.shape[1])
-        return [Candidates.concatenate(found) if found else nothing for found in parts]
+        groups = None if together else self.null_groups
+        return self.found(embedded, self.near(embedded), null_groups=groups, widen=widen, among=among)
 
     def whitened(self, components: FloatArray) -> FloatArray:
         """Factors on `regional_points`, (c, r, rank), of components (c, r, d)."""
@@ -318,6 +305,10 @@ class MultiMetricLMNNProblem(Problem):
             return psd.stack(parts)
         furthest = float(self.near(self.embed(psd.stack(parts))).max(initial=0.0))
         return psd.stack([np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)])
+
+    def unstacked(self, factors: FloatArray) -> FloatArray:
+        """Components, (c, r, d), from factors of all metrics: the same."""
+        return factors
 
     def place(self, make: Callable[[MultiMetricLMNNProblem, Part], Held], size: int) -> Shards[Held]:
         """Let the engine in use place shards of this problem; see `sdpmetric.engine.interface.Engine.place`."""

@@ -102,7 +102,7 @@ def test_a_solve_finds_the_direction_that_tells(options):
         (lambda X: sm.MLKRProblem(X, ["a"] * N), "one number per row"),
         (lambda X: sm.MLKRProblem(X, np.arange(N - 1)), "12 targets for 13 rows"),
         (lambda X: sm.MLKRProblem(X, np.r_[np.nan, np.arange(N - 1)]), "NaN or infinity"),
-        (lambda X: sm.MLKRProblem(X, np.arange(N), 4), "between 1 and 3"),
+        (lambda X: sm.MLKRProblem(X, np.arange(N), 4), "n_components must be"),
         (lambda X: sm.MLKRProblem(X, np.arange(N), 2, diagonal=True), "diagonal factor has 3 rows"),
         (lambda X: sm.MLKRProblem(X[:1], [1.0]), "one row"),
     ],

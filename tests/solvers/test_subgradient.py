@@ -14,7 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric.solvers.lmnn.active_set import ActiveSet
-from sdpmetric.solvers.lmnn.coordinates import Coordinates, OneMetric, OneMetricAsGiven, SeveralMetrics
+from sdpmetric.solvers.lmnn.coordinates import Coordinates, CoordinatesAsGiven
+from sdpmetric.solvers.lmnn.regional import OneRegion
 
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
 
@@ -66,10 +67,10 @@ def random_walk(coordinates: Coordinates, seed: int) -> Iterator[tuple[np.ndarra
 def test_incremental_gradient_is_the_gradient_from_scratch(n_metrics: int) -> None:
     """Weinberger and Saul 2009, Eq. 19 against Eq. 18: a change of the objective along a line, for several metrics."""
     if n_metrics == 1:
-        coordinates: Coordinates = OneMetric(make_instance("plain", 2).problem)
+        coordinates = Coordinates(OneRegion(make_instance("plain", 2).problem))
     else:
         X, y = load_iris(return_X_y=True)
-        coordinates = SeveralMetrics(sm.MultiMetricLMNNProblem.from_labels(X[::3], y[::3], 2, 0.4))
+        coordinates = Coordinates(sm.MultiMetricLMNNProblem.from_labels(X[::3], y[::3], 2, 0.4))
     active, scratch = ActiveSet(coordinates), ActiveSet(coordinates)
     walk = list(random_walk(coordinates, 0))
     for t, (_, Z) in enumerate(walk):
@@ -83,14 +84,14 @@ def test_incremental_gradient_is_the_gradient_from_scratch(n_metrics: int) -> No
     L, Z = walk[-1]
     active.search(Z)
     active.update(Z, afresh=True)
-    problem = coordinates.problem
+    problem = coordinates.problem.problem if n_metrics == 1 else coordinates.problem
     objective = np.sum(np.swapaxes(L, 1, 2) @ L * coordinates.cost) + active.loss
     assert objective == pytest.approx(problem.objective(coordinates.lift(L)), rel=1e-12)
 
 
 def gradient(problem: sm.LMNNProblem, L: np.ndarray, *, whitened: bool = False) -> np.ndarray:
     """What the loop subtracts from the metric with factor L, in its own coordinates."""
-    coordinates = OneMetric(problem) if whitened else OneMetricAsGiven(problem)
+    coordinates = (Coordinates if whitened else CoordinatesAsGiven)(OneRegion(problem))
     active = ActiveSet(coordinates)
     Z = coordinates.points @ (problem.pull_cost.whitened(L) if whitened else L).T
     active.search(Z)
@@ -132,7 +133,7 @@ def test_subgradient_inequality(seed: int) -> None:
 
 def test_matrices_of_earlier_iterations_do_not_change_with_the_metric() -> None:
     """The twin of a bug: a matrix that moves with the metric afterwards proves too much."""
-    coordinates = OneMetric(make_instance("plain", 2).problem)
+    coordinates = Coordinates(OneRegion(make_instance("plain", 2).problem))
     active = ActiveSet(coordinates)
     _, Z = next(random_walk(coordinates, 1))
     active.search(Z)
@@ -144,7 +145,7 @@ def test_matrices_of_earlier_iterations_do_not_change_with_the_metric() -> None:
 
 
 def test_a_search_that_finds_too_much_leaves_the_list_as_it_was() -> None:
-    coordinates = OneMetric(make_instance("plain", 2).problem)
+    coordinates = Coordinates(OneRegion(make_instance("plain", 2).problem))
     active = ActiveSet(coordinates)
     _, Z = next(random_walk(coordinates, 1))
     active.search(Z)

@@ -44,8 +44,8 @@ class ActiveSet:
     """
 
     def __init__(self, coordinates: Coordinates) -> None:
-        self.push, self.points = coordinates.push, coordinates.points
-        self._coordinates, self._n = coordinates, len(coordinates.regions)
+        self.push, self.points = coordinates.problem.push, coordinates.points
+        self._coordinates, self._n = coordinates, len(coordinates.problem.X)
         self._n_metrics = len(coordinates.cost)
         self.candidates = Candidates.none()
         self._rows: Positions = np.zeros(0, dtype=np.int64)
@@ -105,7 +105,7 @@ class ActiveSet:
             if size > most:
                 return None
             parts[metric].append(part)
-        n, regions = self._n, self._coordinates.regions
+        n, regions = self._n, self._coordinates.problem.regions
         stacked = []
         for metric, own in enumerate(parts):
             C = Candidates.concatenate(own) if own else Candidates.none()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -16,9 +16,10 @@ from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import factored, several
-from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, at_zero, cheap_point, generate
+from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.solvers.lmnn.edited import EditedProgram
 from sdpmetric.solvers.lmnn.refinement import refined_dual
+from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_by_zero
 
 FloatArray = NDArray[np.float64]
 
@@ -85,24 +86,10 @@ def steps(
         budget.spend()
         yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]))
         return
-    reduction = SingleMetric(
-        problem,
-        problem.push,
-        [problem.points],
-        None,
-        lambda embedded, widen, most: [problem.candidates(embedded[0], widen=widen, most=most)],
-        lambda L: problem.lift(L[0]),
-    )
-    trivial = at_zero(reduction, tol, problem.coordinates.null.shape[1])
-    if trivial is not None:
-        yield trivial
-        return
     first = np.eye(problem.X.shape[1]) if start is None else start
-    components = yield from cheap_point(
-        lambda own: factored.steps(problem, own, START_TOLERANCE, start=start), budget, first
-    )
-    L = problem.pull_cost.whitened(components)[None]
-    yield from generate(reduction, L, chosen, budget, tol, polish)
+    regional = OneRegion(problem)
+    fast = cheap_point(lambda own: factored.steps(problem, own, START_TOLERANCE, start=start), budget, first)
+    yield from _generated(regional, SingleMetric.of(problem, regional), chosen, budget, tol, fast, polish)
 
 
 @solver(MultiMetricLMNNProblem, "conic", tol=1e-6)
@@ -126,20 +113,23 @@ def several_steps(
         Components from which the factored solver finds the first index sets.
     """
     chosen = Backend.of(backend, backend_options)
-    reduction = Reduction(
-        problem,
-        problem.push,
-        problem.regional_points,
-        problem.regions,
-        lambda embedded, widen, most: problem.regional_candidates(embedded, widen=widen, most=most),
-        problem.lift_regional,
-    )
-    trivial = at_zero(reduction, tol, sum(cost.coordinates.null.shape[1] for cost in problem.pull_costs))
+    first = np.stack([np.eye(problem.X.shape[1])] * problem.n_regions) if start is None else start
+    fast = cheap_point(lambda own: several.factored_steps(problem, own, START_TOLERANCE, start=start), budget, first)
+    yield from _generated(problem, Reduction.of(problem, problem), chosen, budget, tol, fast, polish=False)
+
+
+def _generated(
+    problem: RegionalProblem,
+    reduction: Reduction,
+    backend: Backend,
+    budget: Budget,
+    tol: float,
+    fast: Generator[Step, None, FloatArray],
+    polish: bool,
+) -> Iterator[Step]:
+    trivial = solved_by_zero(problem, tol)
     if trivial is not None:
         yield trivial
         return
-    first = np.stack([np.eye(problem.X.shape[1])] * problem.n_regions) if start is None else start
-    components = yield from cheap_point(
-        lambda own: several.factored_steps(problem, own, START_TOLERANCE, start=start), budget, first
-    )
-    yield from generate(reduction, problem.whitened(components), chosen, budget, tol, polish=False)
+    components = yield from fast
+    yield from generate(reduction, problem.whitened(components), backend, budget, tol, polish)

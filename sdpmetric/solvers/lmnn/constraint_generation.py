@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.push import Push
 from sdpmetric.solvers.backend import Backend
+from sdpmetric.solvers.lmnn.regional import RegionalProblem, regional_candidates
 from sdpmetric.triplets.limits import TooManyCandidates, deadline
 from sdpmetric.triplets.margins import margins
 from sdpmetric.triplets.triplets import Candidates, Triplets
@@ -66,6 +68,17 @@ class Reduction:
     regions: IndexArray | None
     candidates: Callable[[Sequence[FloatArray], float, float], Sequence[Candidates]]
     lift: Callable[[FloatArray], FloatArray]
+
+    @classmethod
+    def of(cls, problem: Problem, regional: RegionalProblem) -> Self:
+        """Of LMNN, which certifies, as solvers see it."""
+
+        def candidates(embedded: Sequence[FloatArray], widen: float, most: float) -> Sequence[Candidates]:
+            return regional_candidates(regional, embedded, widen=widen, most=most)
+
+        points = regional.regional_points
+        regions = regional.regions if len(points) > 1 else None
+        return cls(problem, regional.push, points, regions, candidates, regional.lift_regional)
 
     def program(
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
@@ -157,20 +170,6 @@ def _face(L: FloatArray, S: FloatArray) -> FloatArray:
     beside -= own @ (own.T @ beside)
     more, sizes, _ = np.linalg.svd(beside, full_matrices=False)
     return np.concatenate([own, more[:, sizes > 1e-3]], axis=1)
-
-
-def at_zero(reduction: Reduction, tol: float, null_dimension: int = 0) -> Step | None:
-    """The answer where nothing pushes, or where null directions of the cost separate anchors from all impostors."""
-    push, points = reduction.push, reduction.points
-    idle, rank = push.weight == 0.0 or push.source.size == 0, points[0].shape[1]
-    if not idle and rank and not null_dimension:
-        return None
-    zero = reduction.lift(np.zeros((len(points), 0, rank)))
-    zero = zero[..., :0, :] if idle else zero
-    certificate = reduction.problem.certify(zero)
-    if not idle and rank and certificate.relative_gap > tol:
-        return None
-    return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 
 def cheap_point(

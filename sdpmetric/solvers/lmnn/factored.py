@@ -21,7 +21,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn.descent import Slow, State, descend, escape
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
-from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem
+from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_by_zero
 from sdpmetric.solvers.lmnn.start import scaled_start
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.limits import deadline
@@ -82,20 +82,15 @@ def steps(
     Step
         One for each round. Where the budget ends or the user interrupts, one more, and then the exception.
     """
-    n, rank = problem.points.shape
-    zero = problem.lift(np.zeros((0, rank)))
-    trivial = problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0
-    if trivial or problem.coordinates.null.shape[1]:
-        certificate = problem.certify(zero)
-        yield Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
-        if trivial or certificate.relative_gap <= tol:
-            return
+    single = OneRegion(problem)
+    if (trivial := solved_by_zero(single, tol)) is not None:
+        yield trivial
+        return
     rng = np.random.default_rng(random_state)
     L, warm = scaled_start(problem, start, rng)
     state = State(L[None])
-    single = OneRegion(problem)
     dtype = np.float32 if tol >= SINGLE else np.float64
-    whole = WorkingSet(single, np.arange(n, dtype=np.int32), dtype)
+    whole = WorkingSet(single, np.arange(len(problem.X), dtype=np.int32), dtype)
     try:
         if not warm:
             yield from approach(single, state, budget, rng)

@@ -16,7 +16,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import frobenius
-from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, at_zero, cheap_point, generate
+from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -65,6 +65,9 @@ def steps(
         Components from which solver "dual" finds the first index sets.
     """
     chosen, push = Backend.of(backend, backend_options), problem.base.push
+    if push.weight == 0.0 or push.source.size == 0:
+        yield Step.certified(problem, problem.zero)
+        return
     reduction = FrobeniusReduction(
         problem,
         push,
@@ -74,10 +77,6 @@ def steps(
         lambda embedded, widen, most: [push.candidates(embedded[0], widen=widen, most=most)],
         lambda L: L[0],
     )
-    trivial = at_zero(reduction, tol)
-    if trivial is not None:
-        yield trivial
-        return
     first = np.zeros((0, problem.X.shape[1])) if start is None else start
     components = yield from cheap_point(
         lambda own: frobenius.steps(problem, own, START_TOLERANCE, start=start), budget, first

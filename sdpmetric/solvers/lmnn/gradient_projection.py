@@ -134,8 +134,8 @@ def gradient_projection(coordinates: Coordinates, L: FloatArray, budget: Budget,
         One for each search. Ends where no step can change the metric any more.
     """
     points, cost = coordinates.points, coordinates.cost
-    blocks = Blocks(np.arange(len(cost) + 1, dtype=np.int64) * len(coordinates.regions))
-    precision = 8 * float(np.finfo(coordinates.dtype).eps)
+    blocks = Blocks(np.arange(len(cost) + 1, dtype=np.int64) * len(coordinates.problem.X))
+    precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)
     M = np.swapaxes(L, 1, 2) @ L  # line 1
     t = since = 0  # line 2
     active = ActiveSet(coordinates)  # line 3

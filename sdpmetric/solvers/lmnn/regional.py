@@ -3,73 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.run import Step
 from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
+from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.triplets import Candidates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 
-class RegionalProblem(Protocol):
-    """LMNN with one metric for each region of examples; the ordinary problem has one region."""
-
-    @property
-    def push(self) -> Push:
-        """The hinges."""
-
-    @property
-    def X(self) -> NDArray[np.floating]:
-        """The data, (n, d)."""
-
-    @property
-    def regions(self) -> IndexArray:
-        """Region of each example, (n,)."""
-
-    @property
-    def null_groups(self) -> list[IndexArray]:
-        """For each region, the groups of examples that agree in the null space of its pull cost, (n,) each."""
-
-    @property
-    def regional_points(self) -> list[FloatArray]:
-        """The whitened data of each region, each (n, rank): there its pull cost is the trace of its metric."""
-
-    def regional_candidates(
-        self,
-        embedded: Sequence[NDArray[np.floating]],
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        most: float = math.inf,
-    ) -> list[Candidates]:
-        """Candidates for each region, whose metric embeds the data so; see `LMNNProblem.candidates`."""
-
-    def lift_regional(self, whitened: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates from factors on `regional_points`, (c, r, rank)."""
-
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> Certificate:
-        """The problem's certificate of components; see `LMNNProblem.certify`."""
-
-    def place(self, make: Callable[[RegionalProblem, Part], Held], size: int) -> Shards[Held]:
-        """Let the engine in use place shards of this problem; see `Engine.place`."""
-
-
 @dataclass(frozen=True, eq=False)
 class OneRegion:
-    """LMNN with a single metric as a `RegionalProblem`: all examples are of one region."""
+    """LMNN with a single metric by the names of `MultiMetricLMNNProblem`: all examples are of one region."""
 
     problem: LMNNProblem
 
@@ -89,6 +47,11 @@ class OneRegion:
         return np.zeros(len(self.problem.X), dtype=np.int32)
 
     @property
+    def pull_costs(self) -> list[PullCost]:
+        """The linear cost."""
+        return [self.problem.pull_cost]
+
+    @property
     def null_groups(self) -> list[IndexArray]:
         """See `LMNNProblem.null_groups`."""
         return [self.problem.null_groups]
@@ -98,31 +61,87 @@ class OneRegion:
         """The whitened data, (n, rank)."""
         return [self.problem.points]
 
-    def regional_candidates(
+    def regional_near(
         self,
         embedded: Sequence[NDArray[np.floating]],
         *,
         widen: float = 0.0,
         among: IndexArray | None = None,
-        most: float = math.inf,
-    ) -> list[Candidates]:
-        """See `LMNNProblem.candidates`."""
-        return [self.problem.candidates(embedded[0], widen=widen, among=among, most=most)]
+        together: bool = False,
+    ) -> Iterator[tuple[int, Candidates]]:
+        """See `MultiMetricLMNNProblem.regional_near`."""
+        groups = None if together else self.problem.null_groups
+        return ((0, part) for part in self.push.near(embedded[0], groups, widen=widen, among=among))
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """A factor on `regional_points`, (1, r, rank), of components (r, d)."""
+        return self.problem.pull_cost.whitened(components)[None]
 
     def lift_regional(self, whitened: FloatArray) -> FloatArray:
         """Components in the data's own coordinates, (r', d), from a factor (1, r, rank)."""
         return self.problem.lift(whitened[0])
 
+    def unstacked(self, factors: FloatArray) -> FloatArray:
+        """Components, (r, d), from factors (1, r, d)."""
+        components: FloatArray = factors[0]
+        return components
+
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> Certificate:
+    ) -> DualityCertificate:
         """See `LMNNProblem.certify`."""
         return self.problem.certify(components, metric=metric, dual=dual)
 
-    def place(self, make: Callable[[RegionalProblem, Part], Held], size: int) -> Shards[Held]:
-        """See `RegionalProblem.place`."""
+    def place(self, make: Callable[[OneRegion, Part], Held], size: int) -> Shards[Held]:
+        """Let the engine in use place shards of this problem; see `Engine.place`."""
         return current().place(partial(_one_region, make), self.problem, size)
 
 
-def _one_region(make: Callable[[RegionalProblem, Part], Held], problem: LMNNProblem, part: Part) -> Held:
+def _one_region(make: Callable[[OneRegion, Part], Held], problem: LMNNProblem, part: Part) -> Held:
     return make(OneRegion(problem), part)
+
+
+RegionalProblem = OneRegion | MultiMetricLMNNProblem
+
+
+def regional_candidates(
+    problem: RegionalProblem,
+    embedded: Sequence[NDArray[np.floating]],
+    *,
+    widen: float = 0.0,
+    among: IndexArray | None = None,
+    most: float = math.inf,
+) -> list[Candidates]:
+    """Search exhaustively for the triplets that can cost anything near the metrics, for each region.
+
+    Parameters
+    ----------
+    problem : RegionalProblem
+    embedded : sequence of (n, r) arrays
+        All examples under each metric.
+    widen, among, most
+        As in `LMNNProblem.candidates`.
+    """
+    parts: list[list[Candidates]] = [[] for _ in embedded]
+    count = 0
+    for region, part in problem.regional_near(embedded, widen=widen, among=among):
+        parts[region].append(part)
+        count += len(part.impostors)
+        if count > most:
+            raise TooManyCandidates([(r, block) for r, found in enumerate(parts) for block in found])
+    width = next((part.targets.shape[1] for found in parts for part in found), 1)
+    return [Candidates.concatenate(found) if found else Candidates.none(width) for found in parts]
+
+
+def solved_by_zero(problem: RegionalProblem, tol: float) -> Step | None:
+    """The answer where nothing pushes, or where null directions of the costs separate anchors from all impostors."""
+    push, rank = problem.push, problem.regional_points[0].shape[1]
+    idle = push.weight == 0.0 or push.source.size == 0
+    if not idle and rank and not any(cost.coordinates.null.shape[1] for cost in problem.pull_costs):
+        return None
+    zero = problem.lift_regional(np.zeros((len(problem.pull_costs), 0, rank)))
+    zero = zero[..., :0, :] if idle else zero
+    certificate = problem.certify(zero)
+    if not idle and rank and certificate.relative_gap > tol:
+        return None
+    return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)

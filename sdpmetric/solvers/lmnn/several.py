@@ -15,7 +15,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.descent import NEGLIGIBLE, Slow, State, descend
-from sdpmetric.solvers.lmnn.regional import OneRegion
+from sdpmetric.solvers.lmnn.regional import OneRegion, solved_by_zero
 from sdpmetric.solvers.lmnn.start import scaled_start
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
@@ -24,7 +24,7 @@ IndexArray = NDArray[np.int32]
 
 # Smoothing width of the early level, which leaves the single metric, and the share of that one that the metrics keep
 # after it: along directions that a factor does not have its gradient is 0.
-EARLY_WIDTH, KEPT = 0.2, 0.1
+EARLY_WIDTH, SINGLE_SHARE = 0.2, 0.1
 
 
 @solver(MultiMetricLMNNProblem, "factored", tol=1e-3, default=True, engines=True)
@@ -53,12 +53,7 @@ def factored_steps(
     ------
     Step
     """
-    try:
-        trivial = _trivial(problem, tol)
-    except BudgetSpent:
-        yield Step(np.zeros((problem.n_regions, 1, problem.X.shape[1])))
-        raise
-    if trivial is not None:
+    if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
     rng = np.random.default_rng(random_state)
@@ -75,19 +70,6 @@ def factored_steps(
     except (BudgetSpent, KeyboardInterrupt):
         yield factored.last_step(problem, state, working, budget)
         raise
-
-
-def _trivial(problem: MultiMetricLMNNProblem, tol: float) -> Step | None:
-    """The answer where nothing pushes, or where null directions of the costs remove every hinge."""
-    rank = problem.regional_points[0].shape[1]
-    nothing = problem.push_weight == 0.0 or problem.source.size == 0 or rank == 0
-    if not nothing and not any(cost.coordinates.null.shape[1] for cost in problem.pull_costs):
-        return None
-    zero = problem.lift_regional(np.zeros((problem.n_regions, 0, rank)))
-    certificate = problem.certify(zero)
-    if not nothing and certificate.relative_gap > tol:
-        return None
-    return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 
 def _begin(
@@ -113,7 +95,7 @@ def _leave_single(problem: MultiMetricLMNNProblem, state: State, anchors: IndexA
     single, working = state.L, WorkingSet(problem, anchors, np.float32)
     factored.search(state, working, 0.3, budget)
     descend(state, working, EARLY_WIDTH, budget, Slow(1e-3))
-    both = [math.sqrt(1.0 - KEPT) * state.L, math.sqrt(KEPT) * single]
+    both = [math.sqrt(1.0 - SINGLE_SHARE) * state.L, math.sqrt(SINGLE_SHARE) * single]
     _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
     rank = max(1, int((sigma > NEGLIGIBLE[working.dtype] * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
     state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])

@@ -18,7 +18,7 @@ from sdpmetric.engine.interface import WHOLE, Part, current, dealt
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.solvers.lmnn.movable import Movable
 from sdpmetric.solvers.lmnn.pair_memory import PairMemory
-from sdpmetric.solvers.lmnn.regional import RegionalProblem
+from sdpmetric.solvers.lmnn.regional import RegionalProblem, regional_candidates
 from sdpmetric.triplets.limits import TooManyCandidates, deadline, only_part
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates
@@ -127,7 +127,7 @@ class Shard:
         embedded = [self._embedded(points, factor) for points, factor in zip(self._points, L, strict=True)]
         try:
             with deadline(began + left), only_part(self.part):
-                found = self.problem.regional_candidates(embedded, widen=widen, among=self.anchors, most=self.capacity)
+                found = regional_candidates(self.problem, embedded, widen=widen, among=self.anchors, most=self.capacity)
         except TooManyCandidates as many:
             self.memory.add_found(many.found, self.capacity // 64)
             return -1, time.perf_counter() - began

@@ -6,7 +6,7 @@ The loop is in `sdpmetric.solvers.lmnn.gradient_projection`. See ``docs/subgradi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Literal
 
 import numpy as np
@@ -21,8 +21,9 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.solvers.lmnn.coordinates import OneMetric, OneMetricAsGiven, SeveralMetrics, SeveralMetricsAsGiven
+from sdpmetric.solvers.lmnn.coordinates import Coordinates, CoordinatesAsGiven
 from sdpmetric.solvers.lmnn.gradient_projection import PaperStep, PolyakStep, gradient_projection
+from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_by_zero
 from sdpmetric.triplets.margins import hinge_slopes
 
 FloatArray = NDArray[np.float64]
@@ -78,26 +79,18 @@ def steps(
     ValueError
         If an option is unknown or out of range, or `start` has the wrong shape or is not finite.
     """
-    _check_step(step)
-    every = _check_interval(check_every)
+    _check(step, check_every)
     given = None if start is None else validation.check_point(start, None, problem.X.shape[1])[0]
     if given is not None and not given.any():  # every triplet is active at the zero metric
         given = None
-    if step == "paper":
-        L = np.eye(problem.X.shape[1]) if given is None else given  # line 1
-        yield base.Step(L)
-        yield from gradient_projection(OneMetricAsGiven(problem), L[None], budget, PaperStep(every))
-        return
-    zero = problem.lift(np.zeros((0, problem.coordinates.rank)))
-    solved = _solved_by_zero(problem, zero, problem.coordinates.null.shape[1], tol)
-    if solved is not None:
-        yield solved
-    else:
-        rank = problem.coordinates.rank
-        L = np.eye(rank) if given is None else problem.pull_cost.whitened(given)
+
+    def begin() -> Generator[base.Step, None, FloatArray]:
+        L = np.eye(problem.coordinates.rank) if given is None else problem.pull_cost.whitened(given)
         yield base.Step(problem.lift(L))
-        L = _rescaled(problem, L, budget, keep=given is not None)
-        yield from gradient_projection(OneMetric(problem), L[None], budget, PolyakStep(every))
+        return _rescaled(problem, L, budget, keep=given is not None)[None]
+
+    first = np.eye(problem.X.shape[1]) if given is None else given
+    return _descent(OneRegion(problem), budget, tol, step, check_every, first[None], begin)
 
 
 @solver(MultiMetricLMNNProblem, "subgradient", tol=1e-3)
@@ -130,55 +123,47 @@ def several_steps(
     ------
     Step
     """
-    _check_step(step)
-    every = _check_interval(check_every)
+    _check(step, check_every)
+    given = None if start is None else problem.check_point(start, None)[0]
     identity = psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions)
-    if step == "paper":
-        L = identity if start is None else problem.check_point(start, None)[0]
-        yield base.Step(L)
-        yield from gradient_projection(SeveralMetricsAsGiven(problem), L, budget, PaperStep(every))
-        return
-    c, rank = problem.n_regions, problem.regional_points[0].shape[1]
-    zero = problem.lift_regional(np.zeros((c, 0, rank)))
-    solved = _solved_by_zero(problem, zero, sum(cost.coordinates.null.shape[1] for cost in problem.pull_costs), tol)
-    if solved is not None:
-        yield solved
-        return
-    if start is None:
-        components = identity
-        for tied in steps(problem.tied, budget, TIED_GAP):
-            components = psd.stack([tied.components] * c)
+
+    def begin() -> Generator[base.Step, None, FloatArray]:
+        components = identity if given is None else given
+        for tied in steps(problem.tied, budget, TIED_GAP) if given is None else ():
+            components = psd.stack([tied.components] * problem.n_regions)
             yield base.Step(components)
             if relative_gap(tied.objective, tied.lower_bound) <= TIED_GAP:
                 break
+        return problem.whitened(components)
+
+    return _descent(problem, budget, tol, step, check_every, identity if given is None else given, begin)
+
+
+def _descent(
+    problem: RegionalProblem,
+    budget: base.Budget,
+    tol: float,
+    step: StepName,
+    every: int | None,
+    first: FloatArray,
+    begin: Callable[[], Generator[base.Step, None, FloatArray]],
+) -> Iterator[base.Step]:
+    """The paper's step from factors (c, r, d) in the data's coordinates, or Polyak's from what `begin` returns."""
+    if step == "paper":
+        yield base.Step(problem.unstacked(first))  # line 1
+        yield from gradient_projection(CoordinatesAsGiven(problem), first, budget, PaperStep(every))
+    elif (solved := solved_by_zero(problem, tol)) is not None:
+        yield solved
     else:
-        components, _ = problem.check_point(start, None)
-    yield from gradient_projection(SeveralMetrics(problem), problem.whitened(components), budget, PolyakStep(every))
+        L = yield from begin()
+        yield from gradient_projection(Coordinates(problem), L, budget, PolyakStep(every))
 
 
-def _check_step(step: StepName) -> None:
+def _check(step: StepName, check_every: int | None) -> None:
     if step not in ("polyak", "paper"):
         raise ValueError(f"step must be 'polyak' or 'paper', got {step!r}.")
-
-
-def _check_interval(check_every: int | None) -> int | None:
-    """Iterations between searches, checked."""
-    whole = isinstance(check_every, int | np.integer) and not isinstance(check_every, bool)
-    if check_every is not None and not (whole and check_every >= 1):
+    if check_every is not None and not (validation.is_integer(check_every) and check_every >= 1):
         raise ValueError(f"check_every must be a positive integer or None, got {check_every!r}.")
-    return check_every
-
-
-def _solved_by_zero(
-    problem: LMNNProblem | MultiMetricLMNNProblem, zero: FloatArray, null_dimension: int, tol: float
-) -> base.Step | None:
-    """The zero metric, where that is proven: nothing pushes, or null directions of the cost remove every hinge."""
-    if problem.push_weight > 0 and problem.source.size > 0 and null_dimension == 0:
-        return None
-    certificate = problem.certify(zero)
-    if certificate.relative_gap > tol:
-        return None
-    return base.Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 
 def _rescaled(problem: LMNNProblem, L: FloatArray, budget: base.Budget, *, keep: bool) -> FloatArray:
