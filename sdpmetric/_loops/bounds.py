@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
 from sdpmetric._loops.pairs import distance
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from sdpmetric.arrays import FloatArray, IndexArray
 
 # More than the rounding of squaring, and of adding 1.
 SQUARE = 1e-15

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import numba as nb
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-
-FloatArray = NDArray[np.float64]
+from sdpmetric.arrays import FloatArray
 
 # Shares of the trace: an eigenvalue above minus the first is 0, and an eigenpair whose residual is below the second is
 # exact.

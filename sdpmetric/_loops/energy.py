@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
+from sdpmetric.arrays import FloatArray, LongArray
 
 # Distances that are compared together, without a branch: mostly all of them are too large to matter.
 CHUNK = 128
@@ -63,8 +61,8 @@ def scan(
     train: NDArray[np.floating],
     reach: FloatArray,
     ceilings: NDArray[np.floating],
-    starts: IndexArray,
-    chunks: IndexArray,
+    starts: LongArray,
+    chunks: LongArray,
     c: int,
     mine: bool,
     D: NDArray[np.floating],
@@ -146,8 +144,8 @@ def own_impostors(
     smallest: NDArray[np.floating],
     near: FloatArray,
     thresholds: FloatArray,
-    starts: IndexArray,
-    chunks: IndexArray,
+    starts: LongArray,
+    chunks: LongArray,
 ) -> FloatArray:
     """The part of the energies of queries that comes from their own impostors, under every label.
 
@@ -206,11 +204,11 @@ def cheapest_labels(
     smallest: NDArray[np.floating],
     near: FloatArray,
     cost: FloatArray,
-    order: IndexArray,
-    starts: IndexArray,
-    chunks: IndexArray,
+    order: LongArray,
+    starts: LongArray,
+    chunks: LongArray,
     mu: float,
-) -> IndexArray:
+) -> LongArray:
     """The label of least energy for each query, the first of equal ones, without most labels' impostors.
 
     Impostors only add to what a label costs. Labels are tried in the order of their other costs, until those alone are

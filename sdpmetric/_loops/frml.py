@@ -14,10 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-LongArray = NDArray[np.int64]
+from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 
 # Steps between exact recomputations of the Gram matrix of the factor, which is updated in between.
 REFRESH = 256

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
+from sdpmetric.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating]
 Keys = NDArray[np.uint64]
 

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
 from sdpmetric._loops.pairs import distance
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from sdpmetric.arrays import FloatArray, IndexArray
 
 
 @nb.njit(cache=True, inline="always")

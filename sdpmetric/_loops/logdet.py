@@ -6,12 +6,9 @@ import math
 
 import numba as nb
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from sdpmetric.arrays import FloatArray, IndexArray
 
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
 # target among them; and the logarithm of the metric's determinant, beside that of the first metric.

@@ -6,9 +6,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-LongArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 
 
 @nb.njit(cache=True)

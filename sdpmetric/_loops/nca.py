@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import numba as nb
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine import threads
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
@@ -208,12 +205,12 @@ def _regression_row(
 @nb.njit(cache=True, nogil=True)
 def weighted_rows(
     own: FloatArray,
-    which: IndexArray,
+    which: LongArray,
     transposed: FloatArray,
     norms: FloatArray,
     factors: FloatArray,
-    begin: IndexArray,
-    end: IndexArray,
+    begin: LongArray,
+    end: LongArray,
     targets: FloatArray,
     loss: int,
     weights: FloatArray,
@@ -282,11 +279,11 @@ def weighted_rows(
 def evaluate(
     X: FloatArray,
     L: FloatArray,
-    begin: IndexArray,
-    end: IndexArray,
+    begin: LongArray,
+    end: LongArray,
     targets: FloatArray,
     loss: int,
-    which: IndexArray | None = None,
+    which: LongArray | None = None,
     *,
     weights: FloatArray | None = None,
     differentiate: bool = True,

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from sdpmetric.arrays import FloatArray, IndexArray
 
 
 @nb.njit(cache=True, fastmath=FAST, inline="always")

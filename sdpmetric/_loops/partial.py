@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numba as nb
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
+from sdpmetric.arrays import FloatArray, LongArray
 
 # Coordinates that are added up before the sum is compared.
 CHUNK = 4
 
 
 @nb.njit(cache=True)
-def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray, IndexArray, int]:
+def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray, LongArray, int]:
     """The k nearest rows of `train` for each query; a distance is given up once its partial sum exceeds the k-th best.
 
     Sums of squares never fall while they are added up, rounding included, so that nothing is missed. The leading

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
 from sdpmetric._loops.eigenpair import add_outer, dot, negative_pair, refresh, shifted_inverse, shifted_pair, times
-
-FloatArray = NDArray[np.float64]
+from sdpmetric.arrays import FloatArray
 
 # Indices in the arrays of state: threshold, sum of squared losses, largest ||v||^4 + 1, shift of the inverse (0: there
 # is none), typical size of the negative eigenvalues; items, updates, mistakes, updates since the last projection by a

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-
-FloatArray = NDArray[np.float64]
-LongArray = NDArray[np.int64]
+from sdpmetric.arrays import FloatArray, LongArray
 
 
 @nb.njit(cache=True, fastmath=FAST)

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from sdpmetric.arrays import IndexArray
 
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
 # columns that are looked at together.

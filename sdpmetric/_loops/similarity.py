@@ -19,10 +19,7 @@ from sdpmetric._loops.frml import (
     retract,
     uniform,
 )  # fmt: skip
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-LongArray = NDArray[np.int64]
+from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 
 
 @nb.njit(cache=True)

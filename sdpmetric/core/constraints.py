@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Multipliers
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.integer]
 
 

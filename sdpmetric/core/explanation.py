@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Problem
 
-FloatArray = NDArray[np.float64]
 Columns = dict[str, NDArray[np.generic]]
 
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import pairwise_kernels
 
-FloatArray = NDArray[np.float64]
+from sdpmetric.arrays import FloatArray
+
 Kernel = str | Callable[[FloatArray, FloatArray], FloatArray]
 
 NAMES = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")

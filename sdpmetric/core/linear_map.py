@@ -8,7 +8,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+from sdpmetric.arrays import FloatArray
 
 # A transformer whose embedding of examples differs from an affine map by more than this share is refused.
 AFFINE = 1e-6

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
 
 # Up to this number of examples, pairs are drawn from a list of all pairs.
 LISTED = 2000

@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html, validation
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.multipliers import Multipliers
-
-FloatArray = NDArray[np.float64]
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)

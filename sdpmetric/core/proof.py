@@ -11,10 +11,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Extras
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate, relative_gap
 from sdpmetric.core.multipliers import Multipliers
@@ -24,7 +25,6 @@ from sdpmetric.engine import threads
 from sdpmetric.triplets.limits import BudgetSpent as BudgetSpent
 from sdpmetric.triplets.limits import deadline
 
-FloatArray = NDArray[np.float64]
 Callback = Callable[[TraceRow], bool | None]
 Score = Callable[[FloatArray], float]
 

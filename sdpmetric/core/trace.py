@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html
 
-FloatArray = NDArray[np.float64]
 # Rows that a notebook shows at most.
 SHOWN = 12
 

@@ -8,13 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.frames import columns_in_errors
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # A metric whose smallest eigenvalue is below minus this share of its largest one is refused.
 PSD_TOLERANCE = 1e-6

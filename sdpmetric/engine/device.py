@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.engine.interface import FloatArray, IndexArray, Loops, Threads
+from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.engine.interface import Loops, Threads
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,8 +17,8 @@ from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from sdpmetric.arrays import FloatArray, IndexArray
+
 # Where a part of some work begins and ends, as shares of all of it.
 Part = tuple[float, float]
 WHOLE: Part = (0.0, 1.0)

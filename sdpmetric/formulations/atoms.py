@@ -7,10 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 # Label of the constraint that makes a symmetric matrix a metric.
 CONE = "cone"

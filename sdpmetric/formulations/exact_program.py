@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import cvxpy as cp
-import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.problem import Extras, Problem, refuse
 from sdpmetric.core.registry import formulation_of
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 
 def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations import terms
 from sdpmetric.formulations.atoms import metric_variable, squared_distances
@@ -13,8 +13,6 @@ from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
-
-FloatArray = NDArray[np.float64]
 
 
 @formulation(LEGOProblem, exact=False)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
@@ -19,9 +19,6 @@ from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.push import Push
 from sdpmetric.triplets.triplets import Candidates, Triplets
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Beyond either size a program with one row per triplet is refused: rows, and stored entries of the margin matrix.
 MAX_ROWS = 500_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import squared_distances
@@ -12,8 +11,6 @@ from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.linalg import psd
 from sdpmetric.problems import contradiction
 from sdpmetric.problems.pola import POLAProblem
-
-FloatArray = NDArray[np.float64]
 
 # An optimum that is likely to be larger than this, or smaller than its reciprocal, is not scaled.
 LARGEST = 1e8

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import pairs
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import current
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Pairs whose differences are in memory at once.
 PAIRS_AT_ONCE = 1 << 14

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from sdpmetric.arrays import FloatArray
 
 RANK_TOLERANCE = 1e-10
 

@@ -8,10 +8,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import Form, Images
-
-FloatArray = NDArray[np.float64]
 
 # Multipliers below this share of the largest one are left out of a proof.
 NEGLIGIBLE = 1e-9

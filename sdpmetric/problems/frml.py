@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import ranking as loops
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, RelaxationCertificate, StationarityCertificate
 from sdpmetric.core.multipliers import Multipliers
@@ -23,8 +24,6 @@ from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import sorted_scores
 from sdpmetric.ranking.truncation import RankLoss, expected_weights, rank_weights
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
@@ -28,8 +29,6 @@ from sdpmetric.problems.screening import Screening
 from sdpmetric.triplets.margins import margin_adjoint
 from sdpmetric.triplets.sources import SearchMethod
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.linalg import psd
@@ -20,8 +20,6 @@ from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint
 
 if TYPE_CHECKING:
     from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
-
-FloatArray = NDArray[np.float64]
 
 
 def certificate(

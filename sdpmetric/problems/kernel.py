@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.kernels import NAMES, PSD_TOLERANCE, KernelFunction, check_positive, check_symmetric
@@ -20,7 +21,6 @@ from sdpmetric.problems.well_posed import Ridge
 from sdpmetric.triplets.sources import SearchMethod
 from sdpmetric.triplets.triplets import Triplets
 
-FloatArray = NDArray[np.float64]
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]
 
 # Eigenvalues up to this share of the largest one are the rounding of zeros.

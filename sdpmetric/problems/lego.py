@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
@@ -20,8 +21,6 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, LogDetPrior, above, sum_above
 from sdpmetric.problems.lego_bound import LeastLoss
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous import Images, U, above, below, gamma, sum_above
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
@@ -21,7 +22,6 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 
-FloatArray = NDArray[np.float64]
 Embedding = Literal["weighted", "orthonormalized", "plain"]
 
 # Affinities that stand in memory at once, unless one example has more.

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
@@ -33,8 +34,6 @@ from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 Loss = Literal["hinge", "squared_hinge"]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.interface import Part, ShardLost, current
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems.push_dual import PartOfSums, PushSums
@@ -17,9 +17,6 @@ from sdpmetric.triplets.limits import deadline, only_part, remaining
 
 if TYPE_CHECKING:
     from sdpmetric.problems.lmnn import LMNNProblem
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # How often shards are placed anew before a certificate is given up.
 ATTEMPTS = 8

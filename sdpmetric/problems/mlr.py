@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric import terms
 from sdpmetric._loops import mlr as loops
 from sdpmetric._loops import ranking as ranking_loops
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
@@ -24,7 +25,6 @@ from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
 
-FloatArray = NDArray[np.float64]
 MLRLoss = Literal["auc", "map"]
 
 # Distances in memory at once: a block of queries times all items.

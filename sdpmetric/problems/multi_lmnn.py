@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
@@ -30,9 +31,6 @@ from sdpmetric.problems.well_posed import Ridge, caution
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.triplets import Candidates
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
@@ -22,9 +23,6 @@ from sdpmetric.triplets.triplets import Triplets
 
 if TYPE_CHECKING:
     from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 def certificate(

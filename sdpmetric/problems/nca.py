@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import nca as loops
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, check_soft, check_targets
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
 Objective = Literal["probability", "log"]
 Targets = Literal["classes", "continuous"]
 
@@ -206,7 +205,7 @@ class NCAProblem(SoftNeighborProblem):
     # -- the data as the loops want them: members of a class side by side
 
     @cached_property
-    def order(self) -> IndexArray:
+    def order(self) -> LongArray:
         """Examples by class, (n,); example ``order[a]`` is row a of `rows`."""
         return np.argsort(self.index, kind="stable")
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, RegretCertificate
@@ -26,8 +27,6 @@ from sdpmetric.linalg.rigorous import above
 from sdpmetric.problems import contradiction, proofs, rays
 from sdpmetric.problems import pola_certificate as judge
 from sdpmetric.problems.pair_margins import PairMargins
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
@@ -19,8 +19,6 @@ from sdpmetric.problems import contradiction, rays
 
 if TYPE_CHECKING:
     from sdpmetric.problems.pola import POLAProblem
-
-FloatArray = NDArray[np.float64]
 
 # A margin may be missed by this much, relative to the threshold, and count as met.
 ROUNDING = 1e-9

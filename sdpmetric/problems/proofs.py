@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Multipliers, check_multipliers, check_triplet_multipliers
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sdpmetric.problems.lmnn import LMNNProblem
     from sdpmetric.problems.mmc import MMCProblem
     from sdpmetric.problems.pola import POLAProblem
-
-FloatArray = NDArray[np.float64]
 
 # Room that is left to constraints, relatively, so that they hold exactly and can be checked in floats: for at most so
 # many examples, and for more.

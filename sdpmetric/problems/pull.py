@@ -9,16 +9,13 @@ from itertools import chain
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
 from sdpmetric.linalg.rigorous import Images, above, sum_above
 from sdpmetric.problems.well_posed import SampleSize
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
 NULL_TOLERANCE = 1e-10

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.distances import distances
 from sdpmetric.triplets.limits import listed
@@ -17,10 +18,6 @@ from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import SearchMethod, TripletSource
 from sdpmetric.triplets.totals import unit_hinges
 from sdpmetric.triplets.triplets import Candidates, Triplets
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.rigorous import Form, Images, above, below, sum_above, sum_below
@@ -18,9 +18,6 @@ from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.triplets.bounds import largest_hinges, target_bounds
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.triplets import Candidates
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)

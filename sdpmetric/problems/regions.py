@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans, SpectralClustering
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 Regions = Literal["class", "kmeans", "spectral"]
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 # Relative allowance for rounding in margins, norms and gaps; it can only reduce what is screened.
 ROUNDING = 1e-12

@@ -11,13 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
 from sdpmetric._loops import nca as loops
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import StationarityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Problem
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
 
 # Probabilities that stand in memory at once, unless one example has more.
 BLOCK = 4_000_000
@@ -91,7 +89,7 @@ class SoftNeighborProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     @cached_property
-    def order(self) -> IndexArray:
+    def order(self) -> LongArray:
         """Example ``order[a]`` is row a of `rows`, (n,)."""
         return np.arange(len(self.X))
 
@@ -102,7 +100,7 @@ class SoftNeighborProblem(Problem):
         return np.ascontiguousarray((X - X.mean(axis=0))[self.order])
 
     @cached_property
-    def spans(self) -> tuple[IndexArray, IndexArray]:
+    def spans(self) -> tuple[LongArray, LongArray]:
         """First and last but one row of the class of each of the `rows`, two (n,) arrays."""
         labels = self.row_classes
         if labels is None:
@@ -175,7 +173,7 @@ class SoftNeighborProblem(Problem):
         return [None, 0.0, self.rows[:0]]
 
     @cached_property
-    def _row_of(self) -> IndexArray:
+    def _row_of(self) -> LongArray:
         """The row of each example in `rows`."""
         return np.argsort(self.order)
 

@@ -16,9 +16,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.run import Budget
-
-FloatArray = NDArray[np.float64]
 
 # Proximal centers, and Newton steps for each of them, at most.
 CENTERS, NEWTON = 12, 12

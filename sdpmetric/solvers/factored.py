@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-
-FloatArray = NDArray[np.float64]
 
 # Iterations before the first certificate, and the factor by which each next round is longer.
 FIRST, GROWTH = 25, 2

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import ranking
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -17,8 +18,6 @@ from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.streams.frml import FRMLStream
-
-FloatArray = NDArray[np.float64]
 
 # Mean squared distance between two items at the start, in units of the margin: hinges of near items only are positive.
 START = 20.0

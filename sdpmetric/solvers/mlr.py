@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 import clarabel
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.mlr import Cut, MLRProblem
-
-FloatArray = NDArray[np.float64]
 
 # Multiples of the identity that are tried, in units of the root mean squared distance.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

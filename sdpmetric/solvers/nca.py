@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.problem import Extras
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import start_of
-
-FloatArray = NDArray[np.float64]
 
 # Iterations before the first report, how many times more before each of the next, and the pairs that L-BFGS remembers.
 FIRST, GROWTH, MEMORY = 50, 2, 20

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 
-FloatArray = NDArray[np.float64]
 Init = Literal["auto", "pca", "lda", "identity", "random"]
 
 # Mean squared norms of the embedding among which a start is scaled, the examples that decide, and the share of the

@@ -10,15 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
 from sdpmetric.problems.nca import NCAProblem
 from sdpmetric.solvers.nca_start import start_of
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
 
 # Anchors of a phase, anchors of a step, examples held back at most, and the share of the nearest candidates that is
 # added from the anchor's own class.
@@ -99,7 +97,7 @@ def steps(
     yield Step(best, score=best_score, status=Status.STOPPED_EARLY)
 
 
-def _score(problem: NCAProblem, L: FloatArray, held: IndexArray) -> float:
+def _score(problem: NCAProblem, L: FloatArray, held: LongArray) -> float:
     return -problem.value_and_gradient(L, held)[0] / len(held)
 
 
@@ -129,7 +127,7 @@ class _Adam:
         return moved
 
 
-def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: IndexArray, count: int) -> IndexArray:
+def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: LongArray, count: int) -> LongArray:
     """The nearest examples of each anchor, and the nearest of its own class.
 
     Parameters
@@ -163,13 +161,13 @@ def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: IndexArray, 
     return np.where(again, anchors[:, None], near)
 
 
-def _nearest(Z: NDArray[np.float32], which: IndexArray, count: int) -> IndexArray:
+def _nearest(Z: NDArray[np.float32], which: LongArray, count: int) -> LongArray:
     search = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(Z)
-    found: IndexArray = search.kneighbors(Z[which], return_distance=False)
+    found: LongArray = search.kneighbors(Z[which], return_distance=False)
     return found
 
 
-def truncated_gradient(problem: NCAProblem, L: FloatArray, anchors: IndexArray, near: IndexArray) -> FloatArray:
+def truncated_gradient(problem: NCAProblem, L: FloatArray, anchors: LongArray, near: LongArray) -> FloatArray:
     """The gradient of the terms of some anchors, each of which can choose among its candidates only, (r, d)."""
     touched, positions = np.unique(np.concatenate([anchors, near.ravel()]), return_inverse=True)
     own, others = positions[: len(anchors)], positions[len(anchors) :].reshape(near.shape)

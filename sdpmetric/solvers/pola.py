@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -22,8 +23,6 @@ from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers import pola_interior
 from sdpmetric.solvers.dual_newton import BoxDual, Evaluation
 from sdpmetric.streams.pola import POLAStream
-
-FloatArray = NDArray[np.float64]
 
 # Evaluations of L-BFGS-B before Newton's method, and the pairs of steps and gradients that it keeps.
 FIRST_ORDER, MEMORY = 150, 30

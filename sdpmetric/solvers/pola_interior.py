@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
 from sdpmetric.problems.pola import POLAProblem
-
-FloatArray = NDArray[np.float64]
 
 # Steps at most, the share of the way to the boundary that is taken, and the step below which there is no progress.
 STEPS, INSIDE, LEAST_STEP = 100, 0.98, 1e-6

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric._loops import bounds
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.rigorous import ACCURACY, Form, Images, above, gamma, norms_above, sum_above
 from sdpmetric.triplets import totals
 from sdpmetric.triplets.margins import slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates, Triplets
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 def inactive_beyond(images: Images) -> float:

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from sklearn.neighbors import BallTree
 
 from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, current, dealt
 from sdpmetric.triplets.limits import part_of_pairs
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.interface import dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
@@ -15,9 +16,6 @@ from sdpmetric.triplets.bounds import slope_form
 from sdpmetric.triplets.limits import part_of_pairs
 from sdpmetric.triplets.sources import SearchMethod, furthest_target
 from sdpmetric.triplets.triplets import Candidates, Triplets
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import hinges
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import current
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.triplets.triplets import Candidates, Triplets
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray, *, accuracy: float = np.inf) -> FloatArray:

@@ -7,11 +7,9 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import distances
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Target neighbors whose squared distances agree to this relative precision count as tied.
 TIE_TOLERANCE = 1e-9

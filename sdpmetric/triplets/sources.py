@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.interface import WHOLE, dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
@@ -19,8 +20,6 @@ from sdpmetric.triplets.limits import capacity, check_deadline, part_of_pairs
 from sdpmetric.triplets.totals import impostor_counts, impostor_weights
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 SearchMethod = Literal["auto", "brute", "ball_tree"]
 
 # Up to this dimension, and from so many rows, a ball tree per class is the faster search, unless classes overlap much

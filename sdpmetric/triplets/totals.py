@@ -14,9 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
-
+from sdpmetric.arrays import FloatArray, IndexArray
 
 # Squared distances up to this count as 0 beside the margin, which is 1: the objective of such a metric is rounded up by
 # as much. Groups that are close in the null space are separated by factors up to 1e10, which magnify rounding errors.

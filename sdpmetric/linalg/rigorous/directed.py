@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from sdpmetric.arrays import FloatArray
 
 U = 2.0**-53
 # The logarithm of 2 in two parts: products of the first with whole numbers below 2^20 are exact.

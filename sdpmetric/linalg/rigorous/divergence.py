@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous.directed import above, below, gamma, log_bounds, sum_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.linalg.rigorous.matrices import congruence, log_det, log_det_gram, norm_above
-
-FloatArray = NDArray[np.float64]
 
 # Priors with roots of sizes between 2^-MODERATE and 2^MODERATE are taken as they are.
 MODERATE = 64

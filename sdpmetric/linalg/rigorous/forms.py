@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import bounds
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.linalg.rigorous.directed import U, above, gamma
 from sdpmetric.linalg.rigorous.matrices import largest_eigenvalue, least_eigenvalue, log_det, norm_above, norms_above
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Products of numbers that may be smaller than the first can underflow; errors of matrices grow by the second. Images
 # and their squares lose at most 2^-520 of a length then; the square of the third is still a normal number.

@@ -6,11 +6,9 @@ import math
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous.directed import U, above, gamma, log_bounds, sum_above, sum_below
-
-FloatArray = NDArray[np.float64]
 
 
 def least_eigenvalue(A: FloatArray) -> float:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.solvers.lmnn.coordinates import Coordinates
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 Positions = NDArray[np.int64]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -20,8 +20,6 @@ from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduct
 from sdpmetric.solvers.lmnn.edited import EditedProgram
 from sdpmetric.solvers.lmnn.refinement import refined_dual
 from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_by_zero
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

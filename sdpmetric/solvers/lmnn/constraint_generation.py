@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate, relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem
@@ -22,9 +22,6 @@ from sdpmetric.solvers.lmnn.regional import RegionalProblem, regional_candidates
 from sdpmetric.triplets.limits import TooManyCandidates, deadline
 from sdpmetric.triplets.margins import margins
 from sdpmetric.triplets.triplets import Candidates, Triplets
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Up to so many triplets all of them are free.
 SMALL = 2000

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.solvers.lmnn.regional import RegionalProblem
 from sdpmetric.triplets.triplets import Candidates
-
-FloatArray = NDArray[np.float64]
 
 # Cost of a unit null direction where it is treated as all other directions: nearly 0, so that slopes
 # along it prove little. The certificate of the problem takes it as 0.

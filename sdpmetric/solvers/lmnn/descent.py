@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.run import Budget
 from sdpmetric.solvers.lmnn.refinement import Bound
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
-
-FloatArray = NDArray[np.float64]
 
 # L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
 LOOK_EVERY, MEMORY, ROUND = 10, 20, 400

@@ -10,8 +10,8 @@ from typing import Protocol
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.run import Step
 from sdpmetric.formulations.atoms import CONE
@@ -19,8 +19,6 @@ from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
-
-FloatArray = NDArray[np.float64]
 
 STATED = (MARGINS, SLACKS, CONE)
 # How much longer than the solution found a minimizer may be, where nothing else bounds it; see `EditedProgram.bound`.

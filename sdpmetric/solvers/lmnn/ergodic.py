@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.push import Push
 from sdpmetric.problems.push_dual import best_multiple_bound
 from sdpmetric.solvers.lmnn.active_set import ActiveSet, Positions, carried
 from sdpmetric.triplets.triplets import Candidates
-
-FloatArray = NDArray[np.float64]
 
 # An average starts afresh once the gap has fallen to this share of what it was when the average began, or once the
 # average's own bound has not improved for so many searches.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
@@ -25,9 +25,6 @@ from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_b
 from sdpmetric.solvers.lmnn.start import scaled_start
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.limits import deadline
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
 COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -22,8 +22,6 @@ from sdpmetric.solvers.lmnn.frobenius_dual import ActiveDual, Nearness, solve
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import margins
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 # Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
 BAND = 0.3

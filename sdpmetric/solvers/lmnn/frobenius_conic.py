@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
@@ -18,8 +18,6 @@ from sdpmetric.solvers.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import frobenius
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
@@ -18,8 +19,6 @@ from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.solvers.dual_newton import BoxDual, Evaluation
 from sdpmetric.triplets.margins import margin_adjoint, margins
 from sdpmetric.triplets.triplets import Triplets
-
-FloatArray = NDArray[np.float64]
 
 # Evaluations of L-BFGS-B at first, and the pairs that it remembers.
 FIRST_ORDER, MEMORY = 100, 20

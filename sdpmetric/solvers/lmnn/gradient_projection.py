@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg.distances import Blocks
 from sdpmetric.solvers.lmnn.active_set import ActiveSet
 from sdpmetric.solvers.lmnn.coordinates import Coordinates
 from sdpmetric.solvers.lmnn.ergodic import ErgodicDual
-
-FloatArray = NDArray[np.float64]
 
 # The paper's rule: iterations between searches, growth of the step on a decrease of the objective, and its reduction on
 # an increase. The paper does not print the first step: it moves the metric by this share of its norm.

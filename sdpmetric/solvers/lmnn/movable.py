@@ -8,10 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 @dataclass(eq=False)

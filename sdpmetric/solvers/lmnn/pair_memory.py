@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import IndexArray
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.triplets.triplets import Candidates
 
-IndexArray = NDArray[np.int32]
 Keys = NDArray[np.int64]
 
 # Searches whose pairs are remembered.

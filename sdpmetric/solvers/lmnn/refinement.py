@@ -15,8 +15,8 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks
@@ -27,8 +27,6 @@ from sdpmetric.solvers.lmnn.shard import Totals
 from sdpmetric.solvers.lmnn.working_set import Multipliers, WorkingSet
 from sdpmetric.triplets.limits import check_deadline
 from sdpmetric.triplets.margins import margin_adjoint
-
-FloatArray = NDArray[np.float64]
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9

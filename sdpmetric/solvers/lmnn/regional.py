@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.run import Step
@@ -20,9 +21,6 @@ from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.triplets import Candidates
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.linalg import psd
@@ -18,9 +18,6 @@ from sdpmetric.solvers.lmnn.descent import NEGLIGIBLE, Slow, State, descend
 from sdpmetric.solvers.lmnn.regional import OneRegion, solved_by_zero
 from sdpmetric.solvers.lmnn.start import scaled_start
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Smoothing width of the early level, which leaves the single metric, and the share of that one that the metrics keep
 # after it: along directions that a factor does not have its gradient is 0.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import hinges
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, Part, current, dealt
@@ -22,9 +23,6 @@ from sdpmetric.solvers.lmnn.regional import RegionalProblem, regional_candidates
 from sdpmetric.triplets.limits import TooManyCandidates, deadline, only_part
 from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.margins import margins
-
-FloatArray = NDArray[np.float64]
 
 # Triplets that the starting scale is chosen by.
 SAMPLE = 30_000

@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import run as base
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
@@ -26,7 +27,6 @@ from sdpmetric.solvers.lmnn.gradient_projection import PaperStep, PolyakStep, gr
 from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_by_zero
 from sdpmetric.triplets.margins import hinge_slopes
 
-FloatArray = NDArray[np.float64]
 StepName = Literal["polyak", "paper"]
 
 # Several metrics start from a single one that is proven to be within this gap.

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine.interface import Part, ShardLost
 from sdpmetric.solvers.lmnn.regional import RegionalProblem
@@ -22,8 +23,6 @@ from sdpmetric.solvers.lmnn.shard import Shard, Slopes, Totals
 from sdpmetric.triplets.limits import remaining
 from sdpmetric.triplets.triplets import Triplets
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 ScalarT = TypeVar("ScalarT", bound=np.floating)
 R = TypeVar("R")
 
