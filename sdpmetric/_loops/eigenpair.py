@@ -91,12 +91,10 @@ def negative_pair(
     ----------
     A : (>= d, >= d) array
         PSD up to rounding; its leading d rows and columns count.
-    d : int
     v, Av : (d,) arrays
         ``A @ v`` is overwritten.
     square : float
         ``||v||^2``, positive.
-    length : float
     Q : (>= d, >= d) array
         Space for the Krylov basis.
     coefficients : (4, >= d + 1) array

@@ -149,7 +149,6 @@ def retract(
     E : (k, r) array
         ``V K^T``; overwritten by H.
     c : (k,) array
-    reach : float
 
     Returns
     -------
@@ -241,13 +240,10 @@ def frml(
         The loss of a rank, scaled.
     warp : bool
         Draw until a violator is found, at most ``|X-| / gamma`` times; else draw one irrelevant item.
-    gamma : float
     regularization : float
         Weight of the distance to the relevant item, on the scale of `weights`.
-    batch_size : int
     steps : array
         Lengths of the steps.
-    reach : float
     state : (1,) uint64 array
         Of the random numbers.
     totals : (5,) int64 array

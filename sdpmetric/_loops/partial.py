@@ -23,7 +23,6 @@ def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray,
     train : (n, d) array
         With n at least k.
     queries : (m, d) array
-    k : int
 
     Returns
     -------

@@ -52,10 +52,8 @@ def update(
         The metric, changed in place.
     B : array like A
         Inverse of ``A + shift I`` where the shift in `state` is positive, changed in place.
-    d : int
     v : (d,) array
         Difference of the pair.
-    similar : bool
     gamma : float
         0 for the separable version.
     beta : float
@@ -200,8 +198,6 @@ def run_kernel(
     pairs : (p, 2) array
         Row numbers of G.
     similar : (p,) array
-    rank : int
-    gamma : float
     R, A, B : (>= rank + p, >= rank + p) arrays
         Changed in place.
     state, counts : arrays

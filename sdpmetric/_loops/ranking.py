@@ -109,7 +109,6 @@ def expected_losses(
         As in `measure`, squared distances.
     weights : (m, n + 1) or (1, n + 1) array
         Expected weight for each number of violators, for each query or for all of them.
-    regularization : float
     out : (m,) array
     """
     for q in range(len(relevant)):

@@ -107,14 +107,14 @@ class Certificate(ABC):
     def finding(self) -> str:
         """What is proven, as the end of a sentence that begins with the program."""
 
-    def with_origin(self, judged: Certificate) -> Self:
+    def with_origin(self, before: Certificate) -> Self:
         """The same certificate, with what a certificate of the same point before rounding knows of its program.
 
         Parameters
         ----------
-        judged : Certificate
+        before : Certificate
         """
-        return replace(self, program=judged.program, primal_residual=max(self.primal_residual, judged.primal_residual))
+        return replace(self, program=before.program, primal_residual=max(self.primal_residual, before.primal_residual))
 
     def __str__(self) -> str:
         return f"{self.program}: {self.finding()}"
@@ -197,16 +197,16 @@ class DualityCertificate(Certificate):
         """The gap relative to the largest of objective, lower bound and resolution; see `relative_gap`."""
         return relative_gap(self.objective, self.lower_bound, self.resolution)
 
-    def with_origin(self, judged: Certificate) -> Self:
+    def with_origin(self, before: Certificate) -> Self:
         """As for every kind, and whose bounds they are."""
-        own = super().with_origin(judged)
-        if not isinstance(judged, DualityCertificate):
+        own = super().with_origin(before)
+        if not isinstance(before, DualityCertificate):
             return own
         return replace(
             own,
-            unconstrained_lower_bound=judged.unconstrained_lower_bound,
-            backend_lower_bound=judged.backend_lower_bound,
-            polished=judged.polished,
+            unconstrained_lower_bound=before.unconstrained_lower_bound,
+            backend_lower_bound=before.backend_lower_bound,
+            polished=before.polished,
         )
 
     def proves_optimal(self, tol: float) -> bool:

@@ -8,12 +8,7 @@ from html import escape
 
 
 def cell(value: object) -> str:
-    """A value as text: numbers short, nothing for what is unknown.
-
-    Parameters
-    ----------
-    value : object
-    """
+    """A value as text: numbers short, nothing for what is unknown."""
     if isinstance(value, float):
         return f"{value:.6g}" if math.isfinite(value) else ""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -26,7 +21,6 @@ def facts(caption: str, values: Mapping[str, object]) -> str:
 
     Parameters
     ----------
-    caption : str
     values : mapping of str to value
     """
     known = {name: text for name, value in values.items() if (text := cell(value))}
@@ -39,8 +33,6 @@ def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]])
 
     Parameters
     ----------
-    caption : str
-    head : sequence of str
     rows : iterable of sequences of values
     """
     names = "".join(f"<th>{escape(name)}</th>" for name in head)

@@ -22,7 +22,6 @@ def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[
         Pairs may repeat, in either order; each occurrence counts.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
-    n : int
 
     Raises
     ------

@@ -37,12 +37,7 @@ class _StandardError(logging.Handler):
 
 
 def say(text: str) -> None:
-    """Log one line as information, to standard error unless the program has configured logging.
-
-    Parameters
-    ----------
-    text : str
-    """
+    """Log one line as information, to standard error unless the program has configured logging."""
     if not LOGGER.hasHandlers():
         LOGGER.addHandler(_StandardError())
     if LOGGER.level == logging.NOTSET:
@@ -130,7 +125,6 @@ def known(value: float, form: str) -> str:
 
     Parameters
     ----------
-    value : float
     form : str
         As in format strings, beginning with the width.
     """
@@ -145,7 +139,6 @@ def compilation_bar(title: str, console: Console | None = None) -> Iterator[None
 
     Parameters
     ----------
-    title : str
     console : rich.console.Console, optional
         Where to draw; default standard error.
     """

@@ -281,8 +281,6 @@ def refuse(problem: Problem, verb: str, otherwise: str) -> TypeError:
 
     Parameters
     ----------
-    problem : Problem
-    verb : str
     otherwise : str
         Why, and what to use instead, where the statement itself does not say.
     """

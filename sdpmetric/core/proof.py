@@ -71,5 +71,4 @@ class Provable(Protocol):
         ----------
         components : (r, d) array
         dual : Dual, (p,) array or None
-        extras : Extras
         """

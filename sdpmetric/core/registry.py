@@ -25,7 +25,6 @@ class Solver:
 
     Attributes
     ----------
-    name : str
     steps : callable
         ``steps(problem, budget, tol, **options)`` yields `sdpmetric.core.run.Step`.
     tol : float

@@ -265,10 +265,10 @@ def run(
             with threads.one_pool(), deadline(budget.last):
                 if best.certificate is None:
                     budget.check_reserve()
-                components, certificate, dual = _judge(problem, best, bound, tol)
+                components, certificate, dual = _certified(problem, best, bound, tol)
         except BudgetSpent:  # a certified point needs no search, nor does the zero metric
             best = bound = Step(problem.zero) if certified is None else certified
-            components, certificate, dual = _judge(problem, best, bound, tol)
+            components, certificate, dual = _certified(problem, best, bound, tol)
     if relaxed and isinstance(certificate, DualityCertificate):
         certificate = RelaxationCertificate.of(certificate)
     if status is None or certificate.settles(tol):
@@ -316,7 +316,7 @@ def check_patience(patience: int | None, score: Score | None) -> None:
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
 
 
-def _judge(
+def _certified(
     problem: Problem, best: Step, bound: Step, tol: float
 ) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
     """The certificate of the best point, in the data's dtype, with the best lower bound."""

@@ -93,7 +93,7 @@ class Solution:
 
         Without X the leading eigenvectors of the metric, scaled by the roots of its eigenvalues; with X the projection
         of the transformed examples onto their leading principal components. The two are the same where the examples
-        are whitened. Both are for `certify` to judge, in the data's own coordinates. LMNN-R,
+        are whitened. Both are in the data's own coordinates; `certify` says what they are worth. LMNN-R,
         ``solve(problem, n_components=...)``, starts from the former where the pull cost is the trace.
 
         Parameters

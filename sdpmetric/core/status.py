@@ -28,7 +28,7 @@ class Status(Enum):
     STATIONARY = ("stationary", "A stationary point of a non-convex problem; nothing proves that it is a minimum.")
     STREAM_ENDED = (
         "stream_ended",
-        "Every item of the stream was taken; the answer is judged by its regret, not by optimality.",
+        "Every item of the stream was taken; the certificate is of its regret, not of optimality.",
     )
     STOPPED_EARLY = (
         "stopped_early",

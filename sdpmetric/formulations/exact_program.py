@@ -28,7 +28,7 @@ def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What a solved program says, as the backend left it; the problem repairs and judges it.
+    """What a solved program says, as the backend left it; the problem repairs and certifies it.
 
     Attributes
     ----------

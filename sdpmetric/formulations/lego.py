@@ -25,10 +25,6 @@ def state_fixed(problem: LEGOProblem) -> ExactProgram:
     """The fixed metric with the least loss on the stream: ``sum_t loss_t(A)`` over PSD A, variable ``M``.
 
     ExactProgram in coordinates in which the pairs' differences have unit second moment, for the backend's accuracy.
-
-    Parameters
-    ----------
-    problem : LEGOProblem
     """
     T, _ = psd.data_basis(problem.differences)
     if not T.shape[1]:

@@ -16,10 +16,6 @@ def state(problem: LFDAProblem) -> ExactProgram:
 
     Variable ``P``, a projection of rank r at the optimum, and where it is not unique a convex combination of such;
     constraints ``cone``, ``below`` and ``rank``.
-
-    Parameters
-    ----------
-    problem : LFDAProblem
     """
     B, r = problem.ratio, problem.n_components
     P = cp.Variable(B.shape, symmetric=True, name="P")

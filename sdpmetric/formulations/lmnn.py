@@ -87,7 +87,6 @@ def hinges(
         The data in the coordinates of each metric.
     push : Push
         Weights of the triplets, and whether their slacks are squared.
-    triplets : Triplets
     regions : (n,) int32 array, optional
         Region of each example: a pair is measured by the metric of its second member's region.
 
@@ -175,14 +174,11 @@ class ReducedProgram:
 
     Attributes
     ----------
-    free, at_bound : Triplets
     program : cvxpy.Problem
         In units where M is divided by `unit` and the objective by the push weight: there the multipliers lie between
         0 and their weights, which is what a solver's absolute tolerances are made for.
     variables : list of cvxpy.Variable
         The metrics divided by `unit`, on the faces.
-    unit : float
-    push : Push
     faces : sequence of (rank, q) arrays
         Each metric is ``Q N Q^T`` with N in the program.
     """

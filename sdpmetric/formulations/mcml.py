@@ -24,7 +24,6 @@ def state(problem: MCMLProblem, *, scaled: bool = False) -> ExactProgram:
 
     Parameters
     ----------
-    problem : MCMLProblem
     scaled : bool, default False
         State it on `MCMLProblem.points`, for the backend's accuracy, pairs that cost nothing to push apart left out; by
         default in the data's own coordinates, with all pairs.

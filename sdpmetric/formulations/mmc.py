@@ -22,7 +22,6 @@ def state(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
 
     Parameters
     ----------
-    problem : MMCProblem
     scaled : bool, default False
         State it on `MMCProblem.points`, where the budget is the trace, for the backend's accuracy; by default in the
         data's own coordinates.

@@ -69,7 +69,6 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
 
     Parameters
     ----------
-    problem : POLAProblem
     scaled : bool, default False
         Bring the objective to about 1, as backends stop at absolute gaps and residuals.
 

@@ -18,7 +18,6 @@ def state(problem: RCAProblem, *, scaled: bool = False) -> ExactProgram:
 
     Parameters
     ----------
-    problem : RCAProblem
     scaled : bool, default False
         State it in coordinates in which the data have unit covariance, for the backend's accuracy, and without the
         directions in which they do not vary. By default in the data's own, which must vary in all directions then.

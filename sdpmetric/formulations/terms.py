@@ -23,7 +23,6 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
 
     Parameters
     ----------
-    problem : MetricProblem
     scaled : bool, default False
         Choose coordinates in which the metric is of moderate size, for the backend's accuracy; by default the data's.
     """

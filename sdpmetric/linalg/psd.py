@@ -184,7 +184,6 @@ def leading(L: NDArray[np.floating], n_components: int) -> NDArray[np.floating]:
     Parameters
     ----------
     L : (r, d) array
-    n_components : int
 
     Returns
     -------

@@ -55,15 +55,6 @@ class FRMLProblem(Problem):
     queries : (m, d) array, optional
         Default: the items, each left out of its own ranking.
 
-    Attributes
-    ----------
-    X : (n, d) array
-    relevance : Relevance
-    n_components : int
-    loss : {"warp", "auc"}
-    gamma, regularization : float
-    queries : (m, d) array or None
-
     Raises
     ------
     ValueError
@@ -74,9 +65,7 @@ class FRMLProblem(Problem):
     statement: ClassVar[str] = "frml"
     weights: ClassVar[tuple[str, ...]] = ("regularization", "gamma")
     refusals: ClassVar[Mapping[str, str]] = {
-        "verify": (
-            "it is not convex and nothing proves a lower bound; certify judges a point by how nearly it is stationary."
-        ),
+        "verify": ("it is not convex and nothing proves a lower bound; certify says how nearly a point is stationary."),
         "explain": (
             "it has no multipliers; those of its convex relaxation are explained by explain(solve(problem.relaxation))."
         ),
@@ -177,14 +166,7 @@ class FRMLProblem(Problem):
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the expected loss over all queries, relevant and irrelevant items, exactly.
 
-        One sort of the items for each query, a block of queries at a time: no memory of n x n.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        One sort of the items for each query, a block of queries at a time: no memory of n x n; see `Problem.objective`.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self._evaluate(L, with_gradient=False)[0]
@@ -208,27 +190,14 @@ class FRMLProblem(Problem):
         metric: ArrayLike | None = None,
         dual: Multipliers | None = None,
     ) -> Certificate:
-        """Certify any point, from any source.
+        """Certify any point.
 
         The objective is never negative, and that is all that is known from below: the certificate's kind is
         "stationarity", with ``||K||_F ||dF/dK||_F / F``, K the factor and F the objective: by how much, in shares of
         itself, the objective would change at first order if K were changed by all of its length. For "auc" multipliers
         of the `relaxation`, the same program without the bound on the rank, prove a lower bound, and the kind is
-        "relaxation". A point of too large a rank is judged by its leading part, and `primal_residual` says what was
-        dropped.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-        metric : (d, d) array, optional
-            Exactly one of the two.
-        dual : Dual, optional
-            Multipliers of the relaxation's triplets, for example ``sm.solve(problem.relaxation).dual``; "auc" only.
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite, or is not PSD; if multipliers are given with "warp".
+        "relaxation". Of a point of too large a rank the leading part is certified, and `primal_residual` says what was
+        dropped. See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
         L, residual = validation.check_point(components, metric, self.X.shape[1])
         if len(L) > self.n_components:

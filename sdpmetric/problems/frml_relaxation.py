@@ -27,7 +27,6 @@ def relaxed(
     ----------
     data : (n, d) array
         The items.
-    relevance : Relevance
     queries : (m, d) array or None
         Queries apart from the items.
     lam : float

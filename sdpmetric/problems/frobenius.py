@@ -22,8 +22,7 @@ from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.problems import frobenius_certificate as judge
-from sdpmetric.problems import lmnn_certificate, screening
+from sdpmetric.problems import frobenius_certificate, lmnn_certificate, screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.triplets.margins import margin_adjoint
@@ -165,13 +164,7 @@ class FrobeniusLMNNProblem(Problem):
         return cls(replace(base, push_weight=mu), float(frobenius))
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `push_weight` or `frobenius`; data and triplets are shared.
-
-        Parameters
-        ----------
-        **values : float
-            What is not given stays.
-        """
+        """State the same problem with another `push_weight` or `frobenius`; see `Problem.with_weights`."""
         if "push_weight" not in values:
             return super().with_weights(**values)
         mu = validation.check_number("push_weight", values["push_weight"], 0.0, 1.0)
@@ -213,15 +206,7 @@ class FrobeniusLMNNProblem(Problem):
         return 0.5 * self.frobenius * float(np.sum((components @ components.T) ** 2))
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Evaluate the objective over all triplets.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        """
+        """Evaluate the objective over all triplets; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.base.objective(L) + self.penalty(L)
 
@@ -230,35 +215,17 @@ class FrobeniusLMNNProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Certify any point, from any source.
+        """Certify any point; see `Problem.certify`.
 
         Any multipliers in their boxes are dual feasible, and ``sum a - ||[sum a_t B_t - C]_+||_F^2 / (2 lam)`` is then
-        below every objective; the best multiple of the given ones is taken. See ``docs/frobenius.md``.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : Dual, optional
-            Multipliers to try; default: the (smoothed) hinge slopes at the point, the best of several widths.
-
-        Raises
-        ------
-        ValueError
-            If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
+        below every objective; the best multiple of the given ones is taken. Default: the (smoothed) hinge slopes at the
+        point, the best of several widths. See ``docs/frobenius.md``.
         """
-        return judge.certificate(self, *self.check_point(components, metric), dual)
+        return frobenius_certificate.certificate(self, *self.check_point(components, metric), dual)
 
     def dual_point(self, dual: Dual) -> DualPoint:
-        """The metric and the dual value of multipliers, after each is clipped to its box.
-
-        Parameters
-        ----------
-        dual : Dual
-        """
-        clipped = judge.clip(self, dual)
+        """The metric and the dual value of multipliers, after each is clipped to its box."""
+        clipped = frobenius_certificate.clip(self, dual)
         B = margin_adjoint(self.base.centered, clipped.triplets, clipped.values)
         return self.dual_point_of(float(clipped.values.sum()), B)
 
@@ -321,13 +288,8 @@ class FrobeniusLMNNProblem(Problem):
         return screening.screen(self.base, *min(balls, key=lambda found: found[1]), most)
 
     def feasible_dual(self, dual: Dual) -> Dual:
-        """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only.
-
-        Parameters
-        ----------
-        dual : Dual
-        """
-        return judge.feasible_dual(self, dual)
+        """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only."""
+        return frobenius_certificate.feasible_dual(self, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""

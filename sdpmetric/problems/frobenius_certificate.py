@@ -29,11 +29,9 @@ def certificate(
 
     Parameters
     ----------
-    problem : FrobeniusLMNNProblem
     components : (r, d) array
     primal_residual : float
         How far the given metric was from the PSD cone, relatively.
-    dual : Dual or None
     """
     base, L = problem.base, components
     mu, plain, images = base.push_weight, problem.plain, Images.of(base.X, base.centered, components.T)

@@ -248,11 +248,6 @@ class KernelLMNNProblem(LMNNProblem):
         """Certify any point; see `LMNNProblem.certify`.
 
         It is a proof about the coordinates `X`, which were computed from the kernel and are taken as exact.
-
-        Parameters
-        ----------
-        components, metric, dual
-            As there.
         """
         return replace(super().certify(components, metric=metric, dual=dual), program=PROGRAM)
 

@@ -49,14 +49,6 @@ class LEGOProblem(Problem):
     initial_metric : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
 
-    Attributes
-    ----------
-    X : (n, d) array
-    pairs : (p, 2) int32 array
-    targets, sides : (p,) arrays
-    learning_rate : float
-    initial_metric : (d, d) array
-
     Raises
     ------
     ValueError
@@ -67,9 +59,7 @@ class LEGOProblem(Problem):
     statement: ClassVar[str] = "lego"
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
     refusals: ClassVar[Mapping[str, str]] = {
-        "verify": (
-            "a stream is judged by its regret; use regret, or verify with LEGOBatchProblem(problem), its comparator."
-        ),
+        "verify": ("a stream has a regret; use regret, or verify with LEGOBatchProblem(problem), its comparator."),
         "path": "a stream has no path; solve with each learning_rate by itself.",
         "explain": "a stream has no multipliers; explain a solution of LEGOBatchProblem(problem), its comparator.",
     }
@@ -181,26 +171,12 @@ class LEGOProblem(Problem):
         return np.ascontiguousarray(np.linalg.cholesky(self.initial_metric).T)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """What one fixed metric loses on the whole stream.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor of the metric A.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        """
+        """What one fixed metric loses on the whole stream; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return 0.5 * float(np.sum(self.misses(L) ** 2))
 
     def divergence(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric.
-
-        Parameters
-        ----------
-        components, metric
-            As in `objective`.
-        """
+        """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         inner = scipy.linalg.solve_triangular(self.root, L.T, trans="T", lower=False).T
         sigma = np.asarray(np.linalg.svd(inner, compute_uv=False), dtype=np.float64)
@@ -231,27 +207,12 @@ class LEGOProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Judge a fixed metric by what it loses on the whole stream, against what no metric can do without.
+        """Certify a fixed metric by what it loses on the whole stream; see `Problem.certify`.
 
         Multipliers a prove that every metric loses at least ``-sum a_t y_t - 1/2 sum a_t^2`` if ``sum a_t z_t z_t^T``
         is positive semidefinite, ``a_t >= 0`` for a target that is a largest distance and ``a_t <= 0`` for a
-        smallest one.
-        Any multipliers are repaired to such ones, and multiplied by the best number.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : (p,) array, optional
-            A multiplier for each pair; default: by how much the metric misses each target, which is optimal for the
-            metric with the least loss.
-
-        Raises
-        ------
-        ValueError
-            If the point or the multipliers have the wrong shape or are not finite, or the metric is not PSD.
+        smallest one. Any multipliers are repaired to such ones, and multiplied by the best number. Default: by how
+        much the metric misses each target, which is optimal for the metric with the least loss.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         misses = self.misses(L)
@@ -266,7 +227,7 @@ class LEGOProblem(Problem):
             program="LEGO's stream under a fixed metric",
         )
 
-    def judge_stream(
+    def certify_stream(
         self,
         loss: float,
         n_pairs: int,

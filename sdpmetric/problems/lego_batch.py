@@ -63,27 +63,15 @@ class LEGOBatchProblem(MetricProblem):
         return cls(LEGOProblem.from_labels(X, y, n_pairs, learning_rate=learning_rate, random_state=random_state))
 
     def with_weights(self, **values: float) -> Self:
-        """State the same program with another `learning_rate`.
-
-        Parameters
-        ----------
-        **values : float
-        """
+        """State the same program with another `learning_rate`."""
         return type(self)(self.stream.with_weights(**values))
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:
-        """Certify any point, from any source; see `MetricProblem.certify` and docs/lego.md.
+        """Certify any point; see `MetricProblem.certify` and docs/lego.md.
 
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : (p,) array, optional
-            A multiplier for each pair, the slope of its loss times ``eta``; those of the wrong sign are taken as 0.
+        A pair's multiplier is the slope of its loss times ``eta``; those of the wrong sign are taken as 0.
         """
         found = super().certify(components, metric=metric, dual=dual)
         return replace(found, program="LEGO in batch", constraints="pairs")

@@ -70,12 +70,8 @@ class LFDAProblem(Problem):
 
     Attributes
     ----------
-    X : (n, d) array
     y : (n,) int32 array
         Number of each example's class in the sorted labels.
-    n_components, n_neighbors : int
-    ridge : float
-    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -253,20 +249,7 @@ class LFDAProblem(Problem):
     # -- point and proof -----------------------------------------------------------------------------------------
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Minus ``trace((L W L^T)^+ L B L^T)``.
-
-        Parameters
-        ----------
-        components : (s, d) array, optional
-            Factor L of rank at most r.
-        metric : (d, d) array, optional
-            The metric ``L.T @ L`` itself; exactly one of the two.
-
-        Raises
-        ------
-        ValueError
-            If the rank is above `n_components`.
-        """
+        """Minus ``trace((L W L^T)^+ L B L^T)``, of a factor of rank at most r; see `Problem.objective`."""
         L, _ = self.check_point(components, metric)
         return self._value(L)
 
@@ -283,19 +266,10 @@ class LFDAProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> DualityCertificate:
-        """Certify any point.
+        """Certify any point of rank at most r; see `Problem.certify`.
 
         The lower bound is minus the sum of the r largest positive eigenvalues of ``B v = lambda W v`` (Ky Fan's
-        theorem), up to rounding.
-
-        Parameters
-        ----------
-        components : (s, d) array, optional
-            Factor L of rank at most r.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : optional
-            Ignored: the lower bound needs no multipliers.
+        theorem), up to rounding. It needs no multipliers.
         """
         L, primal_residual = self.check_point(components, metric)
         values, vectors = self.eigenpairs

@@ -23,8 +23,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems import lmnn_certificate as judge
-from sdpmetric.problems import proofs
+from sdpmetric.problems import lmnn_certificate, proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
@@ -327,7 +326,7 @@ class LMNNProblem(Problem):
         then below every objective. Default: the (smoothed) hinge slopes at the point, the best of several widths. See
         ``docs/certificates.md``.
         """
-        return judge.certificate(self, *self.check_point(components, metric), dual)
+        return lmnn_certificate.certificate(self, *self.check_point(components, metric), dual)
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
@@ -338,11 +337,11 @@ class LMNNProblem(Problem):
             Those of foreign triplets become 0; positive ones are returned. Their sum, less ``sum a^2 / (4 mu w)`` for
             the squared hinge, is the bound of `certify`.
         """
-        return judge.feasible_dual(self, dual)
+        return lmnn_certificate.feasible_dual(self, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        return judge.constraints(self, self.feasible_dual, components, dual)
+        return lmnn_certificate.constraints(self, self.feasible_dual, components, dual)
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""

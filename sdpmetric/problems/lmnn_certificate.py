@@ -32,11 +32,9 @@ def certificate(
 
     Parameters
     ----------
-    problem : LMNNProblem
     components : (r, d) array
     primal_residual : float
         How far the given metric was from the PSD cone, relatively.
-    dual : Dual or None
     """
     images = Images.of(problem.X, problem.centered, components.T)
     given = None if dual is None else _clipped(problem, check_triplet_multipliers(dual))
@@ -63,11 +61,9 @@ def constraints(
 
     Parameters
     ----------
-    problem : LMNNProblem
     feasible : callable
         Repairs multipliers.
     components : (r, d) array
-    dual : Dual or None
     """
     Z = problem.embed(components)
 

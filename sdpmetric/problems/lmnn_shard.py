@@ -28,7 +28,6 @@ class LMNNShard:
 
     Attributes
     ----------
-    problem : LMNNProblem
     part : (float, float)
         See `sdpmetric.triplets.limits.only_part`.
     """
@@ -65,8 +64,6 @@ def add_triplets(sums: PushSums, problem: LMNNProblem, images: Images, cone: Ima
 
     Parameters
     ----------
-    sums : PushSums
-    problem : LMNNProblem
     images, cone : Images
         The data under the metric, and in the coordinates of the dual cone.
     groups : (n,) int32 array

@@ -43,7 +43,6 @@ class Cut:
 
     Attributes
     ----------
-    offset : float
     slope : (d, d) array
     n_violated : int
         Queries whose most violated ranking is not the right one.
@@ -82,15 +81,6 @@ class MLRProblem(Problem):
         Default: the items, each left out of its own ranking.
     sample_weight : (m,) array, optional
         Weights of the queries, nonnegative; their loss is the weighted mean. As items all count alike. Default 1.
-
-    Attributes
-    ----------
-    X : (n, d) array
-    relevance : Relevance
-    loss : {"auc", "map"}
-    slack_weight : float
-    queries : (m, d) array or None
-    sample_weight : (m,) array or None
 
     Raises
     ------
@@ -175,13 +165,7 @@ class MLRProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The trace and the weighted structural hinge loss over all queries.
-
-        Parameters
-        ----------
-        components, metric
-            As in `Problem.objective`.
-        """
+        """The trace and the weighted structural hinge loss over all queries; see `Problem.objective`."""
         L, _ = self.check_point(components, metric)
         return float(np.sum(L * L)) + self._evaluate(L, with_slope=False)[0]
 
@@ -251,11 +235,6 @@ class MLRProblem(Problem):
             For each of k cuts its multiplier, and the factor (d, d) of the metric at which it is separated, flat, with
             rows of zeros at its end. The cuts are computed again, so that no value of the caller is used. Default: the
             cut at the point itself, which proves little.
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite or not PSD, or the multipliers have no such shape.
         """
         L, primal_residual = self.check_point(components, metric)
         loss, _, violated = self._evaluate(L, with_slope=False)

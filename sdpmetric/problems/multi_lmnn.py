@@ -21,7 +21,7 @@ from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems import multi_lmnn_certificate as judge
+from sdpmetric.problems import multi_lmnn_certificate
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.pull import PullCost
@@ -321,7 +321,7 @@ class MultiMetricLMNNProblem(Problem):
 
         The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
         """
-        return judge.certificate(self, *self.check_point(components, metric), dual)
+        return multi_lmnn_certificate.certificate(self, *self.check_point(components, metric), dual)
 
     @cached_property
     def cones(self) -> list[DualCone]:
@@ -330,8 +330,8 @@ class MultiMetricLMNNProblem(Problem):
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does; see `LMNNProblem.feasible_dual`."""
-        return judge.feasible_dual(self, dual)
+        return multi_lmnn_certificate.feasible_dual(self, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        return judge.constraints(self, components, dual)
+        return multi_lmnn_certificate.constraints(self, components, dual)

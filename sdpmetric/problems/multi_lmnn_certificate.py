@@ -32,11 +32,9 @@ def certificate(
 
     Parameters
     ----------
-    problem : MultiMetricLMNNProblem
     components : (c, r, d) array
     primal_residual : float
         How far the given metrics were from the PSD cone, relatively.
-    dual : Dual or None
     """
     costs = problem.pull_costs
     images = [Images.of(problem.X, problem.tied.centered, L.T) for L in components]
@@ -64,9 +62,7 @@ def constraints(problem: MultiMetricLMNNProblem, components: FloatArray, dual: M
 
     Parameters
     ----------
-    problem : MultiMetricLMNNProblem
     components : (c, r, d) array
-    dual : Dual or None
     """
     embedded = problem.embed(components)
     near = problem.near(embedded)

@@ -57,20 +57,16 @@ class NCAProblem(SoftNeighborProblem):
 
     Attributes
     ----------
-    X : (n, d) array
     index : (n,) int32 array
         Class of each example; zeros for continuous targets.
     classes : array
         Sorted class labels; empty for continuous targets.
     targets : (n,) float64 array
         Continuous targets in units of ``sqrt(2) s``; empty for classes.
-    n_components : int
     logarithm : bool
         Whether the objective is "log".
-    diagonal : bool
     bandwidth : float
         NaN for classes.
-    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -81,9 +77,7 @@ class NCAProblem(SoftNeighborProblem):
     statement: ClassVar[str] = "nca"
     weights: ClassVar[tuple[str, ...]] = ("bandwidth",)
     refusals: ClassVar[Mapping[str, str]] = {
-        "verify": (
-            "it is not convex and nothing proves a lower bound; certify judges a point by how nearly it is stationary."
-        ),
+        "verify": ("it is not convex and nothing proves a lower bound; certify says how nearly a point is stationary."),
         "explain": "it has no multipliers; solution.certificate says how nearly the point is stationary.",
         "to_cvxpy": "it is not convex and has no exact program; NCA in its convex form is MCMLProblem.",
     }
@@ -178,12 +172,7 @@ class NCAProblem(SoftNeighborProblem):
         return f"NCA (Goldberger et al. 2005), minus the sum of {value}: {n:,} examples, {d} features, {labels}, {form}"
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `bandwidth`, which continuous targets have.
-
-        Parameters
-        ----------
-        **values : float
-        """
+        """State the same problem with another `bandwidth`, which continuous targets have."""
         if not len(self.targets):
             raise ValueError("bandwidth is for targets='continuous'; NCA for classes has no weight that could vary.")
         unknown = set(values) - set(self.weights)

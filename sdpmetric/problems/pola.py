@@ -24,8 +24,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import above
-from sdpmetric.problems import contradiction, proofs, rays
-from sdpmetric.problems import pola_certificate as judge
+from sdpmetric.problems import contradiction, pola_certificate, proofs, rays
 from sdpmetric.problems.pair_margins import PairMargins
 
 
@@ -206,7 +205,7 @@ class POLAProblem(Problem):
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self.distances(L)
         b = self.given_threshold(q, threshold)
-        rounding = judge.ROUNDING * max(1.0, abs(b))
+        rounding = pola_certificate.ROUNDING * max(1.0, abs(b))
         if b < 1.0 - rounding or (self.slack_weight is None and self.margins.missed(q, b) > rounding):
             return math.inf
         return self.margins.objective(rays.squared_norm(L), q, b)
@@ -272,7 +271,7 @@ class POLAProblem(Problem):
         threshold : float, optional
             b; default: the best one for this metric.
         """
-        return judge.certificate(self, *self.check_point(components, metric), dual, threshold)
+        return pola_certificate.certificate(self, *self.check_point(components, metric), dual, threshold)
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.pola`."""
@@ -291,7 +290,7 @@ class POLAProblem(Problem):
         """Certify a point with its ``threshold``; see `Problem.certify_with`."""
         return self.certify(components, metric=metric, dual=dual, threshold=extras.get("threshold"))
 
-    def judge_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
+    def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
         """The certificate of online POLA over the first pairs of the stream.
 
         Parameters
@@ -311,9 +310,9 @@ class POLAProblem(Problem):
             program="POLA online",
         )
 
-    def dual_point(self, dual: FloatArray) -> judge.DualPoint:
+    def dual_point(self, dual: FloatArray) -> pola_certificate.DualPoint:
         """The primal point and the dual value of multipliers (p,) in their box, ``0 <= a <= margins.ceilings``."""
-        return judge.dual_point(self, dual)
+        return pola_certificate.dual_point(self, dual)
 
     def matrix(self, dual: FloatArray) -> FloatArray:
         """``sum_t a_t y_t v_t v_t^T``, (d, d)."""
@@ -341,4 +340,4 @@ class POLAProblem(Problem):
         ValueError
             If the multipliers prove that the pairs contradict each other.
         """
-        return judge.constraints(self, components, dual, extras)
+        return pola_certificate.constraints(self, components, dual, extras)

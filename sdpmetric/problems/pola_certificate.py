@@ -58,12 +58,10 @@ def certificate(
 
     Parameters
     ----------
-    problem : POLAProblem
     components : (r, d) array
     primal_residual : float
         How far the given metric was from the PSD cone, relatively.
     dual : (p,) array or None
-    threshold : float or None
     """
     q = problem.distances(components)
     b = problem.given_threshold(q, threshold)
@@ -106,7 +104,6 @@ def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers 
 
     Parameters
     ----------
-    problem : POLAProblem
     components : (r, d) array
     dual : (p,) array or None
     extras : Extras
@@ -165,7 +162,6 @@ def lowest(problem: POLAProblem, dual: FloatArray) -> float:
 
     Parameters
     ----------
-    problem : POLAProblem
     dual : (p,) array
     """
     used = np.flatnonzero(dual)

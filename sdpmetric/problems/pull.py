@@ -31,7 +31,6 @@ class PullCost:
         Centered data.
     first, second : (p,) int32 arrays
         The pairs.
-    weight, ridge : float
     pair_weights : (p,) array or None
         ``w_p``, positive; None: 1.
     whitening : Whitening, optional

@@ -26,7 +26,6 @@ class ClippedMultipliers:
 
     Attributes
     ----------
-    triplets : Triplets
     values, weights : (t,) arrays
         The multipliers, and the weights of their hinges.
     violation : float
@@ -51,7 +50,6 @@ class Push:
         The triplets and their weights ``w_t``.
     weight : float
         The push weight ``mu``.
-    squared : bool
     search : {"auto", "brute", "ball_tree"}
         How impostors are searched for.
     """
@@ -123,7 +121,6 @@ class Push:
 
         Parameters
         ----------
-        dual : Dual
         separated : callable, optional
             Says of which triplets the impostor can be pushed away at no cost, so that the multiplier is 0.
 

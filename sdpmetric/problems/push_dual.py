@@ -41,7 +41,6 @@ def best_multiple_bound(
         ``sum a^2 / w`` for the squared hinge.
     top : float
         The largest eigenvalue of ``sum a_t B_t``.
-    push_weight : float
     headroom : float, default 1
         The largest multiple that stays in the box of the hinge.
     coincident : float, default 0
@@ -67,7 +66,6 @@ class DualCandidate:
 
     Attributes
     ----------
-    push : Push
     total, squares : float
         Bounds of ``sum a`` from below and of ``sum a^2 / w`` from above.
     forms : tuple of Form
@@ -161,7 +159,6 @@ class PushSums:
 
     Parameters
     ----------
-    push : Push
     ranks : sequence of int
         Number of coordinates of each metric's dual cone.
     slopes : bool
@@ -201,7 +198,6 @@ class PushSums:
         ----------
         images : Images
             The data under the metric of the part's impostors.
-        part : Candidates
         groups : (n,) int32 array
             Pairs of different groups, which cost nothing to push apart, take no part in dual candidates.
         near : pair of (m, K) arrays, optional
@@ -303,7 +299,7 @@ class PushSums:
         null_dimension: int,
         program: str = "LMNN",
     ) -> DualityCertificate:
-        """Judge the point by the best dual candidate.
+        """The certificate of the point, by the best dual candidate.
 
         Parameters
         ----------

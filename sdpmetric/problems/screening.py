@@ -121,7 +121,6 @@ def screen(problem: LMNNProblem, center: FloatArray, radius: float, most: float 
         Gives data and triplets.
     center : (r, d) array
         Factor of the center.
-    radius : float
     most : float, default infinity
         Triplets that may be listed.
 

@@ -1,4 +1,4 @@
-"""What NCA and MLKR share: neighbors drawn by a softmax over squared distances, gradients in the factor, the judge."""
+"""What NCA and MLKR share: neighbors drawn by a softmax over squared distances, gradients, certificates."""
 
 from __future__ import annotations
 
@@ -108,15 +108,7 @@ class SoftNeighborProblem(Problem):
         return np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The weighted sum of the examples' values.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric; r may be any.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        """
+        """The weighted sum of the examples' values; see `Problem.objective`."""
         L, _ = self._check_point(components, metric)
         return self._evaluate(L, None, False)[0]
 
@@ -206,26 +198,9 @@ class SoftNeighborProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> StationarityCertificate:
-        """Certify any point, from any source: objective, a trivial lower bound, and the gradient's relative norm.
+        """Certify any point: objective, `least` for a lower bound, and the gradient's relative norm.
 
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : None
-            There are no multipliers; what is given is not looked at.
-
-        Returns
-        -------
-        StationarityCertificate
-            The lower bound is `least`.
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite, not PSD, or not diagonal where it should be.
+        See `Problem.certify`; there are no multipliers.
         """
         L, primal_residual = self._check_point(components, metric)
         value, gradient = self._evaluate(L, None, True)

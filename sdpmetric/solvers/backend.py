@@ -36,7 +36,6 @@ class Backend:
     ----------
     name : str
         As CVXPY spells it.
-    settings : tuple of dict
     """
 
     name: str

@@ -23,7 +23,6 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
     Parameters
     ----------
-    problem : ITMLProblem
     budget : Budget
         A sweep is an iteration.
     tol : float

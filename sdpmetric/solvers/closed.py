@@ -1,4 +1,4 @@
-"""Problems whose optimum has a closed form: one step, judged like any other."""
+"""Problems whose optimum has a closed form: one step, certified like any other."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
     Parameters
     ----------
-    problem : RCAProblem
-    budget : Budget
     tol : float
         Not used.
 
@@ -38,8 +36,6 @@ def lfda_steps(
 
     Parameters
     ----------
-    problem : LFDAProblem
-    budget : Budget
     tol : float
         Not used.
     embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"

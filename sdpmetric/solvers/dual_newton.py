@@ -41,7 +41,6 @@ class Evaluation:
 
     Attributes
     ----------
-    value : float
     gradient : (t,) array
     values, vectors : (d,) and (d, d) arrays
         Eigenvalues and eigenvectors of the matrix whose positive part the metric is; the curvature depends on them.

@@ -1,4 +1,4 @@
-"""Problems that are smooth in a factor: limited-memory BFGS (L-BFGS) in whitened coordinates, judged now and then."""
+"""Problems that are smooth in a factor: limited-memory BFGS (L-BFGS) in whitened coordinates, and certificates."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ PATIENCE = 2
 
 @solver(SmoothProblem, "factored", tol=1e-6, default=True)
 def steps(problem: SmoothProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
-    """Minimise in the factor, ``M = L^T L``, and have the problem judge the point after ever more iterations.
+    """Minimise in the factor, ``M = L^T L``, and have the problem certify the point after ever more iterations.
 
     With a square factor of full rank to begin with, the smooth problems of this package, convex in M, have no local
     minimum in L that is not global; whether one was reached is what the certificate says.
 
     Parameters
     ----------
-    problem : SmoothProblem
-    budget : Budget
     tol : float
         Relative gap to prove; the run ends where it is proven.
     start : (r, d) array, optional
@@ -43,7 +41,7 @@ def steps(problem: SmoothProblem, budget: Budget, tol: float, *, start: FloatArr
     """
     factor = problem.start() if start is None else _factor_near(problem, start)
     shape = factor.shape
-    yield _judged(problem, factor)
+    yield _certified(problem, factor)
     iterations, idle, best = FIRST, 0, np.inf
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -60,15 +58,15 @@ def steps(problem: SmoothProblem, budget: Budget, tol: float, *, start: FloatArr
             found = minimize(evaluate, factor.ravel(), jac=True, method="L-BFGS-B", options=options)
             factor, value = found.x.reshape(shape), float(found.fun)
         except BudgetSpent:
-            yield _judged(problem, reached.reshape(shape))
+            yield _certified(problem, reached.reshape(shape))
             raise
         idle = idle + 1 if value >= best - 1e-15 * abs(best) else 0
         best = min(best, value)
         iterations *= GROWTH
-        yield _judged(problem, factor)
+        yield _certified(problem, factor)
 
 
-def _judged(problem: SmoothProblem, factor: FloatArray) -> Step:
+def _certified(problem: SmoothProblem, factor: FloatArray) -> Step:
     components = problem.lift(factor)
     return Step.certified(problem, components, problem.multipliers(components))
 

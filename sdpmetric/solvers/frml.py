@@ -44,7 +44,6 @@ def steps(
 
     Parameters
     ----------
-    problem : FRMLProblem
     budget : Budget
         An iteration is an evaluation of ``f_q``, a distance from a query to an item.
     tol : float
@@ -135,7 +134,6 @@ def principal(X: ArrayLike, n_components: int, size: float) -> FloatArray:
     Parameters
     ----------
     X : (n, d) array
-    n_components : int
     size : float
         Mean squared distance between two rows under the metric.
     """

@@ -27,13 +27,8 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     ----------
     problem : FRMLProblem
         With the AUC loss and a positive regularization.
-    budget : Budget
     tol : float
         Relative gap to the relaxation.
-
-    Yields
-    ------
-    Step
     """
     convex = problem.relaxation
     full = run(

@@ -12,16 +12,15 @@ from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.lego import LEGOStream
 
 # Number of certificates during a run.
-JUDGED = 8
+CERTIFICATES = 8
 
 
 @solver(LEGOProblem, "online", tol=1e-6, default=True, stream=True)
 def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Take the pairs in their order by LEGO, and judge the run now and then.
+    """Take the pairs in their order by LEGO, and certify the run now and then.
 
     Parameters
     ----------
-    problem : LEGOProblem
     budget : Budget
         A pair is an iteration.
     tol : float
@@ -35,10 +34,10 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
     stream = LEGOStream(d, rate, first)
 
-    def judge(n_pairs: int) -> RegretCertificate:
-        return problem.judge_stream(stream.cumulative_loss, n_pairs, stream.reach, stream.components)
+    def certify(n_pairs: int) -> RegretCertificate:
+        return problem.certify_stream(stream.cumulative_loss, n_pairs, stream.reach, stream.components)
 
-    return _over(problem, budget, stream, judge)
+    return _over(problem, budget, stream, certify)
 
 
 @solver(LEGOProblem, "itml", tol=1e-6, stream=True)
@@ -53,28 +52,28 @@ def itml_steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Ste
     d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
     stream = ITMLStream(d, rate, first)
 
-    def judge(n_pairs: int) -> RegretCertificate:
+    def certify(n_pairs: int) -> RegretCertificate:
         loss, components = stream.cumulative_loss, stream.components
-        return problem.judge_stream(loss, n_pairs, None, components, program="ITML online")
+        return problem.certify_stream(loss, n_pairs, None, components, program="ITML online")
 
-    return _over(problem, budget, stream, judge)
+    return _over(problem, budget, stream, certify)
 
 
 def _over(
-    problem: LEGOProblem, budget: Budget, stream: LEGOStream | ITMLStream, judge: Callable[[int], RegretCertificate]
+    problem: LEGOProblem, budget: Budget, stream: LEGOStream | ITMLStream, certify: Callable[[int], RegretCertificate]
 ) -> Iterator[Step]:
-    yield Step(stream.components, 0.0, 0.0, certificate=judge(0))
+    yield Step(stream.components, 0.0, 0.0, certificate=certify(0))
     p, taken = len(problem.pairs), 0
     while taken < p:
         left = budget.max_iter - budget.spent
-        size = int(min(max(1, -(-p // JUDGED)), p - taken, max(left, 0)))
+        size = int(min(max(1, -(-p // CERTIFICATES)), p - taken, max(left, 0)))
         if not size or not budget.remaining:
             raise BudgetSpent
         part = slice(taken, taken + size)
         budget.spend(size)
         stream.partial_fit(problem.X, problem.pairs[part], problem.targets[part], problem.sides[part])
         taken += size
-        certificate = judge(taken)
+        certificate = certify(taken)
         yield Step(
             stream.components,
             certificate.objective,

@@ -33,7 +33,7 @@ MOST_CUTS, UNUSED = 120, 1e-10
 # Newton steps for the master problem, lengths that are tried, and the rise of its dual that ends it.
 NEWTON, LENGTHS, ACCURACY = 20, (1.0, 0.5, 0.25, 0.1, 0.03, 0.01), 1e-13
 # Steps between two certificates.
-JUDGED = 5
+CERTIFY_EVERY = 5
 
 
 @solver(MLRProblem, "cutting_planes", tol=1e-2, default=True)
@@ -45,7 +45,6 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
 
     Parameters
     ----------
-    problem : MLRProblem
     budget : Budget
         One iteration for each separation.
     tol : float
@@ -74,7 +73,7 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
         shares, W = bundle.master(center, weight)
         predicted = best - float(np.trace(W)) - bundle.model(W)
         done = predicted <= EXHAUSTED * best
-        if count % JUDGED == 0 or done:
+        if count % CERTIFY_EVERY == 0 or done:
             proving = max((bundle.master(center, share * weight)[0] for share in PROVING), key=bundle.bound)
             last = max(last, bundle.bound(proving))
             yield Step.certified(problem, psd.factor(center), bundle.multipliers(problem, proving))
@@ -107,7 +106,6 @@ class Bundle:
 
     Attributes
     ----------
-    cuts : list of Cut
     factors : list of (r, d) arrays
     shares : (k,) array
     """

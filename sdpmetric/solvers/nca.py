@@ -37,7 +37,6 @@ def steps(
 
     Parameters
     ----------
-    problem : SoftNeighborProblem
     budget : Budget
         One iteration for each evaluation.
     tol : float
@@ -51,10 +50,6 @@ def steps(
         Relative decrease and largest entry of the gradient at which such a run ends too (SciPy's ``tol``).
     on_iteration : callable, optional
         Called with components, flat, and objective after each iteration of L-BFGS-B.
-
-    Yields
-    ------
-    Step
     """
     L = start_of(problem) if start is None else start
     yield Step(L)

@@ -81,7 +81,6 @@ def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatAr
 
     Parameters
     ----------
-    problem : SoftNeighborProblem
     components : (r, d) array
     """
 
@@ -102,7 +101,6 @@ def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state:
 
     Parameters
     ----------
-    problem : SoftNeighborProblem
     components : (r, d) array
         Not 0.
     random_state : int, default 0

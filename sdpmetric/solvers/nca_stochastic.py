@@ -1,4 +1,4 @@
-"""NCA where n is large: Adam on truncated sums of sampled anchors, judged by full sums of examples held back."""
+"""NCA where n is large: Adam on truncated sums of sampled anchors, scored by full sums of examples held back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def steps(
 
     Parameters
     ----------
-    problem : NCAProblem
     budget : Budget
         One iteration for each batch.
     tol : float
@@ -132,7 +131,6 @@ def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: LongArray, c
 
     Parameters
     ----------
-    problem : NCAProblem
     L : (r, d) array
     anchors : (m,) integer array
     count : int

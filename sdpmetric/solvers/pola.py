@@ -78,7 +78,6 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
     Parameters
     ----------
-    problem : POLAProblem
     budget : Budget
         One iteration for each evaluation of the dual, and for each step of the interior-point method.
     tol : float
@@ -89,7 +88,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     Step
         Repaired points, with the multipliers they came from. Contradicting pairs end the solve.
     """
-    step = _judged(problem, contradiction.repeated(problem.differences, problem.signs))
+    step = _certified(problem, contradiction.repeated(problem.differences, problem.signs))
     yield step
     if _contradiction(step):
         return
@@ -99,7 +98,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
         before = a
         start = dual.ascend(a, budget, evaluations=FIRST_ORDER, memory=MEMORY)
         for a, _ in dual.newton(start, budget):
-            step = _judged(problem, _proof(problem, a, np.maximum(a - start, 0.0)))
+            step = _certified(problem, _proof(problem, a, np.maximum(a - start, 0.0)))
             yield step
             if _contradiction(step):
                 return
@@ -109,13 +108,13 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             break
     if pola_interior.fits(problem):
         for a, A in pola_interior.iterates(problem, budget):
-            step = _judged(problem, _proof(problem, a), (A, None))
+            step = _certified(problem, _proof(problem, a), (A, None))
             yield step
             if _contradiction(step):
                 return
 
 
-def _judged(problem: POLAProblem, a: FloatArray, point: tuple[FloatArray, float | None] | None = None) -> Step:
+def _certified(problem: POLAProblem, a: FloatArray, point: tuple[FloatArray, float | None] | None = None) -> Step:
     """The problem's word on a point, repaired, by default the one that minimizes the Lagrangian at the multipliers."""
     if point is None:
         dual_point = problem.dual_point(a)
@@ -154,7 +153,6 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
         With the hard margin.
     budget : Budget
         One iteration for each update.
-    tol : float
     beta : float, default 1e-3
         Largest loss that is left, > 0.
 
@@ -167,7 +165,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
         raise ValueError("solver 'batch' repeats online updates until all margins hold; pass slack_weight=None for it.")
     if not 0.0 < beta < np.inf:
         raise ValueError(f"beta must be a positive loss, got {beta!r}.")
-    step = _judged(problem, contradiction.repeated(problem.differences, problem.signs))
+    step = _certified(problem, contradiction.repeated(problem.differences, problem.signs))
     yield step
     if _contradiction(step):
         return
@@ -186,7 +184,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
             )
             if counts[pola.UPDATES] > seen:
                 budget.spend(int(counts[pola.UPDATES]) - seen)
-        step = _judged(problem, _proof(problem, taken), (psd.symmetrize(A), float(state[pola.THRESHOLD])))
+        step = _certified(problem, _proof(problem, taken), (psd.symmetrize(A), float(state[pola.THRESHOLD])))
         yield step
         if counts[pola.UPDATES] == before or _contradiction(step):
             return
@@ -201,7 +199,6 @@ def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: flo
 
     Parameters
     ----------
-    problem : POLAProblem
     budget : Budget
         One iteration for each pair.
     tol : float
@@ -219,7 +216,7 @@ def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: flo
         taken = first + size_here
         some = slice(first, taken)
         stream.partial_fit(problem.X, problem.pairs[some], problem.similar[some])
-        certificate = problem.judge_stream(stream.cumulative_loss, taken, stream.n_updates)
+        certificate = problem.certify_stream(stream.cumulative_loss, taken, stream.n_updates)
         yield Step(
             stream.components,
             certificate.objective,

@@ -26,12 +26,7 @@ MAX_EQUATIONS, MAX_ENTRIES = 2500, 3 * 10**7
 
 
 def fits(problem: POLAProblem) -> bool:
-    """Whether the systems of a problem are small enough.
-
-    Parameters
-    ----------
-    problem : POLAProblem
-    """
+    """Whether the systems of a problem are small enough."""
     t, m = _shape(problem)
     return min(t, m) <= MAX_EQUATIONS and t * m <= MAX_ENTRIES
 
@@ -43,7 +38,6 @@ def iterates(problem: POLAProblem, budget: Budget) -> Iterator[tuple[FloatArray,
 
     Parameters
     ----------
-    problem : POLAProblem
     budget : Budget
         One iteration for each step.
 

@@ -22,10 +22,6 @@ def inactive_beyond(images: Images) -> float:
     ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so that it suffices that
     ``s_l >= sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``.
 
-    Parameters
-    ----------
-    images : Images
-
     Returns
     -------
     widen : float
@@ -41,7 +37,6 @@ def target_bounds(images: Images, anchors: IndexArray, targets: IndexArray) -> t
 
     Parameters
     ----------
-    images : Images
     anchors : (m,) int32 array
     targets : (m, K) int32 array
         Padded with -1.
@@ -62,7 +57,6 @@ def largest_hinges(
     ----------
     images : Images
         The data under the metric of the impostors.
-    candidates : Candidates
     near, highest : (m, K) arrays
         From `target_bounds`.
     squared : bool
@@ -98,7 +92,6 @@ def unit_groups(images: Images, groups: IndexArray, highest: float) -> IndexArra
 
     Parameters
     ----------
-    images : Images
     groups : (n,) int32 array
         Groups to try beside that of all examples.
     highest : float

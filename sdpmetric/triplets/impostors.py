@@ -20,7 +20,7 @@ Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 # Pairs that are listed before they are handed on, shared by the parts of the search; products until time is looked at.
 # Each slice of the work yields a row for every anchor: their number is bounded, so that memory is linear in the rows.
 PAIRS_AT_ONCE, WORK_AT_ONCE, MOST_SLICES = 1 << 21, 1 << 34, 128
-# Anchors that ball trees are asked for at once: as many as give a bounded number of pairs, judged by the last ones.
+# Anchors that ball trees are asked for at once: as many as give a bounded number of pairs, by the last ones.
 FEWEST_ANCHORS, ANCHORS_AT_ONCE = 1 << 5, 1 << 12
 
 

@@ -77,7 +77,6 @@ def hinge_slopes(
     ----------
     Z : (n, r) array
         Embedded points.
-    candidates : Candidates
     gamma : float
         Width of the quadratic part of the smoothed hinge; 0 for the hinge itself.
     squared : bool
@@ -116,7 +115,6 @@ def slope_pairs(
 
     Parameters
     ----------
-    candidates : Candidates
     slopes : (nnz, K) array
     bases : (m, K) array, optional
         What each target is compared with; default: the anchor of its row.

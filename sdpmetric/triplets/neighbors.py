@@ -26,7 +26,6 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
     X : (n, d) array
     y : (n,) integer array
         Every class must have more than `n_neighbors` members.
-    n_neighbors : int
 
     Returns
     -------

@@ -55,7 +55,6 @@ class TripletSource(Protocol):
 
         Parameters
         ----------
-        images : Images
         groups : (n,) int32 array
         """
 

@@ -21,8 +21,8 @@ from sdpmetric.linalg.rigorous.matrices import largest_eigenvalue, least_eigenva
 SMALL_PRODUCT, UNDERFLOW, UNDERFLOW_OF_IMAGES = 2.0**-294, 2.0**-400, 2.0**-509
 # Absolute error of a form up to which it is made from points, and rows that are multiplied out at once.
 ACCURACY, ROWS_AT_ONCE = 2e-10, 1 << 11
-# Differences of points take many times as long: they must err by less than this share, judged by so many pairs.
-WORTH, JUDGED = 0.25, 256
+# Differences of points take many times as long: they must err by less than this share, estimated from so many pairs.
+WORTH, SAMPLED = 0.25, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,9 +242,9 @@ class Images:
         error = above(error + gamma(roundings) * size, len(first) + r + 16) + UNDERFLOW
         size = above(size, len(first) + r + 16) + UNDERFLOW
         if error > accuracy:
-            judged = np.linspace(0, len(first) - 1, min(JUDGED, len(first))).astype(np.int64)
-            sample = self._form_of_differences(first[judged], second[judged], weights[judged], roundings)
-            if sample.error <= WORTH * error * float(np.abs(weights[judged]).sum() / np.abs(weights).sum()):
+            sampled = np.linspace(0, len(first) - 1, min(SAMPLED, len(first))).astype(np.int64)
+            sample = self._form_of_differences(first[sampled], second[sampled], weights[sampled], roundings)
+            if sample.error <= WORTH * error * float(np.abs(weights[sampled]).sum() / np.abs(weights).sum()):
                 return self._form_of_differences(first, second, weights, roundings)
         blocks = Blocks(np.unique(np.append(np.arange(0, n, block), n)).astype(np.int64))
         G = laplacian_form(self.points, first, second, weights, blocks).sum(axis=0)

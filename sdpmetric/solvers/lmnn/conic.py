@@ -49,7 +49,6 @@ def steps(
 
     Parameters
     ----------
-    problem : LMNNProblem
     budget : Budget
         Spent once for every program; its time limit is passed on to the backends that take one.
     tol : float
@@ -104,7 +103,6 @@ def several_steps(
 
     Parameters
     ----------
-    problem : MultiMetricLMNNProblem
     budget, tol, backend, backend_options
         As in `steps`, like what is yielded and raised.
     start : (c, r, d) array, optional

@@ -212,10 +212,8 @@ def generate(
 
     Parameters
     ----------
-    reduction : Reduction
     L : (c, r, rank) array
         A point near the optimum. Only index sets, and the units of the first program, are taken from it.
-    backend : Backend
     budget : Budget
         Spent once for every program.
     tol : float

@@ -27,7 +27,7 @@ COLLAPSED = 1e-12
 
 @dataclass
 class State:
-    """Where a solve is, kept current so that an interrupted one can still be judged.
+    """Where a solve is, kept current so that an interrupted one can still be certified.
 
     Attributes
     ----------

@@ -47,10 +47,6 @@ class EditedProgram:
 
     Attributes
     ----------
-    problem : LMNNProblem
-    program : cvxpy.Problem
-    M : cvxpy.Variable
-    xi : cvxpy.Variable or None
     weights : (t,) array
         Weight of each slack.
     """
@@ -100,7 +96,7 @@ class EditedProgram:
         return cls(problem, program, M, xi, weights)
 
     def solve(self, backend: str, options: Mapping[str, float | int | bool | str]) -> Step:
-        """Solve the program as it is, and judge its metric on all data.
+        """Solve the program as it is, and certify its metric on all data.
 
         The certificate's lower bound is the program's own; the one without further constraints stands beside it. Its
         primal residual includes the violation of the further constraints.
@@ -219,7 +215,6 @@ def into_dual_cone(z: FloatArray, dims: ConeDims, *, upper: bool) -> FloatArray 
     Parameters
     ----------
     z : (m,) array
-    dims : ConeDims
     upper : bool
         Whether positive semidefinite blocks stack the columns of upper triangles, or of lower ones; off-diagonal
         entries are multiplied by the square root of 2.

@@ -29,7 +29,6 @@ class DualSums:
 
     Attributes
     ----------
-    push : Push
     total, squares : float
         ``sum a`` and ``sum a^2 / w``.
     matrices : (c, rank, rank) array
@@ -82,7 +81,6 @@ class ErgodicDual:
 
     Parameters
     ----------
-    active : ActiveSet
     whiten : callable
         As in `Coordinates.whiten`.
     """

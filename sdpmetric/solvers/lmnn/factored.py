@@ -63,7 +63,6 @@ def steps(
 
     Parameters
     ----------
-    problem : LMNNProblem
     budget : Budget
         Spent once for every evaluation of objective and gradient.
     tol : float

@@ -51,7 +51,6 @@ def steps(
 
     Parameters
     ----------
-    problem : FrobeniusLMNNProblem
     budget : Budget
         One iteration for each evaluation of the dual.
     tol : float
@@ -106,7 +105,7 @@ def _screened(problem: FrobeniusLMNNProblem, L: FloatArray, dual: Dual, most: in
 
 
 def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
-    """The multiple of the identity with about the smallest objective, judged on some anchors."""
+    """The multiple of the identity with about the smallest objective, on some anchors."""
     base, n = problem.base, len(problem.X)
     among = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int32))
     identity = np.eye(problem.X.shape[1])

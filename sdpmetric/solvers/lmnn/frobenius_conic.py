@@ -56,7 +56,6 @@ def steps(
 
     Parameters
     ----------
-    problem : FrobeniusLMNNProblem
     budget, tol, backend, backend_options
         As there, like what is yielded and raised.
     start : (r, d) array, optional

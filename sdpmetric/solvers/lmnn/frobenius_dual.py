@@ -32,7 +32,6 @@ class Nearness:
 
     Attributes
     ----------
-    weight : float
     center : (d, d) array
     """
 
@@ -62,12 +61,10 @@ class ActiveDual(BoxDual[DualValue]):
 
     Attributes
     ----------
-    problem : FrobeniusLMNNProblem
     triplets : Triplets
         The active set.
     a : (t,) array
         Its multipliers, in their boxes.
-    nearness : Nearness
     violated : Triplets
         Those that are fixed.
     """

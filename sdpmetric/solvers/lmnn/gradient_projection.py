@@ -119,12 +119,10 @@ def gradient_projection(coordinates: Coordinates, L: FloatArray, budget: Budget,
 
     Parameters
     ----------
-    coordinates : Coordinates
     L : (c, r, p) array
         Factors of the metrics to start from.
     budget : Budget
         Spent once per iteration.
-    rule : StepRule
 
     Yields
     ------

@@ -41,15 +41,10 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
     ----------
     problem : LMNNProblem
         Without directions of zero pull cost, which would add to the rank.
-    budget : Budget
     full : Solution
         Of the problem without a bound on the rank, with its multipliers.
     n_components : int
         Rows of the factor.
-
-    Yields
-    ------
-    Step
     """
     dual = full.dual
     working = WorkingSet(OneRegion(problem), np.arange(len(problem.X), dtype=np.int32))

@@ -23,7 +23,6 @@ class PairMemory:
 
     Parameters
     ----------
-    source : TripletSource
     null_groups : list of (n,) int32 arrays
         For each metric, the groups that its null directions leave together.
     regions : (n,) int32 array

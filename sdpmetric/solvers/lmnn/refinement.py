@@ -44,7 +44,6 @@ class Bound:
 
     Attributes
     ----------
-    value : float
     multipliers : Multipliers
         A multiple of them is dual feasible.
     eigenvalues, eigenvectors : (c, rank), (c, rank, rank) arrays
@@ -79,7 +78,6 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
 
     Parameters
     ----------
-    working : WorkingSet
     L : (c, r, rank) array
     gamma : float
         Smoothing width; 0 < slope < push weight exactly on the width.
@@ -121,7 +119,6 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
 
     Parameters
     ----------
-    problem : LMNNProblem
     L : (r, rank) array
     dual : Dual
         Multipliers of triplets of the problem, nearly in their box and in the cone.
@@ -164,7 +161,6 @@ def refinements(
         ``sum a_t B_t`` over all triplets, for each metric.
     L : (c, r, rank) array
         Factors of the metrics.
-    rounds : int
     enough : float, default 0
         A violation that need not be removed.
 

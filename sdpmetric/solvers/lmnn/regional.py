@@ -114,7 +114,6 @@ def regional_candidates(
 
     Parameters
     ----------
-    problem : RegionalProblem
     embedded : sequence of (n, r) arrays
         All examples under each metric.
     widen, among, most

@@ -37,18 +37,12 @@ def factored_steps(
 
     Parameters
     ----------
-    problem : MultiMetricLMNNProblem
-    budget : Budget
     tol : float
         Relative gap to prove.
     start : (c, r, d) array, optional
         Components to start from; default: the single metric for every region.
     random_state : int, default 0
         Of the single-metric solve.
-
-    Yields
-    ------
-    Step
     """
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial

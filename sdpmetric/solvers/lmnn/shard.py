@@ -48,7 +48,6 @@ class Slopes:
 
     Attributes
     ----------
-    totals : Totals
     loss : float
         The hinges without smoothing, push weight left out.
     matrix : (c, rank, rank) array
@@ -70,7 +69,6 @@ class Shard:
 
     Parameters
     ----------
-    problem : RegionalProblem
     anchors : (m,) int32 array
     part : (float, float)
         The part of their pairs that belongs to this shard; see `sdpmetric.triplets.limits.only_part`.

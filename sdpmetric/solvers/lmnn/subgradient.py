@@ -107,7 +107,6 @@ def several_steps(
 
     Parameters
     ----------
-    problem : MultiMetricLMNNProblem
     budget : Budget
         Spent once per iteration.
     tol : float
@@ -118,10 +117,6 @@ def several_steps(
         method, for "paper" the identity.
     check_every : int, optional
         As in `steps`.
-
-    Yields
-    ------
-    Step
     """
     _check(step, check_every)
     given = None if start is None else problem.check_point(start, None)[0]
@@ -171,7 +166,6 @@ def _rescaled(problem: LMNNProblem, L: FloatArray, budget: base.Budget, *, keep:
 
     Parameters
     ----------
-    problem : LMNNProblem
     L : (r, rank) array
         In whitened coordinates.
     budget : Budget

@@ -66,7 +66,6 @@ class WorkingSet:
 
     Parameters
     ----------
-    problem : RegionalProblem
     anchors : (m,) int32 array
         Every example stays a possible impostor. The push term is scaled up to all anchors.
     dtype : numpy dtype, default float64
