@@ -107,14 +107,7 @@ def mean_squared_distance(X: NDArray[np.floating]) -> float:
     return 2.0 * float(np.var(X, axis=0, dtype=np.float64).sum()) * len(X) / max(1, len(X) - 1)
 
 
-def adjoint(
-    X: FloatArray,
-    first: NDArray[np.integer],
-    second: NDArray[np.integer],
-    weights: FloatArray,
-    *,
-    accuracy: float = np.inf,
-) -> FloatArray:
+def adjoint(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray) -> FloatArray:
     """The adjoint ``D*(w) = sum_p w_p (x_a - x_b)(x_a - x_b)^T``, as ``X^T Lap(w) X``.
 
     Parameters
@@ -123,9 +116,6 @@ def adjoint(
     first, second : (p,) integer arrays
         Row indices of the pairs; pairs may repeat, and their weights then add up.
     weights : (p,) array
-    accuracy : float, default infinity
-        Bound on the absolute error. Where rows of X are so much longer than their differences that cancellation could
-        exceed it, differences are multiplied out pair by pair, which is slower.
 
     Returns
     -------
@@ -133,21 +123,8 @@ def adjoint(
         Symmetric; ``<A, M> = sum_p w_p D(M)_p`` for every symmetric M.
     """
     a, b = first.astype(np.int32), second.astype(np.int32)
-    weights = np.asarray(weights, dtype=np.float64)
-    if np.isfinite(accuracy) and _rounding(X, a, b, weights) > accuracy:
-        A = np.zeros((X.shape[1], X.shape[1]))
-        for block, rows in zip(_blocks(len(weights)), differences(X, first, second), strict=True):
-            A += (weights[block, None] * rows).T @ rows
-    else:
-        A = laplacian_form(X, a, b, weights)[0]
+    A: FloatArray = laplacian_form(X, a, b, np.asarray(weights, dtype=np.float64))[0]
     return 0.5 * (A + A.T)
-
-
-def _rounding(X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray) -> float:
-    """Bound on the error of `laplacian_form`, which multiplies differences by rows, which may be much longer."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
-    sizes = np.sqrt(distances(X, first, second)) * (lengths[first] + lengths[second])
-    return 4 * float(np.finfo(float).eps) * float(np.abs(weights) @ sizes)
 
 
 def pair_forms(
@@ -179,19 +156,10 @@ def laplacian_form(
     return blocks.gram(sums, X).astype(np.float64, copy=False)
 
 
-def differences(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer]) -> Iterator[FloatArray]:
-    """The rows ``x_a - x_b`` of all pairs, block by block; one empty block if there are no pairs."""
-    for block in _blocks(len(first)):
-        yield X[first[block]] - X[second[block]]
-
-
 def weighted_differences(
     X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
 ) -> Iterator[FloatArray]:
-    """The rows ``w_p (x_a - x_b)``; see `differences`."""
-    for block, rows in zip(_blocks(len(first)), differences(X, first, second), strict=True):
-        yield weights[block, None] * rows
-
-
-def _blocks(n_pairs: int) -> list[slice]:
-    return [slice(start, start + PAIRS_AT_ONCE) for start in range(0, max(n_pairs, 1), PAIRS_AT_ONCE)]
+    """The rows ``w_p (x_a - x_b)`` of all pairs, block by block; one empty block if there are no pairs."""
+    for start in range(0, max(len(first), 1), PAIRS_AT_ONCE):
+        block = slice(start, start + PAIRS_AT_ONCE)
+        yield weights[block, None] * (X[first[block]] - X[second[block]])

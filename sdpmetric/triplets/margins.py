@@ -15,11 +15,11 @@ from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 
-def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray, *, accuracy: float = np.inf) -> FloatArray:
+def margin_adjoint(X: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
     """The matrix ``sum_t a_t B_t``, where ``B_t = C_il - C_ij`` belongs to triplet t = (i, j, l)."""
     first = np.concatenate([triplets.anchors, triplets.anchors])
     second = np.concatenate([triplets.impostors, triplets.targets])
-    return adjoint(X, first, second, np.concatenate([values, -values]), accuracy=accuracy)
+    return adjoint(X, first, second, np.concatenate([values, -values]))
 
 
 def margins(Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
@@ -130,11 +130,3 @@ def slope_pairs(
     first = np.concatenate([C.anchors[rows[used]], base])
     second = np.concatenate([C.impostors[used], C.targets[row, slot]])
     return first, second, np.concatenate([push[used], -pull[row, slot]])
-
-
-def slope_adjoint(X: FloatArray, candidates: Candidates, slopes: FloatArray, *, accuracy: float = np.inf) -> FloatArray:
-    """The matrix ``sum_t a_t B_t`` of the slopes that `hinge_slopes` returns, ``a_t`` being the entries.
-
-    See `adjoint` for the accuracy.
-    """
-    return adjoint(X, *slope_pairs(candidates, slopes), accuracy=accuracy)
