@@ -337,7 +337,7 @@ class LMNNProblem(Problem):
             Those of foreign triplets become 0; positive ones are returned. Their sum, less ``sum a^2 / (4 mu w)`` for
             the squared hinge, is the bound of `certify`.
         """
-        return lmnn_certificate.feasible_dual(self, dual)
+        return lmnn_certificate.candidate(self, dual).feasible()
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""

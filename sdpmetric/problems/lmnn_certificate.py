@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate
@@ -15,11 +14,9 @@ from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipli
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems.lmnn_shard import add_all_triplets
-from sdpmetric.problems.push import ClippedMultipliers
 from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
-from sdpmetric.triplets.bounds import margin_form, unit_groups
-from sdpmetric.triplets.triplets import Triplets
+from sdpmetric.triplets.bounds import unit_groups
 
 if TYPE_CHECKING:
     from sdpmetric.problems.lmnn import LMNNProblem
@@ -37,21 +34,19 @@ def certificate(
         How far the given metric was from the PSD cone, relatively.
     """
     images = Images.of(problem.X, problem.centered, components.T)
-    given = None if dual is None else _clipped(problem, check_triplet_multipliers(dual))
     return _push_sums(problem, images, slopes=dual is None).certificate(
         [problem.cone],
         problem.pull_cost.bound(components, images),
         [problem.cone.whitened(components)],
-        None if given is None else _candidate(problem, given),
+        None if dual is None else candidate(problem, check_triplet_multipliers(dual)),
         primal_residual=primal_residual,
         null_dimension=problem.coordinates.null.shape[1],
     )
 
 
-def feasible_dual(problem: LMNNProblem, dual: Dual) -> Dual:
-    """Repaired multipliers; see `LMNNProblem.feasible_dual`."""
-    multipliers = _clipped(problem, dual)
-    return _candidate(problem, multipliers).feasible(multipliers)
+def candidate(problem: LMNNProblem, dual: Dual) -> DualCandidate:
+    """Repaired multipliers and what they prove."""
+    return DualCandidate.of(problem.push, dual, [problem.cone], np.zeros(len(problem.X), dtype=np.int32))
 
 
 def constraints(
@@ -71,10 +66,7 @@ def constraints(
         return distances(Z, first, second)
 
     violated = [violated_in(Z, part, problem.squared) for part in problem.push.near(Z)]
-    weights = problem.source.target_weights()
-    near = distance(*problem.target_pairs)
-    pull, trace = float(near.sum() if weights is None else near @ weights), float(np.sum(components**2))
-    return triplet_constraints(problem.push, distance, violated, dual, feasible, pull=pull, trace=trace)
+    return triplet_constraints(problem.push, distance, violated, dual, feasible, float(np.sum(components**2)))
 
 
 def _push_sums(problem: LMNNProblem, images: Images, *, slopes: bool) -> PushSums:
@@ -91,19 +83,3 @@ def _push_sums(problem: LMNNProblem, images: Images, *, slopes: bool) -> PushSum
         return sums
     add_all_triplets(sums, problem, images, cone.images, cone.groups, slopes=slopes)
     return sums
-
-
-def _clipped(problem: LMNNProblem, dual: Dual) -> ClippedMultipliers:
-    """Multipliers in their boxes; 0 where null directions of the cost separate anchor and impostor."""
-    groups = problem.cone.groups
-
-    def separated(triplets: Triplets) -> NDArray[np.bool_]:
-        apart: NDArray[np.bool_] = groups[triplets.anchors] != groups[triplets.impostors]
-        return apart
-
-    return problem.push.clipped(dual, separated)
-
-
-def _candidate(problem: LMNNProblem, multipliers: ClippedMultipliers) -> DualCandidate:
-    form = margin_form(problem.cone.images, multipliers.triplets, multipliers.values)
-    return DualCandidate.of(problem.push, multipliers, [problem.cone], [form])

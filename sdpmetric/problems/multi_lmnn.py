@@ -330,7 +330,7 @@ class MultiMetricLMNNProblem(Problem):
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does; see `LMNNProblem.feasible_dual`."""
-        return multi_lmnn_certificate.feasible_dual(self, dual)
+        return multi_lmnn_certificate.candidate(self, dual).feasible()
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""

@@ -13,13 +13,11 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images, above
-from sdpmetric.problems.push import ClippedMultipliers
 from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.triplets.bounds import inactive_beyond, scatter_form, unit_hinges
 from sdpmetric.triplets.margins import slope_pairs
 from sdpmetric.triplets.totals import impostor_counts
-from sdpmetric.triplets.triplets import Triplets
 
 if TYPE_CHECKING:
     from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
@@ -39,22 +37,20 @@ def certificate(
     costs = problem.pull_costs
     images = [Images.of(problem.X, problem.tied.centered, L.T) for L in components]
     cost = sum(each.bound(L, own) for each, L, own in zip(costs, components, images, strict=True))
-    given = None if dual is None else _clipped(problem, check_triplet_multipliers(dual))
     return _push_sums(problem, images, slopes=dual is None).certificate(
         problem.cones,
         above(cost, problem.n_regions),
         [cone.whitened(L) for cone, L in zip(problem.cones, components, strict=True)],
-        None if given is None else _candidate(problem, given),
+        None if dual is None else candidate(problem, check_triplet_multipliers(dual)),
         primal_residual=primal_residual,
         null_dimension=sum(each.coordinates.null.shape[1] for each in costs),
         program="Multi-metric LMNN",
     )
 
 
-def feasible_dual(problem: MultiMetricLMNNProblem, dual: Dual) -> Dual:
-    """Repaired multipliers; see `LMNNProblem.feasible_dual`."""
-    multipliers = _clipped(problem, dual)
-    return _candidate(problem, multipliers).feasible(multipliers)
+def candidate(problem: MultiMetricLMNNProblem, dual: Dual) -> DualCandidate:
+    """Repaired multipliers and what they prove."""
+    return DualCandidate.of(problem.push, dual, problem.cones, problem.regions)
 
 
 def constraints(problem: MultiMetricLMNNProblem, components: FloatArray, dual: Multipliers | None) -> Constraints:
@@ -77,9 +73,8 @@ def constraints(problem: MultiMetricLMNNProblem, components: FloatArray, dual: M
     violated = [
         violated_in(embedded[r], part, problem.squared, near[part.anchors]) for r, part in problem.found(embedded, near)
     ]
-    pulls = distance(*problem.target_pairs) * problem.source.scales[problem.target_pairs[0]]
-    pull, trace = float(pulls.sum()), float(np.sum(components**2))
-    return triplet_constraints(problem.push, distance, violated, dual, problem.feasible_dual, pull=pull, trace=trace)
+    trace = float(np.sum(components**2))
+    return triplet_constraints(problem.push, distance, violated, dual, problem.feasible_dual, trace)
 
 
 def _push_sums(problem: MultiMetricLMNNProblem, images: list[Images], *, slopes: bool) -> PushSums:
@@ -160,22 +155,3 @@ def _by_region(
         own = problem.regions[second] == region
         parts.append(cone.images.form(first[own], second[own], weights[own], roundings=roundings))
     return parts
-
-
-def _clipped(problem: MultiMetricLMNNProblem, dual: Dual) -> ClippedMultipliers:
-    """Multipliers in their boxes; 0 where null directions of the impostor's metric separate it from the anchor."""
-    groups = np.stack([cone.groups for cone in problem.cones])
-
-    def separated(triplets: Triplets) -> NDArray[np.bool_]:
-        region = problem.regions[triplets.impostors]
-        apart: NDArray[np.bool_] = groups[region, triplets.anchors] != groups[region, triplets.impostors]
-        return apart
-
-    return problem.push.clipped(dual, separated)
-
-
-def _candidate(problem: MultiMetricLMNNProblem, multipliers: ClippedMultipliers) -> DualCandidate:
-    T, a = multipliers.triplets, multipliers.values
-    push, pull = _by_region(problem, T.anchors, T.impostors, a), _by_region(problem, T.anchors, T.targets, a)
-    forms = [plus - minus for plus, minus in zip(push, pull, strict=True)]
-    return DualCandidate.of(problem.push, multipliers, problem.cones, forms)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.rigorous import Form, Images, above, below, sum_above, sum_below
@@ -17,7 +17,7 @@ from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.triplets.bounds import largest_hinges, target_bounds
 from sdpmetric.triplets.margins import hinge_slopes
-from sdpmetric.triplets.triplets import Candidates
+from sdpmetric.triplets.triplets import Candidates, Triplets
 
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
@@ -76,8 +76,8 @@ class DualCandidate:
         The part of the total that belongs to impostors at the very place of their anchors, bounded from below.
     headroom : float
         The largest multiple that stays in the box of the hinge, at least 1.
-    violation : float
-        As in `ClippedMultipliers`.
+    multipliers : ClippedMultipliers or None
+        The multipliers themselves, where they were given.
     """
 
     push: Push
@@ -87,27 +87,32 @@ class DualCandidate:
     top: float
     coincident: float
     headroom: float = 1.0
-    violation: float = 0.0
+    multipliers: ClippedMultipliers | None = None
 
     @classmethod
-    def of(
-        cls, push: Push, multipliers: ClippedMultipliers, cones: Sequence[DualCone], forms: Sequence[Form]
-    ) -> DualCandidate:
-        """Sum up multipliers whose ``sum a_t B_t`` are known."""
-        a, w = multipliers.values, multipliers.weights
+    def of(cls, push: Push, dual: Dual, cones: Sequence[DualCone], regions: IndexArray) -> DualCandidate:
+        """Repair multipliers and sum them up; a pair is measured by the metric of its second member's region, (n,).
+
+        They become 0 where null directions of the impostor's metric separate it from the anchor.
+        """
+        groups = np.stack([cone.groups for cone in cones])
+
+        def separated(T: Triplets) -> BoolArray:
+            region = regions[T.impostors]
+            apart: BoolArray = groups[region, T.anchors] != groups[region, T.impostors]
+            return apart
+
+        given = push.clipped(dual, separated)
+        T, a, w = given.triplets, given.values, given.weights
+        first, second = np.concatenate([T.anchors, T.anchors]), np.concatenate([T.impostors, T.targets])
+        signed, own = np.concatenate([a, -a]), [regions[second] == region for region in range(len(cones))]
+        forms = [c.images.form(first[o], second[o], signed[o]) for c, o in zip(cones, own, strict=True)]
         headroom = np.inf if push.squared else float((push.weight * w / a).min(initial=np.inf))
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
             squares = above(sum_above(a**2 / w), 3)
-        return cls(
-            push,
-            sum_below(a),
-            squares,
-            tuple(forms),
-            max(cone.top(form) for cone, form in zip(cones, forms, strict=True)),
-            sum_below(a[push.coincident(multipliers.triplets)]),
-            max(1.0, headroom),
-            multipliers.violation,
-        )
+        top = max(cone.top(form) for cone, form in zip(cones, forms, strict=True))
+        coincident = sum_below(a[push.coincident(T)])
+        return cls(push, sum_below(a), squares, tuple(forms), top, coincident, max(1.0, headroom), given)
 
     @cached_property
     def bound(self) -> tuple[float, float]:
@@ -131,15 +136,16 @@ class DualCandidate:
         lost = above(multiple * multiple * squares / (4.0 * push.weight), 6)
         return max(0.0, math.nextafter(below(multiple * self.total, 2) - lost, -math.inf)), multiple
 
-    def feasible(self, multipliers: ClippedMultipliers) -> Dual:
-        """The multiple that proves the bound, of the multipliers that were summed up."""
-        multiple, a = self.bound[1], multipliers.values
+    def feasible(self) -> Dual:
+        """The multiple that proves the bound, of multipliers that were given."""
+        assert self.multipliers is not None
+        multiple, a, T = self.bound[1], self.multipliers.values, self.multipliers.triplets
         if self.push.squared:
             scaled = multiple * a
         else:  # impostors at the place of their anchors are not scaled down
-            factors = np.where(self.push.coincident(multipliers.triplets), max(1.0, multiple), multiple)
-            scaled = np.minimum(factors * a, self.push.weight * multipliers.weights)
-        return Dual(multipliers.triplets[scaled > 0], scaled[scaled > 0])
+            factors = np.where(self.push.coincident(T), max(1.0, multiple), multiple)
+            scaled = np.minimum(factors * a, self.push.weight * self.multipliers.weights)
+        return Dual(T[scaled > 0], scaled[scaled > 0])
 
 
 @dataclass(frozen=True)
@@ -324,7 +330,7 @@ class PushSums:
             objective=objective,
             lower_bound=lower_bound,
             primal_residual=primal_residual,
-            dual_residual=max(0.0, best.top - 1.0, best.violation),
+            dual_residual=max(0.0, best.top - 1.0, best.multipliers.violation if best.multipliers else 0.0),
             complementarity=abs(cost - multiple * aligned) / max(1.0, objective),
             n_active=self.n_active,
             null_dimension=null_dimension,

@@ -28,8 +28,6 @@ def triplet_constraints(
     violated: list[Triplets],
     dual: Multipliers | None,
     feasible: Callable[[Dual], Dual],
-    *,
-    pull: float,
     trace: float,
 ) -> Constraints:
     """The hinges of a push term at a metric, or at several.
@@ -45,8 +43,8 @@ def triplet_constraints(
         Multipliers; None: the slopes of the hinges.
     feasible : callable
         Repairs multipliers.
-    pull, trace : float
-        The other sums of the objective ``(1 - mu) pull + mu push + ridge trace``.
+    trace : float
+        Of the metrics, as in the objective ``(1 - mu) pull + mu push + ridge trace``.
     """
     kind = SquaredHinge if push.squared else Hinge
     active = Triplets.join(Triplets.from_array(np.zeros((0, 3), np.int32)), *violated)
@@ -59,7 +57,9 @@ def triplet_constraints(
     triplets, given = both[first], np.concatenate([np.zeros(len(active)), repaired.values])
     far, near = distance(triplets.anchors, triplets.impostors), distance(triplets.anchors, triplets.targets)
     excess, weights = 1.0 - (far - near), push.source.weights_of(triplets)
-    hinges = float(kind(weights).values(excess).sum())
+    hinges, pulled = float(kind(weights).values(excess).sum()), push.source.target_weights()
+    pulls = distance(*push.source.target_pairs())
+    pull = float(pulls.sum() if pulled is None else pulls @ pulled)
     return Constraints(
         dual=repaired,
         roles={"anchor": triplets.anchors, "target": triplets.targets, "impostor": triplets.impostors},
