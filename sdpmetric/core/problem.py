@@ -66,6 +66,11 @@ class Problem(ABC):
         def X(self) -> NDArray[np.floating]:
             """The data."""
 
+    def _assign(self, **values: object) -> None:
+        """Set the fields, in the constructor of a statement that checks its arguments itself."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     @property
     def zero(self) -> FloatArray:
         """Components of the zero metric, (0, d)."""

@@ -102,17 +102,15 @@ class FRMLProblem(Problem):
             )
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
-        values = {
-            "X": data,
-            "relevance": related,
-            "n_components": int(n_components),
-            "loss": loss,
-            "gamma": validation.check_number("gamma", gamma, 1.0),
-            "regularization": validation.check_number("regularization", regularization, 0.0),
-            "queries": asked,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            X=data,
+            relevance=related,
+            n_components=int(n_components),
+            loss=loss,
+            gamma=validation.check_number("gamma", gamma, 1.0),
+            regularization=validation.check_number("regularization", regularization, 0.0),
+            queries=asked,
+        )
 
     @classmethod
     def from_labels(

@@ -90,16 +90,7 @@ class LEGOProblem(Problem):
         d = data.shape[1]
         given = "initial_metric"
         A0 = np.eye(d) if initial_metric is None else validation.check_positive_definite(given, initial_metric, d)
-        values = {
-            "X": data,
-            "pairs": rows,
-            "targets": goals,
-            "sides": marks,
-            "learning_rate": rate,
-            "initial_metric": A0,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(X=data, pairs=rows, targets=goals, sides=marks, learning_rate=rate, initial_metric=A0)
 
     # -- the statement ------------------------------------------------------------------------------------------
 

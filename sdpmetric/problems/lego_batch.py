@@ -42,8 +42,7 @@ class LEGOBatchProblem(MetricProblem):
     def __init__(self, stream: LEGOProblem) -> None:
         losses = DistanceTargets(stream.pairs, stream.targets, stream.sides)
         super().__init__(stream.X, LogDet(to=stream.initial_metric) + stream.learning_rate * losses)
-        object.__setattr__(self, "stream", stream)
-        object.__setattr__(self, "weights", ("learning_rate",))
+        self._assign(stream=stream, weights=("learning_rate",))
 
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""

@@ -108,16 +108,14 @@ class LFDAProblem(Problem):
         data = validation.check_examples(X)
         index = validation.check_labels(y, len(data))[1]
         d = data.shape[1]
-        values = {
-            "X": data,
-            "y": index,
-            "n_components": validation.check_integer("n_components", d if n_components is None else n_components, 1, d),
-            "n_neighbors": validation.check_integer("n_neighbors", n_neighbors),
-            "ridge": validation.check_number("ridge", ridge, 0.0),
-            "sample_weight": check_sample_weight(sample_weight, len(data)),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            X=data,
+            y=index,
+            n_components=validation.check_integer("n_components", d if n_components is None else n_components, 1, d),
+            n_neighbors=validation.check_integer("n_neighbors", n_neighbors),
+            ridge=validation.check_number("ridge", ridge, 0.0),
+            sample_weight=check_sample_weight(sample_weight, len(data)),
+        )
         if missing := self._singular:
             raise ValueError(
                 f"the data vary in {missing} directions in which no class does, so that the maximum is infinite: pass "

@@ -121,16 +121,14 @@ class MLRProblem(Problem):
         data, related, asked = check_rankings(X, relevance, queries)
         if loss not in ("auc", "map"):
             raise ValueError(f"loss must be 'auc' or 'map', got {loss!r}.")
-        values = {
-            "X": data,
-            "relevance": related,
-            "loss": loss,
-            "slack_weight": validation.check_number("slack_weight", slack_weight, np.finfo(np.float64).tiny),
-            "queries": asked,
-            "sample_weight": check_sample_weight(sample_weight, len(data if asked is None else asked)),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            X=data,
+            relevance=related,
+            loss=loss,
+            slack_weight=validation.check_number("slack_weight", slack_weight, np.finfo(np.float64).tiny),
+            queries=asked,
+            sample_weight=check_sample_weight(sample_weight, len(data if asked is None else asked)),
+        )
 
     @classmethod
     def from_labels(

@@ -123,8 +123,7 @@ class NCAProblem(SoftNeighborProblem):
             scaled = (values - values.mean()) / (np.sqrt(2) * width)
         weights = check_sample_weight(sample_weight, n)
         given = (data, index, classes, scaled, rank, objective == "log", bool(diagonal), width, weights)
-        for name, value in zip((f.name for f in fields(self)), given, strict=True):
-            object.__setattr__(self, name, value)
+        self._assign(**{f.name: value for f, value in zip(fields(self), given, strict=True)})
 
     @classmethod
     def from_labels(

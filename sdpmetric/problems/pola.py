@@ -86,18 +86,17 @@ class POLAProblem(Problem):
         weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)
         if weight == 0.0:
             raise ValueError("slack_weight must be positive; pass None for the hard margin.")
-        values = {
-            "X": data,
-            "pairs": rows,
-            "similar": pair_checks.check_similar(similar, len(rows)),
-            "slack_weight": weight,
-            "initial_threshold": validation.check_number("initial_threshold", initial_threshold, 1.0),
-            "pair_weights": check_pair_weights(pair_weights, len(rows)),
-        }
-        if weight is None and values["pair_weights"] is not None:
+        weights = check_pair_weights(pair_weights, len(rows))
+        if weight is None and weights is not None:
             raise ValueError("hard margins hold whatever a pair weighs; pass a slack_weight, or no weights.")
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            X=data,
+            pairs=rows,
+            similar=pair_checks.check_similar(similar, len(rows)),
+            slack_weight=weight,
+            initial_threshold=validation.check_number("initial_threshold", initial_threshold, 1.0),
+            pair_weights=weights,
+        )
 
     @classmethod
     def from_labels(
