@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import FAST
+from sdpmetric._loops.ranking import count_below
 from sdpmetric.arrays import FloatArray, LongArray
 
 # Distances that are compared together, without a branch: mostly all of them are too large to matter.
@@ -122,22 +123,6 @@ def scan(
                         _insert(distances, near[t, c])
 
 
-@nb.njit(cache=True)
-def _place(ascending: FloatArray, value: float, after_equal: bool) -> int:
-    """How many entries are below a value, or not above it.
-
-    Not by np.searchsorted, for the reason in `sdpmetric._loops`.
-    """
-    low, high = 0, len(ascending)
-    while low < high:
-        middle = (low + high) // 2
-        if ascending[middle] < value or (after_equal and ascending[middle] == value):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @nb.njit(cache=True, nogil=True)
 def own_impostors(
     D: NDArray[np.floating],
@@ -169,7 +154,7 @@ def own_impostors(
     classes, k = near.shape[1:]
     push = np.zeros((len(D), classes))
     for t in range(len(D)):
-        used = _place(thresholds[t], np.inf, False)
+        used = count_below(thresholds[t], np.inf, False)
         furthest = thresholds[t, used - 1]
         count, total = np.zeros(used), np.zeros(used)
         for c in range(classes):
@@ -181,7 +166,7 @@ def own_impostors(
                     distance = np.float64(D[t, i])
                     if distance >= furthest:
                         continue
-                    place = _place(thresholds[t], distance, True)
+                    place = count_below(thresholds[t], distance, True)
                     count[place] += 1.0
                     total[place] += distance
                     for j in range(k):  # examples of the label itself are not impostors
@@ -192,7 +177,7 @@ def own_impostors(
         for c in range(classes):
             for j in range(k):
                 if near[t, c, j] < np.inf:
-                    place = _place(thresholds[t], 1.0 + near[t, c, j], False)
+                    place = count_below(thresholds[t], 1.0 + near[t, c, j], False)
                     push[t, c] += count[place] * (1.0 + near[t, c, j]) - total[place]
             push[t, c] = max(push[t, c], 0.0)
     return push

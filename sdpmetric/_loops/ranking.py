@@ -127,12 +127,12 @@ def expected_losses(
 
 
 @nb.njit(cache=True)
-def _count_below(ascending: FloatArray, value: float) -> int:
-    """Number of entries below a value; not by np.searchsorted, for the reason in `sdpmetric._loops`."""
+def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
+    """How many entries are below a value, or not above it; see `sdpmetric._loops` on np.searchsorted."""
     low, high = 0, len(ascending)
     while low < high:
         middle = (low + high) // 2
-        if ascending[middle] < value:
+        if ascending[middle] < value or (equal and ascending[middle] == value):
             low = middle + 1
         else:
             high = middle
@@ -183,7 +183,7 @@ def expected_slopes(
             share[i] += share[i + 1]
         for j in range(scores.shape[1]):
             if members[q, j]:
-                out[q, j] = 0.0 if j == own[q] else up[_count_below(near, scores[q, j])]
+                out[q, j] = 0.0 if j == own[q] else up[count_below(near, scores[q, j], False)]
             else:
                 low, high = 0, len(near)
                 while low < high:  # the first relevant item with 1 + its distance beyond this one

@@ -91,21 +91,12 @@ class FRMLProblem(Problem):
     ) -> None:
         data, related, asked = check_rankings(X, relevance, queries)
         d = data.shape[1]
-        if (
-            isinstance(n_components, bool)
-            or not isinstance(n_components, int | np.integer)
-            or not 1 <= n_components <= d
-        ):
-            raise ValueError(
-                f"n_components must be an integer from 1 to the number of features, {d}, got {n_components!r}; "
-                "a metric cannot have a larger rank than that."
-            )
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
         self._assign(
             X=data,
             relevance=related,
-            n_components=int(n_components),
+            n_components=validation.check_integer("n_components", n_components, high=d),
             loss=loss,
             gamma=validation.check_number("gamma", gamma, 1.0),
             regularization=validation.check_number("regularization", regularization, 0.0),

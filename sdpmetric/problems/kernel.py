@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -51,7 +52,7 @@ class FeatureSpace:
     mean: FloatArray
 
     @classmethod
-    def of(cls, X: ArrayLike, kernel: Kernel, parameters: dict[str, float]) -> tuple[FeatureSpace, FloatArray]:
+    def of(cls, X: ArrayLike, kernel: Kernel, given: Mapping[str, float | None]) -> tuple[FeatureSpace, FloatArray]:
         """The space of some examples, and their coordinates in it, (n, r), centered.
 
         Parameters
@@ -59,8 +60,10 @@ class FeatureSpace:
         X : (n, d) array
             For "precomputed" the (n, n) kernel matrix.
         kernel : str
-        parameters : dict
+        given : mapping
+            ``gamma``, ``degree`` and ``coef0``; those that are None are left out.
         """
+        parameters = {name: float(value) for name, value in given.items() if value is not None}
         if kernel not in (*NAMES, "precomputed"):
             names = ", ".join(map(repr, (*NAMES, "precomputed")))
             raise ValueError(f"kernel must be one of {names}, got {kernel!r}.")
@@ -78,7 +81,7 @@ class FeatureSpace:
         # For a column v with eigenvalue s the coordinates of the examples are sqrt(s) v = centered v / sqrt(s).
         vectors = vectors[:, positive] - vectors[:, positive].mean(axis=0)
         roots = np.sqrt(values[positive])
-        return cls(kernel, dict(parameters), data, vectors / roots, mean), vectors * roots
+        return cls(kernel, parameters, data, vectors / roots, mean), vectors * roots
 
     def rows(self, X: ArrayLike | None = None) -> FloatArray:
         """Kernel values of examples with the training examples, (m, n).
@@ -172,9 +175,7 @@ class KernelLMNNProblem(LMNNProblem):
             As `LMNNProblem.from_labels`, and if the kernel is unknown, or its matrix is not square, not symmetric or
             not PSD.
         """
-        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
-        parameters = {name: float(value) for name, value in given.items() if value is not None}
-        space, coordinates = FeatureSpace.of(X, kernel, parameters)
+        space, coordinates = FeatureSpace.of(X, kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
         plain = LMNNProblem.from_labels(
             coordinates,
             y,
@@ -212,25 +213,14 @@ class KernelLMNNProblem(LMNNProblem):
         triplets, weights, push_weight, ridge, loss
             As in `LMNNProblem.from_triplets`.
         """
-        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
-        parameters = {name: float(value) for name, value in given.items() if value is not None}
-        space, coordinates = FeatureSpace.of(X, kernel, parameters)
+        space, coordinates = FeatureSpace.of(X, kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
         return cls._in(
             LMNNProblem.from_triplets(coordinates, triplets, weights, push_weight, ridge=ridge, loss=loss), space
         )
 
     @classmethod
     def _in(cls, plain: LMNNProblem, space: FeatureSpace) -> KernelLMNNProblem:
-        return cls(
-            plain.X,
-            plain.source,
-            plain.push_weight,
-            plain.ridge,
-            plain.loss,
-            plain.classes,
-            plain.search,
-            space=space,
-        )
+        return cls(**{part.name: getattr(plain, part.name) for part in fields(plain)}, space=space)
 
     @property
     def plain(self) -> LMNNProblem:

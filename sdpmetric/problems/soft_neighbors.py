@@ -248,12 +248,10 @@ def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[
     n, d = data.shape
     if n < 2:
         raise ValueError("X has one row; an example needs another one that it can choose, pass two at least.")
-    rank = d if n_components is None else n_components
-    if not validation.is_integer(rank) or not 1 <= rank <= d:
-        raise ValueError(f"n_components must be an integer between 1 and {d}, the features, got {n_components!r}.")
+    rank = validation.check_integer("n_components", d if n_components is None else n_components, high=d)
     if diagonal and rank != d:
         raise ValueError(f"a diagonal factor has {d} rows, one per feature; leave n_components={rank} out.")
-    return data, int(rank)
+    return data, rank
 
 
 def check_targets(y: ArrayLike, n: int) -> FloatArray:

@@ -1,41 +1,7 @@
-"""Solvers, one file each; importing this registers all of them."""
+"""Solvers, one file each; importing this imports all of them, and each registers itself."""
 
-from sdpmetric.solvers import (
-    bregman,
-    closed,
-    conic,
-    factored,
-    frml,
-    frml_relaxed,
-    lego,
-    mlr,
-    nca,
-    nca_stochastic,
-    pola,
-    terms,
-)
-from sdpmetric.solvers.lmnn import conic as lmnn_conic
-from sdpmetric.solvers.lmnn import factored as lmnn_factored
-from sdpmetric.solvers.lmnn import frobenius, frobenius_conic, low_rank, several, subgradient
+import importlib
+import pkgutil
 
-__all__ = [
-    "bregman",
-    "closed",
-    "conic",
-    "factored",
-    "frml",
-    "frml_relaxed",
-    "frobenius",
-    "frobenius_conic",
-    "lego",
-    "lmnn_conic",
-    "lmnn_factored",
-    "low_rank",
-    "mlr",
-    "nca",
-    "nca_stochastic",
-    "pola",
-    "several",
-    "subgradient",
-    "terms",
-]
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

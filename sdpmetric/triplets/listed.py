@@ -104,11 +104,6 @@ class ListedTriplets:
         """All that is listed."""
         return self.size
 
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """The arrays that define the set."""
-        C = self.candidates
-        return C.anchors, C.targets, C.indptr, C.impostors, C.weights if C.weights is not None else np.zeros(0)
-
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
         """All triplets where they are at most `size`, else a uniform draw; also their share of all. Ignores weights."""
         C = self.candidates

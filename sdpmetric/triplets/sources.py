@@ -61,9 +61,6 @@ class TripletSource(Protocol):
     def capacity(self, among: IndexArray) -> int:
         """Largest number of candidate pairs in memory for some anchors, (m,)."""
 
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """The arrays that define the set."""
-
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
         """Draw about `size` triplets uniformly; also their share of all."""
 
@@ -197,11 +194,6 @@ class LabeledTriplets:
     def capacity(self, among: IndexArray) -> int:
         """Linear in the number of their target pairs; see `sdpmetric.triplets.limits`."""
         return capacity(int(self.target_counts[among].sum()))
-
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """The arrays that define the set."""
-        weights = () if self.example_weights is None else (self.example_weights,)
-        return self.targets, self.labels, *weights
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
         """Draw `size` triplets or a few fewer uniformly, with repetition; also their share of all."""

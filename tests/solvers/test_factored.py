@@ -76,7 +76,7 @@ def test_refinement_tightens_the_bound_and_stays_valid() -> None:
     working = WorkingSet(OneRegion(problem), np.arange(90, dtype=np.int32))
     L = problem.pull_cost.whitened(loose.components)[None]
     working.search(L, 0.2)
-    plain, refined = prove(working, L, 0.01, refine=False), prove(working, L, 0.01)
+    plain, refined = prove(working, L, 0.01, rounds=0), prove(working, L, 0.01)
     assert plain.value <= refined.value <= tight.objective + rounding(tight.objective)
     judged = problem.certify(loose.components, dual=working.dual(refined.multipliers)())
     assert judged.lower_bound == pytest.approx(refined.value, rel=1e-9)

@@ -73,7 +73,7 @@ class Free(Protocol):
         """Take ``D A y`` from the multipliers; the change of ``sum a_t B_t``, (c, rank, rank)."""
 
 
-def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, refine: bool = True) -> Bound:
+def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3) -> Bound:
     """Lower bound from the slopes at a factor, refined.
 
     Parameters
@@ -83,10 +83,8 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3, 
         Smoothing width; 0 < slope < push weight exactly on the width.
     rounds : int, default 3
         Refinements at most.
-    refine : bool, default True
-        Whether to refine at all.
     """
-    return working.again(partial(_prove, working, L, gamma, rounds if refine else 0))
+    return working.again(partial(_prove, working, L, gamma, rounds))
 
 
 def _prove(working: WorkingSet, L: FloatArray, gamma: float, rounds: int) -> Bound:
