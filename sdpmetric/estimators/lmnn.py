@@ -7,7 +7,7 @@ from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.well_posed import Ridge
-from sdpmetric.triplets.sources import SearchMethod
+from sdpmetric.triplets.impostors import SearchMethod
 
 
 @options

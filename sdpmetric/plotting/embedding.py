@@ -25,7 +25,8 @@ from sdpmetric.plotting.style import (
 )
 from sdpmetric.report.contents import leading_plane
 from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.sources import LabeledTriplets, furthest_target
+from sdpmetric.triplets.margins import furthest_target
+from sdpmetric.triplets.sources import LabeledTriplets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

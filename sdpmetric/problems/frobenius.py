@@ -25,8 +25,8 @@ from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems import frobenius_certificate, lmnn_certificate, screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.screening import Screening
+from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.margins import margin_adjoint
-from sdpmetric.triplets.sources import SearchMethod
 from sdpmetric.triplets.triplets import Triplets
 
 

@@ -19,7 +19,7 @@ from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
 from sdpmetric.problems.well_posed import Ridge
-from sdpmetric.triplets.sources import SearchMethod
+from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.triplets import Triplets
 
 Kernel = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", "precomputed"]

@@ -29,8 +29,9 @@ from sdpmetric.problems.pull import PullCost
 from sdpmetric.problems.push import Push
 from sdpmetric.problems.well_posed import Ridge, caution
 from sdpmetric.triplets import neighbors
+from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.listed import ListedTriplets
-from sdpmetric.triplets.sources import LabeledTriplets, SearchMethod, TripletSource
+from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 Loss = Literal["hinge", "squared_hinge"]
@@ -294,7 +295,7 @@ class LMNNProblem(Problem):
         Parameters
         ----------
         Z, widen, among
-            As in `TripletSource.near`.
+            As in `LabeledTriplets.near`.
         most : float, default infinity
             Candidate pairs that may be listed; `TooManyCandidates` is raised for more.
         """

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.distances import distances
+from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.limits import listed
 from sdpmetric.triplets.margins import hinge_slopes
-from sdpmetric.triplets.sources import SearchMethod, TripletSource
+from sdpmetric.triplets.sources import TripletSource
 from sdpmetric.triplets.totals import unit_hinges
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -74,7 +75,7 @@ class Push:
         widen: float = 0.0,
         among: IndexArray | None = None,
     ) -> Iterator[Candidates]:
-        """Yield, block by block, all candidates that can violate their margin; see `TripletSource.near`.
+        """Yield, block by block, all candidates that can violate their margin; see `LabeledTriplets.near`.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ def inactive_beyond(images: Images) -> float:
     Returns
     -------
     widen : float
-        As `TripletSource.near` takes it: a share of the squared limits.
+        As `LabeledTriplets.near` takes it: a share of the squared limits.
     """
     g = gamma(images.map.shape[1] + 8)
     e = float(images.errors.max(initial=0.0))

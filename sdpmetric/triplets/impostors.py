@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, current, dealt
 from sdpmetric.triplets.limits import part_of_pairs
 
+SearchMethod = Literal["auto", "brute", "ball_tree"]
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 

@@ -13,8 +13,9 @@ from sdpmetric.engine.interface import dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.triplets.bounds import slope_form
+from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.limits import part_of_pairs
-from sdpmetric.triplets.sources import SearchMethod, furthest_target
+from sdpmetric.triplets.margins import furthest_target
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 
@@ -87,12 +88,12 @@ class ListedTriplets:
         return weights
 
     def totals_within(self, groups: IndexArray) -> tuple[float, int]:
-        """Weight and number of all listed triplets within groups; see `TripletSource.totals_within`."""
+        """Weight and number of all listed triplets within groups; see `LabeledTriplets.totals_within`."""
         weights = self._weights_within(groups)
         return float(weights.sum()), int(np.count_nonzero(weights))
 
     def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t w_t B_t`` of all listed triplets within groups; see `TripletSource.form_within`."""
+        """``sum_t w_t B_t`` of all listed triplets within groups; see `LabeledTriplets.form_within`."""
         return slope_form(images, self.candidates, self._weights_within(groups)[:, None])
 
     def _weights_within(self, groups: IndexArray) -> FloatArray:
@@ -120,7 +121,7 @@ class ListedTriplets:
         among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
-        """Measure every listed triplet; see `TripletSource.near`."""
+        """Measure every listed triplet; see `LabeledTriplets.near`."""
         C = self.candidates
         if not len(C.impostors):
             return

@@ -28,6 +28,14 @@ def margins(Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
     return far - distances(Z, triplets.anchors, triplets.targets)
 
 
+def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
+    """Largest squared distance from each anchor to its target neighbors, (m,) float64."""
+    furthest = np.zeros(len(anchors))
+    for column in targets.T:
+        np.maximum(furthest, distances(Z, anchors, np.where(column >= 0, column, anchors)), out=furthest)
+    return furthest
+
+
 @dataclass(frozen=True)
 class HingeSums:
     """Sums over the triplets of a candidate set, weights included and the push weight left out.

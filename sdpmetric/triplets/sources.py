@@ -5,89 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.interface import WHOLE, dealt
-from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.triplets.bounds import scatter_form
-from sdpmetric.triplets.impostors import measures_once, search_tiles, search_trees
+from sdpmetric.triplets.impostors import SearchMethod, measures_once, search_tiles, search_trees
 from sdpmetric.triplets.limits import capacity, check_deadline, part_of_pairs
+from sdpmetric.triplets.listed import ListedTriplets
+from sdpmetric.triplets.margins import furthest_target
 from sdpmetric.triplets.totals import impostor_counts, impostor_weights
 from sdpmetric.triplets.triplets import Candidates, Triplets
-
-SearchMethod = Literal["auto", "brute", "ball_tree"]
 
 # Up to this dimension, and from so many rows, a ball tree per class is the faster search, unless classes overlap much
 # (examples/benchmarks/impostor_search.py).
 TREE_DIMENSION, TREE_ROWS = 4, 10_000
-
-
-class TripletSource(Protocol):
-    """A set of triplets that can be searched, however it is stored."""
-
-    @property
-    def size(self) -> int:
-        """Number of triplets in all."""
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights of all triplets."""
-
-    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
-        """The (anchor, target) pairs, each once."""
-
-    def target_weights(self) -> FloatArray | None:
-        """Weight of each (anchor, target) pair in the pull, (p,), positive; None: all 1."""
-
-    def weights_of(self, triplets: Triplets) -> FloatArray:
-        """Weight of each triplet, (t,); 0 for those that are not in the set."""
-
-    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
-        """Weight and number of all triplets whose anchor and impostor are of one group, groups (n,)."""
-
-    def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t w_t B_t`` over all triplets whose anchor and impostor are of one group, in coordinates of images.
-
-        Parameters
-        ----------
-        groups : (n,) int32 array
-        """
-
-    def capacity(self, among: IndexArray) -> int:
-        """Largest number of candidate pairs in memory for some anchors, (m,)."""
-
-    def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
-        """Draw about `size` triplets uniformly; also their share of all."""
-
-    def near(
-        self,
-        Z: NDArray[np.floating],
-        groups: IndexArray,
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        method: SearchMethod = "auto",
-    ) -> Iterator[Candidates]:
-        """Yield, block by block, all candidates that can violate their margin.
-
-        Parameters
-        ----------
-        Z : (n, r) array
-            Embedded points: squared Euclidean distances are the metric's.
-        groups : (n,) int32 array
-            Only impostors in the anchor's group are listed.
-        widen : float, default 0
-            List impostors up to ``(1 + max_j D_ij) * (1 + widen)``.
-        among : (m,) int32 array, optional
-            Only rows of these anchors.
-        method : {"auto", "brute", "ball_tree"}
-            How to search.
-        """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,7 +110,7 @@ class LabeledTriplets:
         return counts
 
     def totals_within(self, groups: IndexArray) -> tuple[float, int]:
-        """Weight and number of all triplets within groups; see `TripletSource.totals_within`."""
+        """Weight and number of all triplets whose anchor and impostor are of one group, groups (n,)."""
         total = int(self.target_counts @ impostor_counts(self.labels, groups))
         weighted = self.example_weights is not None
         return float(self.pulls @ self.impostor_weights(groups)) if weighted else float(total), total
@@ -185,7 +120,7 @@ class LabeledTriplets:
         return impostor_weights(self.labels, groups, self.scales if among is None else self.scales * among)
 
     def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t w_t B_t`` of all triplets within groups; see `TripletSource.form_within`."""
+        """``sum_t w_t B_t`` of all triplets whose anchor and impostor are of one group, in coordinates of images."""
         anchors, targets = self.target_pairs()
         weights = (self.scales * self.impostor_weights(groups))[anchors]
         push = scatter_form(images, self.labels, groups, self.pulls, self.scales)
@@ -212,7 +147,21 @@ class LabeledTriplets:
         among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
-        """Search exhaustively; see `TripletSource.near`."""
+        """Yield, block by block, all candidates that can violate their margin.
+
+        Parameters
+        ----------
+        Z : (n, r) array
+            Embedded points: squared Euclidean distances are the metric's.
+        groups : (n,) int32 array
+            Only impostors in the anchor's group are listed.
+        widen : float, default 0
+            List impostors up to ``(1 + max_j D_ij) * (1 + widen)``.
+        among : (m,) int32 array, optional
+            Only rows of these anchors.
+        method : {"auto", "brute", "ball_tree"}
+            How to search.
+        """
         anchors = self.anchors(among)
         limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
         yield from self.within(Z, groups, anchors, limits, method=method)
@@ -264,9 +213,4 @@ class LabeledTriplets:
             yield found if weights is None else replace(found, weights=weights).select(weights > 0.0)
 
 
-def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
-    """Largest squared distance from each anchor to its target neighbors, (m,) float64."""
-    furthest = np.zeros(len(anchors))
-    for column in targets.T:
-        np.maximum(furthest, distances(Z, anchors, np.where(column >= 0, column, anchors)), out=furthest)
-    return furthest
+TripletSource = LabeledTriplets | ListedTriplets

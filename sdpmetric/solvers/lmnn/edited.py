@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ConeDims
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Dual
@@ -27,18 +27,6 @@ REBUILD = (
     "build it as cvxpy.Problem(p.objective, p.constraints + [...]) from p = sdpmetric.to_cvxpy(problem), and leave "
     "variables and labels as they are."
 )
-
-
-class ConeDims(Protocol):
-    """Sizes of CVXPY's cones, in their order."""
-
-    zero: int
-    nonneg: int
-    soc: list[int]
-    psd: list[int]
-    exp: int
-    p3d: list[float]
-    pnd: list[list[float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +160,7 @@ class EditedProgram:
         upper : bool
             Whether the backend stacks the columns of upper triangles, or of lower ones.
         """
-        projected = into_dual_cone(z, data["dims"], upper=upper)  # type: ignore[arg-type]
+        projected = into_dual_cone(z, data["dims"], upper=upper)
         if projected is None:
             return -np.inf
         A, b, c = sp.csr_array(data["A"]), np.asarray(data["b"]), np.asarray(data["c"])

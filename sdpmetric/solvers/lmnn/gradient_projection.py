@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
@@ -31,8 +30,10 @@ NO_MOVE = 1e-16
 FEWEST_PAIRS, PAIRS_PER_ROW, PAIRS_MULTIPLE = 100_000, 16, 4
 
 
-class StepRule(Protocol):
-    """When the loop searches all triplets, how much it lists, and how far it moves.
+class PaperStep:
+    """The rule of the paper: a small step that grows by 1.01 on a decrease and shrinks by 0.5 on an increase.
+
+    A rule says when the loop searches all triplets, how much it lists, and how far it moves.
 
     Attributes
     ----------
@@ -40,38 +41,20 @@ class StepRule(Protocol):
         Pairs that a search may find: a metric with more of them is left by half the way back to the last searched one.
     """
 
-    limit: float
-
-    def search_is_due(self, t: int, since: int) -> bool:
-        """Line 6, in iteration t, `since` iterations after the last search."""
-
-    def follow(self, listed: float, objective: float, active: ActiveSet) -> None:
-        """A search has changed the objective, over the triplets of the list before, and over all triplets now."""
-
-    def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
-        """The step alpha of line 14; the last two arguments are the norms of gradient and metric."""
-
-    def restart(self) -> None:
-        """The final search has found new triplets."""
-
-
-class PaperStep:
-    """The rule of the paper: a small step that grows by 1.01 on a decrease and shrinks by 0.5 on an increase."""
-
     def __init__(self, every: int | None = None) -> None:
         self._every = SEARCH_EVERY if every is None else every
         self._step, self._previous = math.nan, math.inf
         self.limit = math.inf  # the list of the paper only grows
 
     def search_is_due(self, t: int, since: int) -> bool:
-        """In every tenth iteration, or as often as asked for."""
+        """Line 6, in iteration t, `since` iterations after the last search: in every tenth, by default."""
         return t % self._every == 0
 
     def follow(self, listed: float, objective: float, active: ActiveSet) -> None:
-        """The rule does not depend on it."""
+        """A search has changed the objective, over the triplets of the list before, and over all triplets now."""
 
     def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
-        """See `StepRule.length`."""
+        """The step alpha of line 14; the last two arguments are the norms of gradient and metric."""
         if math.isnan(self._step):
             self._step = FIRST_MOVE * metric / gradient if gradient > 0 else 0.0
         else:
@@ -80,12 +63,12 @@ class PaperStep:
         return self._step
 
     def restart(self) -> None:
-        """Begin again with a first step, at the metric at hand."""
+        """The final search has found new triplets: begin again with a first step, at the metric at hand."""
         self._step, self._previous = math.nan, math.inf
 
 
 class PolyakStep:
-    """``(objective - lower bound) / ||G||^2``: long where there is far to go, short near the optimum."""
+    """``(objective - lower bound) / ||G||^2``: long where there is far to go, short near it; see `PaperStep`."""
 
     def __init__(self, every: int | None = None) -> None:
         self._longest, self._every = LONGEST if every is None else every, 1
@@ -104,7 +87,7 @@ class PolyakStep:
             self.limit = max(FEWEST_PAIRS, PAIRS_PER_ROW * active.rows, PAIRS_MULTIPLE * active.n_found)
 
     def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
-        """See `StepRule.length`."""
+        """See `PaperStep.length`."""
         if gradient == 0:
             return 0.0
         step = max(objective - bound, 0.0) / gradient**2
@@ -114,7 +97,9 @@ class PolyakStep:
         """The step depends on the objective only, which has the new triplets in it."""
 
 
-def gradient_projection(coordinates: Coordinates, L: FloatArray, budget: Budget, rule: StepRule) -> Iterator[Step]:
+def gradient_projection(
+    coordinates: Coordinates, L: FloatArray, budget: Budget, rule: PaperStep | PolyakStep
+) -> Iterator[Step]:
     """Run Algorithm 1, with the lower bound that its slopes prove.
 
     Parameters

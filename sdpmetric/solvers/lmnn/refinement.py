@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -58,19 +57,6 @@ class Bound:
     smoothing_loss: float
     eigenvalues: FloatArray
     eigenvectors: FloatArray
-
-
-class Free(Protocol):
-    """Multipliers that may move; see `Movable`."""
-
-    def face(self, Q: FloatArray) -> None:
-        """Take products in the coordinates Q, (c, rank, w)."""
-
-    def curvature(self, y: FloatArray) -> FloatArray:
-        """``A* D A y``, (c, w, w)."""
-
-    def move(self, y: FloatArray) -> FloatArray:
-        """Take ``D A y`` from the multipliers; the change of ``sum a_t B_t``, (c, rank, rank)."""
 
 
 def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3) -> Bound:
@@ -147,13 +133,13 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
 
 
 def refinements(
-    free: Free, matrix: FloatArray, L: FloatArray, rounds: int, enough: float = 0.0
+    free: Movable | WorkingSet, matrix: FloatArray, L: FloatArray, rounds: int, enough: float = 0.0
 ) -> Iterator[FloatArray]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
 
     Parameters
     ----------
-    free : Free
+    free : Movable or WorkingSet
         The triplets whose multipliers may move.
     matrix : (c, rank, rank) array
         ``sum a_t B_t`` over all triplets, for each metric.
@@ -187,7 +173,7 @@ def refinements(
             return
 
 
-def _least_change(free: Free, E: FloatArray, enough: float) -> FloatArray:
+def _least_change(free: Movable | WorkingSet, E: FloatArray, enough: float) -> FloatArray:
     """The y whose change ``c = D A y`` of multipliers has ``Q^T (sum c_t B_t) Q = E`` and is least for ``sum c^2 / D``.
 
     What is left of E is at most `enough`, or a thousandth.
