@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
-from sdpmetric.solvers.lmnn import factored, frobenius, frobenius_dual
+from sdpmetric.solvers.lmnn import factored, frobenius, frobenius_dual, shard
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
@@ -139,8 +140,8 @@ class Clock:
         self.now, self.monkeypatch = 0.0, monkeypatch
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
 
-    def let_take(self, owner: type, name: str, *seconds: float) -> None:
-        """Let a method take so long, the last of several numbers for all later calls, or up to the deadline."""
+    def let_take(self, owner: type | ModuleType, name: str, *seconds: float) -> None:
+        """Let a call take so long, the last of several numbers for all later ones, or up to the deadline."""
         method, left = getattr(owner, name), list(seconds)
 
         def timed(*given: object, **options: object) -> object:
@@ -155,7 +156,7 @@ class Clock:
 def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of a descent or of a search, and where a certificate is all that there is time for."""
     problem, clock = separated(600, 5.0), Clock(monkeypatch)
-    clock.let_take(sm.LMNNProblem, "candidates", 10.0)
+    clock.let_take(shard, "regional_candidates", 10.0)
     clock.let_take(sm.LMNNProblem, "certify", 10.0)
     clock.let_take(Budget, "spend", 0.1)
     solution = sm.solve(problem, solver="factored", tol=1e-6, max_time=max_time)
@@ -171,7 +172,7 @@ def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeyp
 def test_compilation_is_not_taken_for_the_time_of_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factored, "FEWEST", 100)
     problem, clock = separated(1600, 5.0), Clock(monkeypatch)
-    clock.let_take(sm.LMNNProblem, "candidates", 3.0, 0.1)
+    clock.let_take(shard, "regional_candidates", 3.0, 0.1)
     assert sm.solve(problem, solver="factored", tol=1e-3, max_time=18).status is Status.OPTIMAL
 
 
