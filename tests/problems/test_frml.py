@@ -296,7 +296,7 @@ def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
         (lambda: sm.FRMLStream(3, 2).partial_fit(np.eye(3), [0, 0, 1]), "has no relevant item"),
         (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 1], 2), "query 2 has no relevant item"),
         (lambda: sm.FRMLProblem(np.eye(3), [0, 0, 0], 2), "query 0 has no irrelevant item"),
-        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 5), "from 1 to the number of features, 4"),
+        (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 5), "n_components must be"),
         (lambda: sm.FRMLProblem(np.eye(4), [0, 0, 1, 1], 2, queries=np.eye(4)), "given apart from X"),
     ],
 )

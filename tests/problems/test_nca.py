@@ -258,8 +258,8 @@ def test_stochastic_solver_improves_repeats_and_takes_large_data_in_blocks():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda X: sm.NCAProblem(X, Y, 4), "between 1 and 3"),
-        (lambda X: sm.NCAProblem(X, Y, 0), "between 1 and 3"),
+        (lambda X: sm.NCAProblem(X, Y, 4), "n_components must be"),
+        (lambda X: sm.NCAProblem(X, Y, 0), "n_components must be"),
         (lambda X: sm.NCAProblem(X, Y, 2, diagonal=True), "diagonal factor has 3 rows"),
         (lambda X: sm.NCAProblem(X, Y, objective="f"), "'probability' or 'log'"),
         (lambda X: sm.NCAProblem(X, Y, targets="soft"), "'classes' or 'continuous'"),
