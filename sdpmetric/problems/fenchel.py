@@ -43,8 +43,8 @@ LARGER = (0.01, 0.1, 1.0, 10.0, 100.0)
 RAISED = 1e-9
 # Slopes of regularizers at nearly singular metrics that are larger prove nothing.
 LARGEST = 1e100
-# Numbers that are divided by are at least this.
-SMALLEST = 1e-100
+# Numbers that are divided by are at least the first; multiples of multipliers that domains around 0 hold.
+SMALLEST, TINY = 1e-100, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +101,10 @@ class FenchelDual:
         U = [matrix if np.abs(matrix).max(initial=0.0) < LARGEST else np.zeros_like(matrix) for matrix in U]
         tries: list[Proven] = []
         for start in self._anchors(a, components):
-            segment = Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)
-            tries.append(self._along(segment))
+            tries.append(self._along(Segment(start, [x - y for x, y in zip(a, start, strict=True)], U)))
+            if off and isinstance(self.final, LogDet) and not any(part.any() for part in start):
+                whole = [loss.clip(TINY * part) / TINY for loss, part in zip(losses, given, strict=True)]
+                tries.append(self._along(Segment(start, whole, U)))  # all made smaller, in place of the largest
             if tries[-1].value > -math.inf and not self.total.regularizers:
                 break  # the others are expected to prove less
         if U and self.final is None:
@@ -246,12 +248,11 @@ class FenchelDual:
         if diagonal and K is None:
             return nothing
         R = final.root if K is None else np.diag(1.0 / np.sqrt(K[0]))
-        S, end = (
-            total.slack_matrix(segment.at(t)) + sum(segment.slopes(t), np.zeros((self.d, self.d))) for t in (0.0, 1.0)
+        ends = [total.slack_matrix(segment.at(t)) + sum(segment.slopes(t), np.zeros((self.d, self.d))) for t in (0, 1)]
+        pinched = (
+            np.diag(np.diag(A)) if diagonal else self.slack.domain.pinched(A) for A in (ends[0], ends[1] - ends[0])
         )
-        S, way = (
-            R @ (np.diag(np.diag(A)) if diagonal else self.slack.domain.pinched(A)) @ R / weight for A in (S, end - S)
-        )
+        S, way = (R @ A @ R / weight for A in pinched)
         try:
             inverse = np.linalg.inv(np.linalg.cholesky(np.eye(self.d) + S))
             slopes, vectors = np.linalg.eigh(inverse @ way @ inverse.T)

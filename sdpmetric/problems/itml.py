@@ -228,8 +228,8 @@ class ITMLProblem(MetricProblem):
         metric : (d, d) array, optional
             The metric itself; exactly one of the two.
         dual : (p,) array, optional
-            Multipliers of the pairs in their order, slopes of the slacks' divergences; negative ones are taken as 0,
-            too large ones as the largest. Default: those of the point's slacks.
+            Multipliers of the pairs in their order, slopes of the slacks' divergences; negative ones are taken as 0.
+            Default: those of the point's slacks.
         """
         return replace(super().certify(components, metric=metric, dual=dual), program="ITML", constraints="pairs")
 

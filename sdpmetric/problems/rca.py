@@ -1,6 +1,8 @@
 """Relevant component analysis (RCA): the statement, its objective, and its certificate.
 
-`terms.Pull` with `terms.LogDet` would need a solver for what has a closed form.
+It is no sum of the terms there are: `terms.LogDet` adds the trace, and from a computed inverse of the covariance it
+proves nothing about the covariance itself. As pairs of a `terms.Pull`, chunklets grow with the square of their size:
+digits have 160,596 in place of 1,797 members, and a certificate takes 62 ms in place of 1.
 """
 
 from __future__ import annotations

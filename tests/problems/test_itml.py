@@ -96,6 +96,14 @@ def test_the_bound_is_the_formula():
     assert np.linalg.inv(P) == pytest.approx(solution.metric, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.parametrize("factor", [0.1, 3.0, 50.0])
+def test_any_multiple_of_the_best_multipliers_proves_the_best_bound(factor):
+    """Also one that is beyond the domain of the dual: all are made smaller, not only the largest."""
+    solution = sm.solve(make(), tol=1e-8)
+    found = make().certify(np.eye(3), dual=factor * solution.dual)
+    assert found.lower_bound == pytest.approx(solution.lower_bound, rel=1e-7)
+
+
 def test_a_projection_meets_its_constraint():
     """After one sweep over one pair the distance equals its slack: coordinate ascent is exact."""
     problem = sm.ITMLProblem(make().X, PAIRS[:1], [1], 0.2, 5.0, gamma=0.7)
