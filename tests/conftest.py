@@ -28,6 +28,12 @@ settings.load_profile("sdpmetric")
 gc.disable()  # what is imported and collected stays: a third of that time would go into looking for garbage there
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A solve that does not converge is an error. The filter imports scikit-learn, for which the controller has no use."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.addinivalue_line("filterwarnings", "error::sklearn.exceptions.ConvergenceWarning")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
     """Garbage is collected again, but not among what was imported."""
