@@ -29,7 +29,7 @@ gc.disable()  # what is imported and collected stays: a third of that time would
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A solve that does not converge is an error. The filter imports scikit-learn, for which the controller has no use."""
+    """A solve that does not converge is an error. The filter imports scikit-learn, which only workers need."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         config.addinivalue_line("filterwarnings", "error::sklearn.exceptions.ConvergenceWarning")
 
