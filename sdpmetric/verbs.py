@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate, relative
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.problem import Extras, Problem, refuse
+from sdpmetric.core.problem import Extras, Problem, check_problem, refuse
 from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of
 from sdpmetric.core.run import Budget, Callback, Score, check_patience, check_tolerance, run
 from sdpmetric.core.solution import Solution
@@ -144,7 +144,7 @@ def _check_options(
         )
     checked = {name: value for name, value in options.items() if value is not None}
     if random_state is not None and "random_state" in entry.options:
-        checked["random_state"] = random_state
+        checked["random_state"] = validation.check_integer("random_state", random_state, 0)
     if "start" in checked:
         try:
             checked["start"] = problem.check_point(np.asarray(checked["start"]), None)[0]
@@ -155,15 +155,12 @@ def _check_options(
 
 def _rank_bound(problem: Problem, entry: Solver, n_components: int) -> Steps:
     """The way to a metric of bounded rank, with the bound checked."""
-    d = problem.X.shape[1]
-    found = rank_bound_of(type(problem))
-    if found is None or not entry.default:
+    if (found := rank_bound_of(type(problem))) is None or not entry.default:
         raise ValueError(
             f"n_components is for LMNN and its default solver only, got {type(problem).__name__} with {entry.name!r}."
         )
-    whole = validation.is_integer(n_components)
-    if not whole or not 1 <= n_components <= d:
-        raise ValueError(f"n_components must be an integer between 1 and {d}, got {n_components!r}.")
+    if not validation.is_integer(n_components) or not 1 <= n_components <= problem.X.shape[1]:
+        raise ValueError(f"n_components must be an integer between 1 and {problem.X.shape[1]}, got {n_components!r}.")
     steps, check = found
     check(problem)
     return steps
@@ -223,6 +220,7 @@ def path(
     >>> [solution.status.word for solution in sm.path(problem, push_weight=[0.3, 0.5])]
     ['optimal', 'optimal']
     """
+    check_problem("path", problem)
     if not problem.weights or "path" in problem.refusals:
         raise refuse(problem, "path", "it has no weights that could vary; solve each problem by itself.")
     if len(weights) != 1 or not set(weights) <= set(problem.weights):
@@ -273,6 +271,7 @@ def certify(
     ValueError
         If the point has the wrong shape, is not finite, or is not PSD.
     """
+    check_problem("certify", problem)
     return problem.certify_with(Extras() if extras is None else extras, components, metric=metric, dual=dual)
 
 
@@ -321,6 +320,7 @@ def verify(
     ValueError
         If not exactly one point is given, or it has the wrong shape, is not finite, or is not PSD.
     """
+    check_problem("verify", problem)
     if "verify" in problem.refusals:
         raise refuse(problem, "verify", "")
     check_tolerance(tol)

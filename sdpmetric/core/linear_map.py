@@ -54,6 +54,10 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
     while not hasattr(estimator, "transform") and len(getattr(estimator, "steps", ())) > 1:
         estimator = cast(FittedTransformer, cast(Sequence[object], estimator)[:-1])
     if hasattr(estimator, "solution_") or not isinstance(estimator, FittedTransformer):
+        if not hasattr(estimator, "components_"):
+            raise TypeError(
+                f"estimator must be fitted, with components_ or an affine transform, got {type(estimator).__name__}."
+            )
         return cast(FittedEstimator, estimator).components_
     d = X.shape[1]
     wanted = getattr(estimator, "n_features_in_", d)

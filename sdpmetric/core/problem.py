@@ -281,6 +281,20 @@ def statements() -> dict[str, type[Problem]]:
     return found
 
 
+def check_problem(verb: str, problem: object) -> None:
+    """Refuse what is no problem, for example data or a solution.
+
+    Raises
+    ------
+    TypeError
+        If it is so.
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"{verb} takes a problem, for example LMNNProblem.from_labels(X, y), got {type(problem).__name__}."
+        )
+
+
 def refuse(problem: Problem, verb: str, otherwise: str) -> TypeError:
     """The error of a verb that does not apply to a problem.
 

@@ -10,7 +10,7 @@ from typing import cast
 import cvxpy as cp
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.problem import Extras, Problem, refuse
+from sdpmetric.core.problem import Extras, Problem, check_problem, refuse
 from sdpmetric.core.registry import formulation_of
 from sdpmetric.triplets.triplets import Triplets
 
@@ -125,5 +125,6 @@ def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: 
         If there are more triplets than a solver could hold, a triplet is given twice, or one does not belong to the
         problem.
     """
+    check_problem("to_cvxpy", problem)
     program: cp.Problem = formulate(problem, triplets=triplets, parametric=parametric).program
     return program

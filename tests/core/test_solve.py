@@ -33,11 +33,25 @@ def exact(problem: sm.LMNNProblem) -> sm.Solution:
         ({"max_time": -1.0}, ValueError, "max_time must be positive"),
         ({"max_iter": 0}, ValueError, "max_iter must be positive"),
         ({"start": np.eye(3)}, ValueError, "start must have shape"),
+        ({"random_state": "a"}, ValueError, "random_state must be an integer of at least 0, got 'a'"),
+        ({"random_state": -1}, ValueError, "random_state must be an integer of at least 0, got -1"),
     ],
 )
 def test_errors_are_sentences(problem: sm.LMNNProblem, options: dict, error: type, sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         sm.solve(problem, **options)
+
+
+@pytest.mark.parametrize("given", [None, np.eye(3), sm.LMNNProblem])
+def test_what_is_no_problem_is_refused_by_every_verb(given: object) -> None:
+    for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy):
+        with pytest.raises(TypeError, match=f"{verb.__name__} takes a problem.*got {type(given).__name__}"):
+            verb(given)
+
+
+def test_what_is_no_estimator_is_named(problem: sm.LMNNProblem) -> None:
+    with pytest.raises(TypeError, match="estimator must be fitted, with components_ or an affine transform, got str"):
+        sm.verify(problem, estimator="LMNN")
 
 
 @pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])
