@@ -1,6 +1,6 @@
 """Statements as CVXPY programs, the papers' equations beside each line; each registers its program."""
 
-from sdpmetric.formulations import frobenius, lego, lfda, lmnn, mcml, mmc, multi_lmnn, pola, rca, terms
+from sdpmetric.formulations import frobenius, lego, lfda, lmnn, mmc, multi_lmnn, pola, rca, terms
 from sdpmetric.formulations.exact_program import ExactProgram, Point, formulate, named, to_cvxpy
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "lego",
     "lfda",
     "lmnn",
-    "mcml",
     "mmc",
     "multi_lmnn",
     "named",

@@ -72,7 +72,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     program = cp.Problem(cp.Minimize(objective), constraints)
 
     def read() -> Point:
-        a = np.concatenate([np.zeros(0), *(-np.ravel(tie.dual_value) for tie in ties)])
+        a = problem.state_dual([-np.ravel(tie.dual_value) for tie in ties])
         if domain.diagonal:
             weights = np.maximum(np.asarray(w.value), 0.0) * sizes
             metric = (domain.basis.T * weights) @ domain.basis
@@ -97,7 +97,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         for k, constraint in zip(hard, within, strict=True):
             parts[k] = np.maximum(np.ravel(constraint.dual_value), 0.0)
         d = problem.X.shape[1]
-        return Point(np.zeros((d, d)), np.concatenate(parts))
+        return Point(np.zeros((d, d)), problem.state_dual(parts))
 
     return ExactProgram(program, read, ExactProgram(feasibility, read_contradiction))
 

@@ -251,6 +251,10 @@ class BoundTerms:
             value, gradient = value + part, gradient + own
         return value, a, gradient
 
+    def slopes(self, components: FloatArray, width: float = 1e-9) -> list[FloatArray]:
+        """The slopes of `smoothed`."""
+        return self.smoothed_losses(components, self.distances(components), width)[1]
+
     def smoothed_losses(
         self, components: FloatArray, D: FloatArray, width: float, center: list[FloatArray] | None = None
     ) -> tuple[float, list[FloatArray]]:

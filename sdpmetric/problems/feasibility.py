@@ -64,7 +64,7 @@ def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
     return None
 
 
-def certificate(dual: FenchelDual, components: FloatArray, given: FloatArray | None) -> InfeasibilityCertificate | None:
+def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) -> InfeasibilityCertificate | None:
     """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
 
     Without any one of the constraints that it names the others are not proven to contradict each other.
@@ -73,12 +73,13 @@ def certificate(dual: FenchelDual, components: FloatArray, given: FloatArray | N
     ----------
     dual : FenchelDual
     components : (r, d) array
-    given : (m,) array or None
+    given : list of (m,) arrays, or None
+        Loss by loss.
     """
     total = dual.total
     if not any(loss.hard for loss in total.losses):
         return None
-    tries = [] if given is None else [total.split(given)]
+    tries = [] if given is None else [given]
     tries.append(_violations(total, components))
     for a in tries:
         if (found := contradiction(dual, a)) is not None:

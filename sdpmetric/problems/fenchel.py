@@ -131,24 +131,23 @@ class FenchelDual:
         if isinstance(self.final, LogDet):
             own = [part if loss.inside else loss.clip(0.0 * part) for loss, part in zip(losses, own, strict=True)]
         if isinstance(self.final, Frobenius) or not any(loss.inside for loss in losses):
-            yield own
-            return
+            return (yield own)
         weights = self.total.pair_weights(a)
         whitened, null = self.slack.coordinates(weights, None)  # of the pairs that are pulled together
         whitened = math.sqrt(float(np.maximum(weights, 0.0).sum())) * whitened
         more, starts = (self.slack.domain.basis.T @ np.concatenate([whitened, null], axis=1)).T, [own]
         for share in LARGER:
-            larger = self.total.smoothed(np.concatenate([components, math.sqrt(share) * more]), 1e-9)[1]
-            starts.append(
-                [there if loss.inside else part for loss, there, part in zip(losses, larger, own, strict=True)]
-            )
+            larger = self.total.slopes(np.concatenate([components, math.sqrt(share) * more]))
+            both = zip(losses, larger, own, strict=True)
+            starts.append([there if loss.inside else part for loss, there, part in both])
         if not self.total.regularizers:
-            starts.sort(key=lambda start: -self._expected(start, a, whitened))
+            S = self.total.slack_matrix(a)
+            starts.sort(key=lambda start: -self._expected(start, a, S, whitened))
         yield from starts
 
-    def _expected(self, start: Lists, a: Lists, V: FloatArray) -> float:
+    def _expected(self, start: Lists, a: Lists, S: FloatArray, V: FloatArray) -> float:
         """About what the segment from an anchor to given multipliers proves, in coordinates (k, p) of the domain."""
-        t = self.slack.share(self.total.slack_matrix(start), self.total.slack_matrix(a), V)
+        t = self.slack.share(self.total.slack_matrix(start), S, V)
         segment = Segment(start, [y - x for x, y in zip(start, a, strict=True)], [])
         return self._losses_value(segment.at(t), t, segment, False) if t > 0.0 else -math.inf
 
@@ -343,8 +342,9 @@ class FenchelDual:
         total = self.total
         Y, (first_rows, second_rows) = total.centered @ self.slack.domain.basis.T @ null, total.pairs.T
         parts = np.abs(Y[first_rows] - Y[second_rows]).max(axis=1, initial=0.0) > reach
-        step = []
-        for loss, own, way in zip(total.losses, total.places, segment.step, strict=True):
-            reached = abs(loss.combination) @ parts[own].astype(np.float64) > 0.0
-            step.append(np.where(reached | loss.entrywise, 0.0, way))
-        return Segment(segment.start, step, [np.zeros_like(U) for U in segment.matrices])
+        starts, steps = list[FloatArray](), list[FloatArray]()
+        for loss, own, first, way in zip(total.losses, total.places, segment.start, segment.step, strict=True):
+            reached = (abs(loss.combination) @ parts[own].astype(np.float64) > 0.0) | loss.entrywise
+            starts.append(loss.clip(np.where(reached, 0.0, first)) if loss.inside else first)
+            steps.append(loss.clip(np.where(reached, starts[-1], first + way)) - starts[-1])
+        return Segment(starts, steps, [np.zeros_like(U) for U in segment.matrices])

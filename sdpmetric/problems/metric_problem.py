@@ -252,9 +252,16 @@ class MetricProblem(Problem):
         return scale * T, math.exp(float(found.x)) / scale, size if 1e-100 < size < 1e100 else 1.0
 
     def multipliers(self, components: FloatArray, width: float = 1e-9) -> FloatArray:
-        """The slopes of the smoothed losses at a point, a dual candidate, (m,)."""
-        _, a, _ = self.total.smoothed(components, width)
+        """The slopes of the smoothed losses at a point, a dual candidate."""
+        return self.state_dual(self.total.slopes(components, width))
+
+    def state_dual(self, a: list[FloatArray]) -> FloatArray:
+        """Multipliers, loss by loss, in the form that `certify` takes."""
         return np.concatenate([np.zeros(0), *a])
+
+    def read_dual(self, dual: Multipliers) -> list[FloatArray]:
+        """Multipliers, loss by loss, from the form that `certify` takes."""
+        return self.total.split(check_multipliers(dual, self.total.n_multipliers, "multipliers of the losses"))
 
     # -- the certificate ----------------------------------------------------------------------------------------
 
@@ -290,8 +297,7 @@ class MetricProblem(Problem):
         L, residual = self.check_point(components, metric)
         objective, u = self.total.value(L)
         if not math.isfinite(objective):
-            given = None if dual is None else check_multipliers(dual, self.total.n_multipliers, "multipliers")
-            proof = feasibility.certificate(self.dual, L, given)
+            proof = feasibility.certificate(self.dual, L, None if dual is None else self.read_dual(dual))
             if proof is not None:
                 return proof
         proven = self.prove(L, dual)
@@ -336,11 +342,8 @@ class MetricProblem(Problem):
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
         if dual is not None:
-            a = check_multipliers(dual, self.total.n_multipliers, "multipliers of the losses")
-            tries = [self.total.split(a)]
+            tries = [self.read_dual(dual)]
         else:
-            tries = [
-                self.total.split(self.multipliers(components, width))
-                for width in (WIDTHS if self.total.kinked else WIDTHS[:1])
-            ]
+            widths = WIDTHS if self.total.kinked else WIDTHS[:1]
+            tries = [self.total.slopes(components, width) for width in widths]
         return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)

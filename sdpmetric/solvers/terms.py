@@ -16,6 +16,7 @@ from sdpmetric.core.registry import find_solver, solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.problems.itml import ITMLProblem
+from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.solvers.terms_point import Point
 
@@ -67,6 +68,7 @@ def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 @solver(MetricProblem, "factored", tol=1e-4, default=True)
 @solver(ITMLProblem, "factored", tol=1e-6, default=True)
+@solver(MCMLProblem, "factored", tol=1e-6, default=True)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
     """Minimise a sum of terms in a factor of the metric.
 
@@ -168,7 +170,7 @@ def _barrier(problem: MetricProblem) -> float:
 
 def _judged(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:
     """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
-    dual = np.concatenate([np.zeros(0), *a])
+    dual = problem.state_dual(a)
     if not problem.total.kinked:  # the point is stationary
         return Step.certified(problem, L, dual, step=width)
     other = problem.dual.minimizer(a)

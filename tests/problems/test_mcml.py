@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from instances import assert_same, rounding
 
 import sdpmetric as sm
-from sdpmetric.problems import mcml_certificate
 
 Y = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2])
 
@@ -45,11 +44,11 @@ def test_objective_is_that_of_loops_and_of_any_scale(rng):
 def test_gradient_is_that_of_differences(rng):
     problem = make()
     L = rng.normal(size=(3, 3))
-    _, gradient = problem.smooth(L)
+    gradient = 2.0 * L @ problem.total.smoothed(L, 1.0)[2]
     for r, c in ((0, 0), (1, 2), (2, 1)):
         step = np.zeros((3, 3))
         step[r, c] = 1e-6
-        slope = (problem.smooth(L + step)[0] - problem.smooth(L - step)[0]) / 2e-6
+        slope = (problem.objective(L + step) - problem.objective(L - step)) / 2e-6
         assert slope == pytest.approx(gradient[r, c], rel=1e-6, abs=1e-6)
 
 
@@ -86,19 +85,19 @@ def test_repaired_distributions_are_feasible_and_prove_their_entropy(scale):
     """At metrics short of the optimum the candidate is outside the cone; what is claimed is of one inside."""
     problem = make(1)
     L = np.sqrt(scale) * sm.solve(problem).components
-    inner = L @ problem.coordinates.inverse[: problem.coordinates.rank].T
-    bound, q, excess = mcml_certificate.bound(problem, problem.distribution(L), inner)
-    assert (excess > 0) == (scale < 1)
+    proven = problem.prove(L, problem.distribution(L))
+    q = problem.state_dual(proven.multipliers)
+    assert (proven.residual > 1e-6) == (scale < 1)
     assert q.sum(axis=1) == pytest.approx(1.0)
     S = np.zeros((3, 3))
     for i in range(9):
         for j in range(9):
-            v = problem.points[i] - problem.points[j]
+            v = problem.X[i] - problem.X[j]
             S += (problem.ideal[i, j] - q[i, j]) * np.outer(v, v)
-    assert np.linalg.eigvalsh(S)[0] >= -1e-12
+    assert np.linalg.eigvalsh(S)[0] >= -1e-12 * np.abs(S).max()
     entropy = -sum(p * math.log(p) for p in q.ravel() if p > 0) - sum(math.log(np.sum(c == Y) - 1) for c in Y)
-    assert_same(bound, entropy)
-    assert bound > 0
+    assert_same(proven.value, entropy)
+    assert proven.value > 0
 
 
 @pytest.mark.parametrize("kind", ["line", "duplicates", "constant"])
@@ -126,6 +125,16 @@ def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
     # Members of class 2 still cost their pull, so that the two optima bound each other from one side.
     assert solution.objective >= sm.solve(alone).lower_bound - 1e-6
     assert solution.objective < sm.solve(base).objective
+
+
+def test_classes_that_collapse_altogether_are_solved():
+    """The infimum is 0 and is not attained: an objective far below that of the zero metric counts as 0."""
+    X = np.array([[1.0, 3.0], [1.0, 3.0], [2.0, 4.0], [2.0, 4.0]])
+    problem = sm.MCMLProblem(X, [0, 0, 1, 1])
+    solution = sm.solve(problem, tol=1e-3)
+    assert solution.status is sm.Status.OPTIMAL
+    assert 0.0 < solution.objective <= 1e-12 * problem.objective(problem.zero)
+    assert solution.lower_bound == 0.0
 
 
 @pytest.mark.parametrize(
