@@ -191,6 +191,9 @@ def refine_until_proven(
             # Not below what the tolerance needs: wider smoothing is better conditioned.
             enough = 0.4 * max(tol, LAST_WIDTH) / max(least, 1e-300)
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, enough)), PATIENCE
+        if stall < STALL and working.dtype == np.float32:  # what is left may be hidden by rounding
+            working = WorkingSet(problem, working.anchors)
+            search(state, working, 0.1, budget)
         state.L = escape(working, state.L, gamma, bound)
 
 
