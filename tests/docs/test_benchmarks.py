@@ -47,7 +47,8 @@ def test_command_writes_table_figure_and_record(run, tmp_path, capsys):
         seconds, objectives = np.array(one["trace"]).T
         assert (np.diff(seconds) >= 0).all()
         assert (np.diff(objectives) < 0).all()
-        assert objectives[-1] == pytest.approx(one["objective"], rel=1e-9)
+        # The objectives of rounds are in the precision of the solver, which is single for such tolerances.
+        assert objectives[-1] == pytest.approx(one["objective"], rel=1e-6)
         assert 0 < one["stating"] < one["seconds"]
 
 

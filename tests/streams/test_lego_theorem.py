@@ -45,7 +45,7 @@ def check_theorem(problem):
 @pytest.mark.parametrize("seed", range(6))
 def test_batch_optimum_is_that_of_the_exact_layer(seed):
     problem = sm.LEGOBatchProblem(make_stream(seed))
-    fast, exact = sm.solve(problem), sm.solve(problem, solver="conic", tol=1e-5)
+    fast, exact = sm.solve(problem, tol=1e-7), sm.solve(problem, solver="conic", tol=1e-5)
     assert fast.status is sm.Status.OPTIMAL
     assert exact.status is sm.Status.OPTIMAL
     assert sm.compare(fast, exact).consistent
