@@ -28,8 +28,8 @@ from sdpmetric.triplets.limits import deadline
 
 # Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
 COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
-# Fewest anchors of an early level, in all and for each dimension: fewer are fitted by a metric of their own.
-FEWEST, FEWEST_PER_DIMENSION = 1000, 50
+# Fewest anchors of an early level, in all and for each entry of the metrics: fewer are fitted by a metric of their own.
+FEWEST, FEWEST_PER_ENTRY = 1000, 0.1
 # Candidate pairs of an anchor, on average, that an early level has at least.
 FEWEST_CANDIDATES = 8
 # Smoothing widths of the levels over all anchors: where they begin, how fast they shrink, where they end.
@@ -100,7 +100,7 @@ def approach(problem: RegionalProblem, state: State, budget: Budget, rng: np.ran
     """Few anchors, wide smoothing, single precision: into the region of the optimum."""
     n = len(problem.X)
     order = rng.permutation(n).astype(np.int32)
-    fewest = max(FEWEST, FEWEST_PER_DIMENSION * state.L.shape[0] * state.L.shape[2])
+    fewest = max(FEWEST, math.ceil(FEWEST_PER_ENTRY * state.L.shape[0] * state.L.shape[2] ** 2))
     first, accepted = COARSE[0][1], None
     for share, gamma in COARSE:
         m = min(max(math.ceil(share * n), fewest), n)
