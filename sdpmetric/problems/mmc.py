@@ -1,6 +1,7 @@
 """Mahalanobis metric for clustering (MMC): the statement, its objective, and its certificate.
 
-As a sum, `terms.Spread` with `terms.Budget`, it takes three times as long: here the scale of the metric is eliminated.
+As a sum, `terms.Spread` with `terms.Budget`, it takes 6 to 12 times as long (iris 0.12 s in place of 0.01, digits 0.38
+in place of 0.06) and proves 1e-7 in place of 1e-13: here the scale of the metric is eliminated.
 """
 
 from __future__ import annotations
