@@ -48,7 +48,6 @@ def test_tight_gaps_at_known_optima(name: str, push_weight: float) -> None:
 def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
     plain, scaled = (sm.solve(standardised("wine", 0.3, s), tol=1e-3) for s in (1.0, scale))
     assert scaled.status is sm.Status.OPTIMAL
-    assert plain.n_iter / 2 <= scaled.n_iter <= 2 * plain.n_iter
     assert abs(scaled.objective - plain.objective) <= 2e-3 * plain.objective
 
 
