@@ -28,7 +28,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     """
     domain, X = problem.domain, np.asarray(problem.X, dtype=np.float64)
     X = X - X.mean(axis=0)
-    T = problem.moderate[0] if scaled else np.eye(len(domain.basis))
+    T = problem.moderate[0] if scaled else np.zeros((0, 0))
+    T = T if T.size else np.eye(len(domain.basis))  # none where all examples are equal
     if domain.diagonal:
         w = cp.Variable(len(domain.basis), name="w")
         cones = [(w >= 0).set_label(CONE)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -151,7 +152,7 @@ def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, r
     clusters = min(max(1, math.ceil(wanted / (2 * each))), len(np.unique(X, axis=0)))
     seed = 0 if random_state is None else random_state
     centers = KMeans(clusters, n_init=1, random_state=seed).fit(X).cluster_centers_
-    bases = []
+    bases = [np.zeros((0, d))]
     for scale in SCALES:
         near = []
         for c in range(n_classes):
@@ -159,9 +160,14 @@ def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, r
             search = NearestNeighbors(n_neighbors=min(scale, len(own))).fit(X[own])
             near.append(own[search.kneighbors(centers, return_distance=False)])
         for rows in np.concatenate(near, axis=1):
-            model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-3).fit(X[rows], index[rows])
-            bases.append(model.scalings_.T[:each])
+            with suppress(np.linalg.LinAlgError):  # no class varies there
+                model = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-3).fit(X[rows], index[rows])
+                bases.append(model.scalings_.T[:each])
     found = np.concatenate(bases)
     lengths = np.linalg.norm(found, axis=1)
     valid = np.isfinite(lengths) & (lengths > 0.0)
+    if not valid.any():
+        raise ValueError(
+            "X has no neighborhood in which a class varies, so that there is nothing to discriminate; pass bases."
+        )
     return np.asarray(found[valid] / lengths[valid, None])

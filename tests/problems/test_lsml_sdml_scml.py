@@ -83,6 +83,13 @@ def test_sdml_is_a_graphical_lasso():
         sm.SDMLProblem(X, PAIRS, ~SIMILAR, M0, 1000.0)
 
 
+@pytest.mark.parametrize("apart", [0.0, 1.0])
+def test_scml_refuses_classes_that_do_not_vary(apart):
+    y = np.repeat([0, 1], 3)
+    with pytest.raises(ValueError, match="pass bases"):
+        sm.SCMLProblem.from_labels(np.ones((6, 2)) + apart * y[:, None], y)
+
+
 def test_scml_keeps_few_directions_and_tells_the_feature_that_matters():
     rng = np.random.default_rng(3)
     y = np.repeat([0, 1, 2], 30)

@@ -127,6 +127,12 @@ def test_a_direction_that_parts_classes_at_no_cost_is_used_up():
     assert solution.objective < sm.solve(base).objective
 
 
+@pytest.mark.parametrize("solver", ["factored", "conic"])
+def test_equal_examples_leave_nothing_to_learn(solver):
+    solution = sm.solve(sm.MCMLProblem.from_labels(np.ones((6, 2)), [0, 0, 0, 1, 1, 1]), solver=solver)
+    assert solution.status is sm.Status.OPTIMAL
+
+
 def test_classes_that_collapse_altogether_are_solved():
     """The infimum is 0 and is not attained: an objective far below that of the zero metric counts as 0."""
     X = np.array([[1.0, 3.0], [1.0, 3.0], [2.0, 4.0], [2.0, 4.0]])
