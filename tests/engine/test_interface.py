@@ -136,8 +136,11 @@ def test_a_solve_over_shards_is_certified():
     assert sent < needed  # the data and the coordinates travel, and not what is made of them
 
 
-@pytest.mark.parametrize("fails_at", [(3,), (40, 41), (60, 90, 130, 180), (250,)])
-def test_a_solve_goes_on_after_shards_were_lost(fails_at):
+@pytest.mark.parametrize("parts", [(0.02,), (0.2, 0.21), (0.2, 0.35, 0.5, 0.7), (0.95,)])
+def test_a_solve_goes_on_after_shards_were_lost(parts):
+    whole = Pieces()
+    sm.solve(blobs(), tol=1e-4, engine=whole)
+    fails_at = tuple(int(part * whole.calls) for part in parts)
     engine = Pieces(fails_at=fails_at)
     solution = sm.solve(blobs(), tol=1e-4, engine=engine)
     assert engine.calls > max(fails_at)
