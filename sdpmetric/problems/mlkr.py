@@ -60,8 +60,7 @@ class MLKRProblem(SoftNeighborProblem):
     statement: ClassVar[str] = "mlkr"
     refusals: ClassVar[Mapping[str, str]] = {
         "verify": (
-            "it is not convex and nothing proves a lower bound above 0; certify judges a point by how nearly it is "
-            "stationary."
+            "it is not convex and nothing proves a lower bound above 0; certify says how nearly a point is stationary."
         ),
         "explain": "it has no multipliers; solution.certificate says how nearly the point is stationary.",
         "to_cvxpy": "it is not convex and has no exact program.",

@@ -57,12 +57,12 @@ def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     if known is None:
         raise ValueError("the sum is not LMNN of labels; use solver='factored'.")
     for step in find_solver(known.problem, "auto").steps(known.problem, budget, tol):
-        judged = step.certificate
+        found = step.certificate
         yield replace(
             step,
             objective=known.factor * step.objective,
             lower_bound=known.factor * step.lower_bound,
-            certificate=known.certificate(judged) if isinstance(judged, DualityCertificate) else None,
+            certificate=known.certificate(found) if isinstance(found, DualityCertificate) else None,
         )
 
 
@@ -73,7 +73,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     """Minimise a sum of terms in a factor of the metric.
 
     Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
-    multipliers does, so that the width need not vanish. After each level the problem judges point and multipliers.
+    multipliers does, so that the width need not vanish. After each level the problem certifies point and multipliers.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
             a, S = _descend(point, width, center, budget, most, close)
         except BudgetSpent:
             L = point.components(point.F)
-            yield _judged(problem, L, point.total, point.smoothed(point.F, width, center)[1], width)
+            yield _certified(problem, L, point.total, point.smoothed(point.F, width, center)[1], width)
             raise
-        step = _judged(problem, point.components(point.F), point.total, a, width)
+        step = _certified(problem, point.components(point.F), point.total, a, width)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return
@@ -168,7 +168,7 @@ def _barrier(problem: MetricProblem) -> float:
     return total.regularizers[0].weight if total.barrier and not (total.kinked or problem.dual.others) else 0.0
 
 
-def _judged(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:
+def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:
     """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
     dual = problem.state_dual(a)
     if not problem.total.kinked:  # the point is stationary
