@@ -1,16 +1,15 @@
-"""The base of all estimators: validation, solve, transform, callbacks, and the warning if the gap is not proven.
+"""The base of all estimators: checks data, states a problem, solves it, keeps the answer with its certificate.
 
-How to add an estimator: one module here, with a class derived from
-`sdpmetric.estimators.labelled.LabelledEstimator` (labels) or `WeightedEstimator` (labels and weights), or from
-`sdpmetric.estimators.pairs_base.PairsEstimator` (labels or pairs), or from `MetricEstimator` (anything else), that
+How to add an estimator: one module here, with a class that
 
-- is a dataclass by the decorator `sdpmetric.estimators.options.options`: its parameters are its fields, with defaults,
-  and those of the groups of options that it derives from. ``n_components`` and the arguments of `sdpmetric.solve`
-  among them are handed to ``solve``, and those of its statement to the statement;
-- names its statement, ``_statement``, or states its problem in ``_problem(X, y)``, of checked data;
-- documents its own parameters and attributes: those of its bases are added.
+- derives from `SolvedEstimator`, whose fields are the options of what is solved to a proof, or from `MetricEstimator`;
+- is decorated with `sdpmetric.estimators.options.estimator`: its parameters are its fields, with defaults, and their
+  types say what each may be. Those that have the names of arguments of `sdpmetric.solve` or of the statement are handed
+  there;
+- names its ``statement``, and what it learns from beside labels: ``fit_pairs = routes.fit_pairs``;
+- has a docstring that describes all its parameters and attributes.
 
-Everything else is inherited. Export it in ``__init__.py`` and list it in ``tests/test_estimators.py``.
+Everything else is inherited. Export it in ``__init__.py``, from which the tests take it.
 """
 
 from __future__ import annotations
@@ -21,195 +20,281 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from inspect import signature
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.arrays import FloatArray
+from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.pairs import check_similar
+from sdpmetric.core.problem import Labelled, Problem
 from sdpmetric.core.registry import find_solver, rank_bound_of
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
-from sdpmetric.estimators.callbacks import CallbackSupportMixin
-from sdpmetric.estimators.data import Data, Labels, checked_data, rows_to_embed
-from sdpmetric.estimators.held_back import HoldsBack
-from sdpmetric.estimators.watcher import Watcher
+from sdpmetric.estimators.callbacks import CallbackSupportMixin, Task, Watcher, with_callbacks
+from sdpmetric.estimators.data import (
+    Data,
+    Labels,
+    Rows,
+    Weights,
+    checked_data,
+    checked_data_and_labels,
+    rows_to_embed,
+    weighed,
+)
+from sdpmetric.estimators.held_back import divide, tuple_score
+from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
 
-FloatArray = NDArray[np.float64]
 P = TypeVar("P", bound=Problem)
-
-# Arguments of an estimator that are arguments of solve.
+# Parameters that are arguments of solve.
 SOLVE = ("solver", "tol", "max_iter", "max_time", "verbose", "n_components")
+# Attributes of some fits only.
+PASSING = ("solution_", "relative_gap_", "validation_score_", "stream_")
 
 
-class MetricEstimator(
-    HoldsBack, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
-    """A transformer that learns a linear map, with the certificate of its metric.
+class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer that learns a linear map, with the certificate of its metric."""
 
-    Attributes
-    ----------
-    components_ : (r, n_features_in_) array
-        The factor L, in the dtype of the data; at least one row, and ``n_components`` of them where that was given.
-    metric_ : (n_features_in_, n_features_in_) array
-        ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace. A pickle carries it without the data.
-    dual_gap_ : float
-        The proven relative gap.
-    n_iter_ : int
-        Evaluations of objective and gradient.
-    n_features_in_ : int
-    feature_names_in_ : array of str
-        If the data had names.
-    """
-
+    statement: ClassVar[type[Problem]]
     components_: Data
     solution_: Solution
-    dual_gap_: float
+    relative_gap_: float
+    validation_score_: float
     n_iter_: int
     n_features_in_: int
+    # of estimators without these options:
+    n_components: int | None = None
+    solver: str = "auto"
+    random_state: int | np.random.RandomState | np.random.Generator | None = None
+    init: ArrayLike | None = None
+    warm_start: bool = False
+    early_stopping: bool = False
+    validation_fraction: float
+    n_iter_no_change: int
 
-    # -- for subclasses -----------------------------------------------------------------------------------------------
+    # -- data and problems --------------------------------------------------------------------------------------------
 
-    def _checked(self, X: ArrayLike) -> Data:
-        return checked_data(self, X, reset=True, n_min=2)
+    def _checked(self, X: ArrayLike, *, reset: bool = True, n_min: int = 2) -> Data:
+        """Checked parameters and data."""
+        self._validate_params()
+        return self._ranked(checked_data(self, X, reset=reset, n_min=n_min))
 
-    def _with_own(self, state: Callable[..., P]) -> Callable[..., P]:
-        """What states a problem, given those of its arguments that are parameters of this estimator."""
-        takes, own = signature(state).parameters, self.get_params(deep=False)
-        given = {name: own[name] for name in takes if name in own}
-        return partial(state, **given | ({"random_state": self._seed()} if "random_state" in takes else {}))
+    def _checked_labels(self, X: ArrayLike, y: ArrayLike, *, reset: bool = True, n_min: int = 2) -> tuple[Data, Labels]:
+        """Checked parameters, data and labels."""
+        self._validate_params()
+        data, labels = checked_data_and_labels(self, X, y, reset=reset, n_min=n_min)
+        return self._ranked(data), labels
 
-    def _learn(self, problem: Problem, X: Data, y: Labels | None = None, measure: Score | None = None) -> Self:
-        """Solve one problem, between the calls of scikit-learn's callbacks, and store the solution.
+    def _ranked(self, X: Data) -> Data:
+        """Data with as many features as there are to be components."""
+        n, d = self.n_components, X.shape[1]
+        if n is not None and n > d:
+            raise ValueError(f"n_components={n} is more than the {d} features of X; ask for fewer components.")
+        return X
 
-        The solve is stopped early where a `measure` of components on what was held back is given.
+    def _seed(self) -> int:
+        """A seed from ``random_state``: an integer as it is, None is 0, a generator gives one."""
+        given, most = self.random_state, np.iinfo(np.int32).max
+        if isinstance(given, np.random.Generator):
+            return int(given.integers(most))
+        return int(given.randint(most)) if isinstance(given, np.random.RandomState) else int(given or 0)
+
+    def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
+        """State a problem, with those of its arguments that are parameters of this estimator."""
+        takes, own = signature(make).parameters, self.get_params(deep=False)
+        arguments = {name: own[name] for name in takes if name in own}
+        if "random_state" in takes:
+            arguments["random_state"] = self._seed()
+        return make(*given, **arguments | named)
+
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
+        """State the problem of labelled data."""
+        return self._state(cast(type[Labelled], self.statement).from_labels, X, y, **weighted(weights))
+
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+        """State the problem of pairs that are similar or not, or of triplets or quadruplets with weights."""
+        return self._state(self.statement, X, tuples, about)
+
+    # -- fitting ------------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from labels.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+            Finite numbers; float32 stays float32, everything else becomes float64. Sparse data are made dense.
+        y : (n,) array
+            Class labels of any kind, at least two classes; or numbers, where targets are continuous.
+        sample_weight : (n,) array, optional
+            Nonnegative weights of the examples; the statement's ``from_labels`` says what they mean. Examples of weight
+            0 are left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, or the problem refuses the data.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the requested tolerance is not proven, with advice.
+        UserWarning
+            If a class has as few members as there are target neighbors asked for, or fewer.
+        UselessOptimumWarning
+            If the optimum is likely to fit the training data only.
         """
-        context = self._init_callback_context(max_subtasks=None)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        self._keep(problem, self._solve(Watcher(self, problem, context, X, y, measure)))
-        self.__dict__.pop("validation_score_", None)
-        if measure is not None:
-            self.validation_score_ = measure(np.asarray(self.solution_.components, dtype=np.float64))
-        self._warn_unless_proven(self.solution_)
-        self._warn_if_useless(problem, self.solution_)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
-        return self
+        data, labels = self._checked_labels(X, y)
+        weights, rows = weighed(sample_weight, len(data))
+        return self._fit(data[rows], labels[rows], weights)
 
-    def _learn_tuples(
-        self, X: Data, state: Callable[..., Problem], tuples: ArrayLike, *about: ArrayLike | None
+    def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
+        """Learn from checked data."""
+        rows, held = self._divided(len(y), y)
+        problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows])
+        measure = self._measure(problem, y[rows], X[held], y[held]) if self.early_stopping else None
+        return self._learn(problem, X, y, measure)
+
+    def _fit_tuples(
+        self,
+        X: Data,
+        tuples: ArrayLike,
+        about: ArrayLike | None,
+        state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
-        """Learn from the problem ``state(X, tuples, *about)``; early stopping holds some of the tuples back."""
-        problem, measure = self._stated_and_measured(partial(state, X), tuples, about)
+        """Learn from pairs, triplets or quadruplets; early stopping holds some of them back."""
+        state = state or self._problem_of_tuples
+        problem, measure = state(X, tuples, about), None
+        if self.early_stopping:
+            all_rows = np.asarray(tuples)
+            similar = check_similar(about, len(all_rows)) if all_rows.shape[1] == 2 and about is not None else None
+            rows, held = self._divided(len(all_rows), similar)
+            problem = state(X, all_rows[rows], None if about is None else np.asarray(about)[rows])
+            measure = partial(tuple_score, problem.X, all_rows[held], None if similar is None else similar[held])
         return self._learn(problem, X, measure=measure)
 
-    def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        """Solve with the arguments that this estimator has, and further options."""
-        given = self.get_params(deep=False)
-        arguments = {name: given[name] for name in SOLVE if name in given}
-        if rank_bound_of(type(watcher.problem)) is None:  # the whole metric is learned, and reduced afterwards
-            arguments.pop("n_components", None)
-        if "start" not in options and (start := self._given_start(watcher.problem)) is not None:
-            arguments["start"] = start
-        if watcher.measure is not None:
-            arguments["patience"] = self.n_iter_no_change
-        arguments |= options
-        return solve(
-            watcher.problem,
-            callback=watcher.callback,
-            score=watcher.score,
-            random_state=self._seed(),
-            **arguments,
-        )
+    def _learn(self, problem: Problem, X: Data, y: Labels | None = None, measure: Score | None = None) -> Self:
+        """Solve one problem and keep the solution; the solve is stopped early where a `measure` is given."""
+        task = Task(self._init_callback_context(max_subtasks=None), self, X, y).begin()
+        self._keep(problem, *self._solve(problem, task, measure))
+        task.end({})
+        return self
 
-    def _given_start(self, problem: Problem) -> Data | None:
+    def _solve(
+        self, problem: Problem, task: Task, measure: Score | None, **options: object
+    ) -> tuple[Solution, float | None]:
+        """Solve, tell callbacks of the steps, and warn of what the user should know; also return the score."""
+        watcher = Watcher(task, partial(self._fitted, problem), measure)
+        patience = {} if measure is None else {"patience": self.n_iter_no_change}
+        seen = {"callback": watcher.callback, "score": watcher.score, "random_state": self._seed()}
+        arguments = self._options(problem) | patience | seen | options
+        solution = cast(Callable[..., Solution], solve)(problem, **arguments)
+        if not solution.status.expected:
+            proven = isinstance(solution.certificate, DualityCertificate)
+            gap = f" at a relative gap of {solution.relative_gap:.2e}" if proven else ""
+            words = f"ended with status {solution.status}{gap}. {self._advice(solution)}"
+            warnings.warn(f"{type(self).__name__} {words}", ConvergenceWarning, stacklevel=5)
+        if said := problem.caution(solution.components, solution.certificate):
+            warnings.warn(f"{type(self).__name__}: {said}", UselessOptimumWarning, stacklevel=5)
+        return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
+
+    def _options(self, problem: Problem) -> dict[str, object]:
+        """Arguments of `sdpmetric.solve`: the parameters of this estimator that are such, and what to start from."""
+        own = self.get_params(deep=False)
+        given: dict[str, object] = {name: own[name] for name in SOLVE if name in own}
+        if rank_bound_of(type(problem)) is None:  # the whole metric is learned, and reduced afterwards
+            given.pop("n_components", None)
+        start = self._start(problem)
+        return given if start is None else given | {"start": start}
+
+    def _start(self, problem: Problem) -> ArrayLike | None:
         """What ``warm_start`` and ``init`` say to start from; None: the solver's own start."""
-        warm, init = getattr(self, "warm_start", False), getattr(self, "init", None)
-        if warm or init is not None:
-            entry = find_solver(problem, getattr(self, "solver", "auto"))
+        if self.warm_start or self.init is not None:
+            entry = find_solver(problem, self.solver)
             if "start" not in entry.options:
                 raise ValueError(
                     f"solver={entry.name!r} does not start from components; leave warm_start and init out, or take "
                     "another solver."
                 )
-        if warm and hasattr(self, "solution_"):
-            last, d = self.solution_.components, problem.X.shape[1]
-            if last.shape[-1] != d:
-                raise ValueError(
-                    f"warm_start=True, but the components of the fit before are for {last.shape[-1]} features, and X "
-                    f"has {d}; pass data like those, or fit anew with warm_start=False."
-                )
+        if self.warm_start and hasattr(self, "solution_"):
+            last = self.solution_.components
+            self._check_last(last.shape[-1], problem.X.shape[1])
             return last if last.any() else None
-        if init is not None:
+        if self.init is not None:
             try:
-                problem.check_point(np.asarray(init), None)
+                problem.check_point(np.asarray(self.init), None)
             except ValueError as error:
                 raise ValueError(str(error).replace("components", "init")) from error
-        return init
+        return self.init
 
-    def _seed(self) -> int:
-        """A seed from ``random_state``: an integer as it is, None is 0, a generator gives one."""
-        given = getattr(self, "random_state", None)
-        if given is None or isinstance(given, int | np.integer):
-            return int(given or 0)
-        return int(check_random_state(given).randint(np.iinfo(np.int32).max))
-
-    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        """The attributes that `transform` and similar methods need, by name."""
-        asked = getattr(self, "n_components", None)
-        if asked is None or components.ndim != 2:
-            return {"components_": self._rows(components)}
-        d = problem.X.shape[1]
-        if validation.check_integer("n_components", asked, 1, d) < len(components):
-            Z = problem.X @ components.T
-            axes = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2]
-            components = axes[:asked] @ components
-        return {"components_": self._rows(components)}
-
-    def _keep(self, problem: Problem, solution: Solution) -> None:
-        """Set the attributes of a fit."""
-        for name, value in self._fitted(problem, solution.components).items():
-            setattr(self, name, value)
-        self.solution_ = solution
-        self.dual_gap_ = solution.relative_gap
-        self.n_iter_ = solution.n_iter
-
-    def _warn_unless_proven(self, solution: Solution) -> None:
-        """Warn with the advice of the status, unless no proof was promised."""
-        if not solution.status.expected:
-            proven = isinstance(solution.certificate, DualityCertificate)
-            gap = f" at a relative gap of {solution.relative_gap:.2e}" if proven else ""
-            warnings.warn(
-                f"{type(self).__name__} ended with status {solution.status}{gap}. {self._advice(solution)}",
-                ConvergenceWarning,
-                stacklevel=4,
+    def _check_last(self, d_last: int, d: int) -> None:
+        """Refuse a warm start from components for other data."""
+        if d_last != d:
+            raise ValueError(
+                f"warm_start=True, but the components of the fit before are for {d_last} features, and X has {d}; pass "
+                "data like those, or fit anew with warm_start=False."
             )
 
     def _advice(self, solution: Solution) -> str:
         """What to do about a solve that did not end as it should."""
         return solution.status.advice
 
-    def _warn_if_useless(self, problem: Problem, solution: Solution) -> None:
-        """Warn where the solution is likely to be of no use for other data."""
-        if said := problem.caution(solution.components, solution.certificate):
-            warnings.warn(f"{type(self).__name__}: {said}", UselessOptimumWarning, stacklevel=4)
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        """The attributes that `transform` and similar methods need, by name."""
+        n = self.n_components
+        if n is not None and n < len(components):
+            Z = problem.X @ components.T
+            components = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2][:n] @ components
+        return {"components_": self._padded(components)}
 
-    def _rows(self, components: Data) -> Data:
+    def _padded(self, components: Data) -> Data:
         """Components with rows of zeros where there are fewer than asked for, or none."""
-        asked = getattr(self, "n_components", None) or 1
-        missing = max(0, asked - components.shape[-2])
+        missing = max(0, (self.n_components or 1) - components.shape[-2])
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
+
+    def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
+        """Set the attributes of a fit."""
+        self._forget()
+        attributes = self._fitted(problem, solution.components) | {"solution_": solution, "n_iter_": solution.n_iter}
+        if isinstance(solution.certificate, DualityCertificate):
+            attributes["relative_gap_"] = solution.relative_gap
+        if score is not None:
+            attributes["validation_score_"] = score
+        self.__dict__.update(attributes)
+
+    def _forget(self) -> None:
+        """Drop the attributes that not every fit has."""
+        for name in PASSING:
+            self.__dict__.pop(name, None)
+
+    # -- early stopping -----------------------------------------------------------------------------------------------
+
+    def _divided(self, n: int, groups: Labels | None) -> tuple[Rows, Rows]:
+        """Rows to learn from, and rows that early stopping holds back, some of each group."""
+        if not self.early_stopping:
+            return slice(None), slice(0)
+        return divide(n, self.validation_fraction, self._seed(), groups)
+
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
+        """What scores components on the examples held back, by nearest neighbors."""
+        votes = min(getattr(self, "n_neighbors", 3), len(y))
+        return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes) == y_held))
 
     # -- for everybody ------------------------------------------------------------------------------------------------
 
@@ -293,12 +378,34 @@ class MetricEstimator(
         """Set the tags for scikit-learn's checks and meta-estimators."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.target_tags.required = True
         return tags
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the training data out of pickles and copies."""
         return {name: _without_problem(value) for name, value in super().__getstate__().items()}
+
+
+@estimator
+class SolvedEstimator(MetricEstimator):
+    """The base of what is solved to a proof: the options of solver, limits, starts and early stopping."""
+
+    solver: str = "auto"
+    tol: Positive | None = 1e-3
+    max_iter: Count | None = None
+    max_time: Positive | None = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    init: Matrix | None = None
+    warm_start: bool = False
+    early_stopping: bool = False
+    validation_fraction: Share = 0.3
+    n_iter_no_change: Count = 10
+
+
+def weighted(weights: Weights) -> dict[str, object]:
+    """The argument of a statement that takes weights of examples, where there are any."""
+    return {} if weights is None else {"sample_weight": weights}
 
 
 def _without_problem(value: object) -> object:

@@ -5,8 +5,19 @@ With scikit-learn 1.6 to 1.8 estimators work without callbacks: they have no ``s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core.run import Score
+from sdpmetric.core.trace import TraceRow
 
 
 class CallbackContext(Protocol):
@@ -52,4 +63,49 @@ else:
             return method
 
 
-__all__ = ["CallbackContext", "CallbackSupportMixin", "with_callbacks"]
+@dataclass
+class Task:
+    """A task of a fit, and what callbacks of its steps are told."""
+
+    context: CallbackContext
+    estimator: BaseEstimator
+    X: NDArray[np.floating]
+    y: NDArray[np.generic] | None = None
+
+    def begin(self) -> Self:
+        """Tell that the task begins."""
+        self.context.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
+        return self
+
+    def end(self, fitted: Callable[[], dict[str, object]] | dict[str, object]) -> bool:
+        """Tell that it has ended, with attributes of the estimator as of now; True if a callback asks to stop."""
+        seen = {"estimator": self.estimator, "X": self.X, "y": self.y}
+        return bool(self.context.call_on_fit_task_end(**seen, reconstruction_attributes=fitted))
+
+    def part(self, name: str, max_subtasks: int | None = 0) -> Task:
+        """Begin a part of this task."""
+        context = self.context.subcontext(task_name=name, max_subtasks=max_subtasks)
+        return Task(context, self.estimator, self.X, self.y).begin()
+
+
+@dataclass
+class Watcher:
+    """Follows a solve: scores each metric on what was held back, and tells callbacks of each step."""
+
+    task: Task
+    fitted: Callable[[NDArray[np.floating]], dict[str, object]]
+    measure: Score | None = None
+
+    def score(self, components: FloatArray) -> float:
+        """Score the step that comes next."""
+        self._components = components
+        return math.nan if self.measure is None else self.measure(components)
+
+    def callback(self, row: TraceRow) -> bool:
+        """Report one step; True if a callback asks to stop."""
+        if not hasattr(self.task.estimator, "_skl_callbacks"):
+            return False
+        return self.task.part("step").end(partial(self.fitted, self._components.astype(self.task.X.dtype)))
+
+
+__all__ = ["CallbackContext", "CallbackSupportMixin", "Task", "Watcher", "with_callbacks"]

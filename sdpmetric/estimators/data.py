@@ -16,6 +16,7 @@ from sdpmetric.core.validation import UNLABELLED
 
 Data = NDArray[np.floating]
 Labels = NDArray[np.generic]
+Rows = slice | NDArray[np.int64]
 # Of examples; None: all are 1.
 Weights = NDArray[np.float64] | None
 
@@ -26,17 +27,7 @@ _validated = partial(validate_data, dtype=[np.float64, np.float32], order="C", a
 
 
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:
-    """Finite (n, d) data, dense, C-contiguous, float32 or float64.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose ``n_features_in_`` and ``feature_names_in_`` are checked, or set.
-    X : (n, d) array, frame or sparse matrix
-    reset : bool, default False
-        Set them.
-    n_min : int, default 1
-        Rows that X must have.
+    """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features.
 
     Raises
     ------

@@ -13,19 +13,19 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.energy import energies, energy_predict
-from sdpmetric.estimators.base import FloatArray
+from sdpmetric.estimators import options
 from sdpmetric.estimators.data import checked_data, checked_data_and_labels
 from sdpmetric.estimators.large_margin import LargeMarginProblem
 from sdpmetric.estimators.lmnn import LMNN
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
-from sdpmetric.estimators.options import options
 from sdpmetric.triplets.sources import LabeledTriplets
 
 Array = TypeVar("Array", bound=NDArray[np.generic])
 
 
-@options
+@options.estimator
 class EnergyClassifier(ClassifierMixin, BaseEstimator):
     """Predict the label that adds least to the objective of LMNN (Weinberger and Saul 2009, Eq. 15) [WS2009].
 
@@ -40,7 +40,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : LMNN or MultiMetricLMNN
-        The fitted clone, with `dual_gap_` and `solution_`.
+        The fitted clone, with `relative_gap_` and `solution_`.
     classes_ : (c,) array
         Sorted class labels.
     X_fit_, y_fit_ : (m, d) and (m,) arrays
@@ -51,6 +51,10 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         The metric of each training example, None for a single metric.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
+
+    See Also
+    --------
+    MultiMetricLMNN : Predicts by nearest neighbors.
 
     Examples
     --------
@@ -79,19 +83,14 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        TypeError
-            If `estimator` is neither LMNN nor MultiMetricLMNN.
         ValueError
-            What the estimator refuses; or if a class has examples of several regions.
+            If `estimator` is neither LMNN nor MultiMetricLMNN; what it refuses; or if a class has examples of several
+            regions.
         """
+        self._validate_params()
         data, labels = checked_data_and_labels(self, X, y)
         check_classification_targets(labels)
-        learner = LMNN() if self.estimator is None else clone(self.estimator)
-        if not isinstance(learner, LMNN | MultiMetricLMNN):
-            raise TypeError(
-                f"estimator must be LMNN or MultiMetricLMNN, whose target neighbors energies need; got {learner!r}."
-            )
-        learner.fit(data, labels)
+        learner = (LMNN() if self.estimator is None else clone(self.estimator)).fit(data, labels)
         problem = cast(LargeMarginProblem, learner.solution_.problem)
         regions: NDArray[np.int32] | None = getattr(learner, "regions_", None)
         classes, source = problem.classes, problem.source

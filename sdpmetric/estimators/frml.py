@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field
+from numbers import Real
+from typing import Annotated, Self
+
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import Interval
+
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.data import Data, Weights
-from sdpmetric.estimators.options import Limited, Reduced, Started, options
+from sdpmetric.estimators.base import P
+from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.options import Count, Matrix, NotNegative, Positive, Seed, Verbosity, estimator
 from sdpmetric.estimators.rankings import RankingEstimator
-from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.truncation import RankLoss
 
 # The default rank, that of the paper's Table 2, if there are so many features.
 RANK = 30
-# Arguments of the solver.
-OPTIONS = ("step", "decay", "batch_size", "passes", "validation_share", "stop_after")
 
 
-@options
-class FRML(RankingEstimator, Reduced, Limited, Started):
+@estimator
+class FRML(RankingEstimator):
     """Fixed-rank metric learning of rankings (Lim and Lanckriet 2014) [LL2014].
 
     Stochastic steps on matrices of fixed rank, stopped where the mean average precision of validation queries stops
@@ -34,27 +40,41 @@ class FRML(RankingEstimator, Reduced, Limited, Started):
         At least 1: relevant items of larger rank are not pushed further up, and fewer items are drawn.
     regularization : float, default 0.01
         Weight of the distances to relevant items.
-    step, decay, batch_size, passes, validation_share, stop_after
-        Length of the first step in units of the data, its decay, queries per step, largest number of passes, share of
-        validation queries, and passes without a better ranking before the end; see `sdpmetric.solve`.
+    step, decay : float, default 10 and 0.1
+        Length of the first step in units of the data, and its decay.
+    batch_size, passes : int, default 5 and 50
+        Queries per step, and the largest number of passes.
+    validation_fraction : float, default 0.1
+        The share of queries that is set aside for validation; 0: none, the metric after the last pass is taken.
+    n_iter_no_change : int, default 5
+        Passes without a better ranking of the validation queries, after which the run ends.
+    max_iter, max_time : int and float, optional
+        Limits on evaluated distances and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of all draws; None is 0.
     init : (n_components, d) array, optional
         Components to start from; default: the leading principal components.
     warm_start : bool, default False
         Start from the components of the last fit.
-    max_iter : int, optional
-        Limit on evaluated distances.
 
     Attributes
     ----------
-    n_iter_ : int
-        Evaluated distances.
-    dual_gap_ : float
-        To the trivial lower bound of 0.
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluated distances; features, and their names where the data have any.
 
     Warns
     -----
     ConvergenceWarning
         If `passes` or another limit was reached while the ranking of the validation queries still improved.
+
+    See Also
+    --------
+    MLR : Rankings, too, by a convex program of any rank.
 
     Examples
     --------
@@ -66,33 +86,53 @@ class FRML(RankingEstimator, Reduced, Limited, Started):
     (178, 3)
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     loss: RankLoss = "warp"
     gamma: float = 1.0
     regularization: float = 0.01
-    step: float = 10.0
-    decay: float = 0.1
-    batch_size: int = 5
-    passes: int = 50
-    validation_share: float = 0.1
-    stop_after: int = 5
+    step: NotNegative = 10.0
+    decay: NotNegative = 0.1
+    batch_size: Count = 5
+    passes: Count = 50
+    validation_fraction: Annotated[float, Interval(Real, 0, 0.9, closed="both")] = 0.1
+    n_iter_no_change: Count = 5
+    max_iter: Count | None = None
+    max_time: Positive | None = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    init: Matrix | None = None
+    warm_start: bool = False
+    statement = FRMLProblem
 
-    def _stated(
-        self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
-    ) -> FRMLProblem:
-        rank = min(RANK, X.shape[1]) if self.n_components is None else self.n_components
-        return self._with_own(FRMLProblem)(X, related, n_components=rank, queries=queries)
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from labels: items of a query's own class are relevant to it.
 
-    def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        chosen = {name: getattr(self, name) for name in OPTIONS}
-        return super()._solve(watcher, n_components=None, **chosen, **options)
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(*self._checked_labels(X, y))
+
+    def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
+        rank = min(RANK, self.n_features_in_) if self.n_components is None else self.n_components
+        return super()._state(make, *given, n_components=rank, **named)
+
+    def _options(self, problem: Problem) -> dict[str, object]:
+        own = {name: getattr(self, name) for name in ("step", "decay", "batch_size", "passes")}
+        stop = {"validation_share": self.validation_fraction, "stop_after": self.n_iter_no_change}
+        return super()._options(problem) | own | stop
 
     def _advice(self, solution: Solution) -> str:
         if solution.status is not Status.USER_LIMIT:
             return super()._advice(solution)
         return (
             f"A limit was reached while the ranking of the validation queries still improved: raise passes "
-            f"({self.passes}), max_iter or max_time, or lower stop_after ({self.stop_after})."
+            f"({self.passes}), max_iter or max_time, or lower n_iter_no_change ({self.n_iter_no_change})."
         )
-
-    def _rows(self, components: Data) -> Data:
-        return components  # of the requested rank, even if the metric's rank is lower

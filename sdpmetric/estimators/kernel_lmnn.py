@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Tags
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import FloatArray
-from sdpmetric.estimators.comparisons import TripletsEstimator
-from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.held_back import Examples
+from sdpmetric.core.run import Score
+from sdpmetric.estimators import routes
+from sdpmetric.estimators.data import Data, Labels, Weights
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
-from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
+from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import Loss
-from sdpmetric.problems.well_posed import Ridge
 
 
-@options
-class KernelLMNN(LargeMarginEstimator, TripletsEstimator, Reduced, Solved, Started, StoppedEarly):
+@estimator
+class KernelLMNN(LargeMarginEstimator):
     """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
 
     Time is cubic and memory quadratic in the number of training examples. Target neighbors are nearest in the feature
@@ -37,11 +36,29 @@ class KernelLMNN(LargeMarginEstimator, TripletsEstimator, Reduced, Solved, Start
         `transform` the (m, n) kernel values with the training examples.
     gamma, degree, coef0 : float, optional
         Parameters of the kernels that have them; defaults are scikit-learn's: 1 / n_features, 3 and 1.
+    n_neighbors : int, default 3
+        Target neighbors per example.
+    push_weight : float, default 0.5
+        ``mu`` in ``(1 - mu) pull + mu push``.
     ridge : float or "auto", default 0.1
         Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
         independent, as the RBF kernel does, and the metric is meaningless.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+    solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of what early stopping sets aside; None is 0.
     init : (r', r) array, optional
         Components to start from, of the coordinates in the feature space; default: the solver's own start.
+    warm_start : bool, default False
+        Start from the metric of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or triplets out of the fit, and end it after so many steps without a better score
+        on them, the accuracy of nearest neighbors, or the share of triplets in order; the best metric is taken.
 
     Attributes
     ----------
@@ -51,6 +68,22 @@ class KernelLMNN(LargeMarginEstimator, TripletsEstimator, Reduced, Solved, Start
         The factor of the metric on these r coordinates.
     metric_ : (r, r) array
         ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace. A pickle carries it without the data.
+    solutions_ : list of Solution
+        One for each pass, each with its certificate.
+    relative_gap_ : float
+        The proven relative gap.
+    ridge_ : float
+        The ridge that was used.
+    validation_score_ : float
+        With early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    LMNN : Without a kernel.
 
     Examples
     --------
@@ -61,33 +94,38 @@ class KernelLMNN(LargeMarginEstimator, TripletsEstimator, Reduced, Solved, Start
     (60, 2)
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     kernel: Kernel = "rbf"
     gamma: float | None = None
     degree: float | None = None
     coef0: float | None = None
-    n_neighbors: int = 3
+    n_neighbors: Count = 3
     push_weight: float = 0.5
     ridge: Ridge = 0.1
     loss: Loss = "hinge"
     space_: FeatureSpace = field(init=False)
-    _statement = KernelLMNNProblem
+    statement = KernelLMNNProblem
+    fit_triplets = routes.fit_triplets
+
+    def _ranked(self, X: Data) -> Data:
+        return X  # the feature space may have more directions than there are features; the solver checks
 
     def _coordinates(self, X: Data) -> FloatArray:
         given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         parameters = {name: float(value) for name, value in given.items() if value is not None}
         return FeatureSpace.of(X, self.kernel, parameters)[1]
 
-    def _examples(self, X: Data, y: Labels) -> Examples:
-        if self._stops_early() and self.kernel == "precomputed":
+    def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
+        if self.early_stopping and self.kernel == "precomputed":
             raise ValueError(
                 "early_stopping holds examples back from the feature space, and a precomputed kernel has all of them "
                 "in it; name the kernel, or leave early_stopping out."
             )
-        return super()._examples(X, y)
+        return super()._fit(X, y, weights)
 
-    def _predict(self, problem: Problem, components: FloatArray, y: Labels, X: Data) -> Labels:
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
         space = cast(KernelLMNNProblem, problem).space
-        return super()._predict(problem, components, y, space.transform(X))
+        return super()._measure(problem, y, space.transform(X_held), y_held)
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, components) | {"space_": cast(KernelLMNNProblem, problem).space}

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import field
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_labelled_pairs, check_targets
-from sdpmetric.estimators.base import FloatArray
+from sdpmetric.core.problem import Problem
+from sdpmetric.estimators import routes
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
-from sdpmetric.estimators.options import Limited, options
-from sdpmetric.estimators.pairs_base import StreamingPairsEstimator
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Seed, Verbosity, estimator
+from sdpmetric.estimators.streams import StreamingEstimator
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.streams.lego import LEGOStream
@@ -23,32 +25,37 @@ from sdpmetric.streams.lego import LEGOStream
 PRETRAINED = 2000
 
 
-@dataclass(frozen=True)
-class Targets:
-    """Pairs with target distances, in the order of the stream."""
-
-    pairs: NDArray[np.int32]
-    targets: FloatArray
-    sides: FloatArray
+# Pairs, their target distances and the sides on which these bound, in the order of the stream.
+Targets = tuple[NDArray[np.int32], FloatArray, FloatArray]
 
 
-@options
-class LEGO(StreamingPairsEstimator, Limited):
+@estimator
+class LEGO(StreamingEstimator):
     """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
 
     Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
     `fit_pairs` take every pair once; `fit_targets` takes targets of any kind. `partial_fit`, `partial_fit_pairs` and
     `partial_fit_targets` continue where the last call ended, and start again after a fit; their first batch determines
-    defaults.
+    defaults. Nothing is proven about the last metric: the certificate is of kind "regret".
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
+        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     learning_rate : float, optional
         ``eta``; default: the rate of `LEGOStream.pretrained` with the smallest loss on the first 2000 pairs.
     upper, lower : float, optional
         Default: the 5th and 95th percentile of the pairs' squared distances under the initial metric.
     initial_metric : (d, d) array, optional
         Positive definite; default: the identity.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+    max_iter, max_time : int and float, optional
+        Limits on pairs and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of pairs and of their order; None is 0.
 
     Attributes
     ----------
@@ -56,10 +63,19 @@ class LEGO(StreamingPairsEstimator, Limited):
         The values used; the last two for similar and dissimilar pairs.
     stream_ : LEGOStream
         Online only: the learner, with its counts and its cumulative loss.
+    components_ : (r, n_features_in_) array
+        The factor L, in the dtype of the data; at least one row, and `n_components` of them where that was given.
+    metric_ : (n_features_in_, n_features_in_) array
+        ``L.T @ L``.
     solution_ : Solution
-        Of one pass; there is none online.
-    dual_gap_ : float
-        The regret relative to the cumulative loss: nothing is proven about the last metric.
+        Of one pass, with its certificate; there is none online. A pickle carries it without the data.
+    n_iter_, n_features_in_, feature_names_in_
+        Pairs taken; features, and their names where the data have any.
+
+    See Also
+    --------
+    ITML : The whole of the pairs at once, solved to a proof.
+    POLA : Pairs one after another, with a threshold.
 
     Examples
     --------
@@ -70,22 +86,46 @@ class LEGO(StreamingPairsEstimator, Limited):
     'regret'
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     learning_rate: float | None = None
     upper: float | None = None
     lower: float | None = None
-    initial_metric: ArrayLike | None = None
+    initial_metric: Matrix | None = None
+    n_pairs: Count | None = N_PAIRS
+    max_iter: Count | None = None
+    max_time: Positive | None = None
+    verbose: Verbosity = False
+    random_state: Seed = None
     stream_: LEGOStream = field(init=False)
+    statement = LEGOProblem
+    fit_pairs = routes.fit_pairs
 
     # -- in one pass --------------------------------------------------------------------------------------------------
 
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> LEGOProblem:
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from labels, by one pass over pairs that are drawn from them.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(*self._checked_labels(X, y))
+
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> LEGOProblem:
+        self._forget()
         _, index = validation.check_labels(y, len(X))
-        self.__dict__.pop("stream_", None)
         return self._stated(X, self._bounded(X, *self._drawn(X, index)))
 
-    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> LEGOProblem:
-        self.__dict__.pop("stream_", None)
-        return self._stated(X, self._bounded(X, *check_labelled_pairs(pairs, similar, len(X))))
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+        self._forget()
+        return self._stated(X, self._bounded(X, *check_labelled_pairs(tuples, cast(ArrayLike, about), len(X))))
 
     @with_callbacks
     def fit_targets(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
@@ -106,12 +146,11 @@ class LEGO(StreamingPairsEstimator, Limited):
         self
         """
         data = self._checked(X)
-        given = Targets(*check_targets(data, pairs, targets, sides))
-        return self._learn(self._stated(data, given), data)
+        return self._learn(self._stated(data, check_targets(data, pairs, targets, sides)), data)
 
     def _stated(self, X: Data, given: Targets) -> LEGOProblem:
         self._choose_rate(X, given)
-        return LEGOProblem(X, given.pairs, given.targets, given.sides, self.learning_rate_, self.initial_metric)
+        return LEGOProblem(X, *given, self.learning_rate_, self.initial_metric)
 
     # -- online -------------------------------------------------------------------------------------------------------
 
@@ -129,8 +168,8 @@ class LEGO(StreamingPairsEstimator, Limited):
         -------
         self
         """
-        data = checked_data(self, X, reset=not self._streaming())
-        return self._take(data, Targets(*check_targets(data, pairs, targets, sides)))
+        data = self._checked(X, reset=not self._streaming(), n_min=1)
+        return self._take(data, check_targets(data, pairs, targets, sides))
 
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
         return self._take(X, self._bounded(X, *check_labelled_pairs(pairs, similar, len(X))))
@@ -144,8 +183,8 @@ class LEGO(StreamingPairsEstimator, Limited):
         else:
             self._choose_rate(X, given)
             stream = LEGOStream(X.shape[1], self.learning_rate_, self.initial_metric)
-        if len(given.pairs):
-            stream.partial_fit(X, given.pairs, given.targets, given.sides)
+        if len(given[0]):
+            stream.partial_fit(X, *given)
         return self._online(stream, X.dtype)
 
     # -- defaults -------------------------------------------------------------------------------------------
@@ -172,11 +211,10 @@ class LEGO(StreamingPairsEstimator, Limited):
             self.upper_ = float(near) if self.upper is None else validation.check_number("upper", self.upper, 0.0)
             self.lower_ = float(far) if self.lower is None else validation.check_number("lower", self.lower, 0.0)
         targets = np.where(similar, self.upper_, self.lower_)
-        return Targets(*check_targets(X, pairs, targets, np.where(similar, 1, -1)))
+        return check_targets(X, pairs, targets, np.where(similar, 1, -1))
 
     def _choose_rate(self, X: Data, given: Targets) -> None:
-        if self.learning_rate is not None:
-            self.learning_rate_ = self.learning_rate
-            return
-        head = (given.pairs[:PRETRAINED], given.targets[:PRETRAINED], given.sides[:PRETRAINED])
-        self.learning_rate_ = LEGOStream.pretrained(X, *head, initial_metric=self.initial_metric).learning_rate
+        rate, (pairs, targets, sides) = self.learning_rate, (part[:PRETRAINED] for part in given)
+        if rate is None:
+            rate = LEGOStream.pretrained(X, pairs, targets, sides, initial_metric=self.initial_metric).learning_rate
+        self.learning_rate_ = rate

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.labelled import WeightedEstimator
-from sdpmetric.estimators.options import Reduced, options
-from sdpmetric.estimators.watcher import Watcher
+from dataclasses import field
+
+from sdpmetric.core.problem import Problem
+from sdpmetric.estimators.base import MetricEstimator
+from sdpmetric.estimators.options import Count, NotNegative, estimator
 from sdpmetric.problems.lfda import Embedding, LFDAProblem
 
 
-@options
-class LFDA(WeightedEstimator, Reduced):
+@estimator
+class LFDA(MetricEstimator):
     """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
 
     Parameters
@@ -28,8 +29,18 @@ class LFDA(WeightedEstimator, Reduced):
 
     Attributes
     ----------
-    dual_gap_ : float
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_ : float
         To the sum of the largest eigenvalues.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    RCA : Whitens within classes or chunklets.
 
     Examples
     --------
@@ -40,10 +51,11 @@ class LFDA(WeightedEstimator, Reduced):
     (150, 2)
     """
 
-    n_neighbors: int = 7
+    n_components: Count | None = field(default=None, kw_only=False)
+    n_neighbors: Count = 7
     embedding: Embedding = "weighted"
-    ridge: float = 0.0
-    _statement = LFDAProblem
+    ridge: NotNegative = 0.0
+    statement = LFDAProblem
 
-    def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        return super()._solve(watcher, n_components=None, embedding=self.embedding, **options)
+    def _options(self, problem: Problem) -> dict[str, object]:
+        return {"embedding": self.embedding}

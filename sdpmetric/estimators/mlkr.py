@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import cast
+from dataclasses import field
+from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from sdpmetric.core.solution import Solution
-from sdpmetric.estimators.data import Data, Labels, Weights
-from sdpmetric.estimators.options import Limited, Reduced, Started, StoppedEarly, options
+from sdpmetric.arrays import FloatArray
+from sdpmetric.estimators.options import Count, Positive, Seed, Share, Verbosity, estimator
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
-from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
-from sdpmetric.solvers.nca_start import Init, rescaled
-
-FloatArray = NDArray[np.float64]
+from sdpmetric.solvers.nca_start import rescaled
 
 
-@options
-class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
+@estimator
+class MLKR(SoftNeighborEstimator):
     """Metric learning for kernel regression (Weinberger and Tesauro 2007) [WT2007].
 
     For continuous targets: y are numbers. A transformer, to put before a regressor that goes by distances, as
     ``KNeighborsRegressor``; with weights ``exp(-d^2)`` that is the paper's own kernel regression (``docs/mlkr.md``).
+    MLKR is not convex, and optimality is not proven: the certificate is of kind "stationarity".
 
     Parameters
     ----------
@@ -40,23 +36,36 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
         One weight for each feature.
     tol : float or None, default 1e-3
         `stationarity` of the certificate to reach; None: the default of the solver.
-    max_iter : int or None, default 1000
-        Limit on evaluations.
-    random_state : int, RandomState or None, default None
-        For ``init="random"`` and "pca".
+    max_iter, max_time : int and float, default 1000 and None
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        For ``init="random"`` and "pca", where None takes NumPy's global state as scikit-learn does, and for what early
+        stopping sets aside, where None is 0.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples out of the fit, and end it after so many steps without a better score on them, R^2
+        of kernel regression with weights ``exp(-d^2)``; the best metric is taken.
 
     Attributes
     ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
     solution_ : Solution
-        Its certificate is of kind "stationarity": MLKR is not convex, and optimality is not proven.
-    dual_gap_ : float
-        To the trivial lower bound of 0.
+        With certificate, status, multipliers and trace.
+    validation_score_ : float
+        With early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
     random_state_ : RandomState
 
     Warns
     -----
     ConvergenceWarning
         If the point is not stationary up to `tol`.
+
+    See Also
+    --------
+    NCA : For classes; ``targets="continuous"`` matches numbers softly.
 
     Examples
     --------
@@ -67,24 +76,22 @@ class MLKR(SoftNeighborEstimator, Reduced, Limited, Started, StoppedEarly):
     (442, 2)
     """
 
-    init: Init | FloatArray = "auto"
+    n_components: Count | None = field(default=None, kw_only=False)
+    init: Literal["auto", "pca", "identity", "random"] | FloatArray = "auto"
+    warm_start: bool = False
     diagonal: bool = False
-    tol: float | None = 1e-3
-    max_iter: int | None = 1000
+    tol: Positive | None = 1e-3
+    max_iter: Count | None = 1000
+    max_time: Positive | None = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    early_stopping: bool = False
+    validation_fraction: Share = 0.3
+    n_iter_no_change: Count = 10
+    statement = MLKRProblem
 
     def _continuous(self) -> bool:
         return True
-
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> MLKRProblem:
-        if isinstance(self.init, str) and self.init not in ("auto", "pca", "identity", "random"):
-            raise ValueError(f"init must be 'auto', 'pca', 'identity', 'random' or an array, got {self.init!r}.")
-        problem = self._with_own(MLKRProblem)(X, y, sample_weight=sample_weight)
-        self._check_start(X.shape[1])
-        return problem
-
-    def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        start = self._start(cast(SoftNeighborProblem, watcher.problem))  # what _problem made
-        return super()._solve(watcher, n_components=None, start=start, **options)
 
     def _scaled(self, problem: SoftNeighborProblem, start: FloatArray) -> FloatArray:
         return rescaled(problem, start)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from sdpmetric.estimators.data import Data, Weights
-from sdpmetric.estimators.labelled import WeightedEstimator
-from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
+from dataclasses import field
+
+from sdpmetric.estimators.base import SolvedEstimator
+from sdpmetric.estimators.options import Count, Positive, estimator
 from sdpmetric.estimators.rankings import RankingEstimator
 from sdpmetric.problems.mlr import MLRLoss, MLRProblem
-from sdpmetric.ranking.relevance import Relevance
 
 
-@options
-class MLR(WeightedEstimator, RankingEstimator, Reduced, Solved, Started, StoppedEarly):
+@estimator
+class MLR(RankingEstimator, SolvedEstimator):
     """Metric learning to rank (McFee and Lanckriet 2010) [ML2010]: a structural SVM, solved to a proof.
 
     Items of a query's own class are relevant to it; `fit_relevance` takes other relations. Each evaluation ranks all
@@ -19,14 +19,41 @@ class MLR(WeightedEstimator, RankingEstimator, Reduced, Solved, Started, Stopped
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
     loss : {"auc", "map"}, default "auc"
         What rankings lose: 1 less the area under the curve, or 1 less the average precision.
     slack_weight : float, default 1
         Weight of the mean loss beside the trace of the metric, ``C``.
+    solver : {"auto", "cutting_planes"}, default "auto"
     tol : float or None, default 1e-2
         Relative gap to prove; None: the default of the solver.
-    max_iter : int, optional
-        Limit on separations.
+    max_iter, max_time : int and float, optional
+        Limits on separations and on seconds; the best certified metric so far is kept, with a warning.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of what early stopping sets aside; None is 0.
+    init, warm_start : (r, d) array and bool, default None and False
+        Components to start from, or those of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or queries out of the fit, and end it after so many steps without a better score on
+        them, the accuracy of nearest neighbors, or the mean average precision of queries; the best metric is taken.
+
+    Attributes
+    ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_, validation_score_ : float
+        The proven relative gap; with early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Separations; features, and their names where the data have any.
+
+    See Also
+    --------
+    FRML : Rankings, too, by stochastic steps at a fixed rank.
 
     Examples
     --------
@@ -34,15 +61,12 @@ class MLR(WeightedEstimator, RankingEstimator, Reduced, Solved, Started, Stopped
     >>> from sklearn.preprocessing import scale
     >>> from sdpmetric.estimators import MLR
     >>> X, y = load_wine(return_X_y=True)
-    >>> bool(MLR(loss="map", slack_weight=10.0).fit(scale(X), y).dual_gap_ <= 1e-2)
+    >>> bool(MLR(loss="map", slack_weight=10.0).fit(scale(X), y).relative_gap_ <= 1e-2)
     True
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     loss: MLRLoss = "auc"
     slack_weight: float = 1.0
-    tol: float | None = 1e-2
-
-    def _stated(
-        self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
-    ) -> MLRProblem:
-        return self._with_own(MLRProblem)(X, related, queries=queries, sample_weight=sample_weight)
+    tol: Positive | None = 1e-2
+    statement = MLRProblem

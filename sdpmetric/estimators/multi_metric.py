@@ -10,21 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.base import FloatArray
+from sdpmetric.core.run import Score
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data, Labels, checked_data, weighed
-from sdpmetric.estimators.large_margin import Given, LargeMarginEstimator
-from sdpmetric.estimators.options import Solved, Started, StoppedEarly, options
+from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weighed
+from sdpmetric.estimators.large_margin import LargeMarginEstimator
+from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
 from sdpmetric.problems.regions import Regions
-from sdpmetric.problems.well_posed import Ridge
 
 
-@options
-class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, StoppedEarly):
+@estimator
+class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2) [WS2009], solved to a proof.
 
     The distance to a training example is measured by the metric of the training example's region. No embedding has
@@ -39,16 +39,32 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         Number of clusters; default: as many as classes.
     n_neighbors : int, default 3
         Target neighbors per example, and neighbors that vote.
+    push_weight : float, default 0.5
+        ``mu`` in ``(1 - mu) pull + mu push``.
     ridge : float or "auto", default "auto"
         Weight of the sum of the traces; "auto" as in `LMNN`, the largest of the metrics'.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+    solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of clusters, and of what early stopping sets aside; None is 0.
     init : (c, r, d) array, optional
         Components to start from, one factor for each region; default: the solver's own start.
+    warm_start : bool, default False
+        Start from the metric of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples out of the fit, and end it after so many steps without a better score on them, the
+        accuracy of nearest neighbors; the best metric is taken.
 
     Attributes
     ----------
-    components_ : (c, r, d) array
+    components_ : (c, r, n_features_in_) array
         A factor for each region, padded with rows of zeros.
-    metrics_ : (c, d, d) array
+    metrics_ : (c, n_features_in_, n_features_in_) array
     metric_ : not defined
         There are several, `metrics_`.
     region_names_ : (c,) array
@@ -59,6 +75,23 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         Sorted class labels.
     X_fit_, y_fit_ : (m, d) and (m,) arrays
         The training examples, without validation examples.
+    solution_ : Solution
+        With certificate, status, multipliers and trace. A pickle carries it without the data.
+    solutions_ : list of Solution
+        `solution_` alone.
+    relative_gap_ : float
+        The proven relative gap.
+    ridge_ : float
+        The ridge that was used.
+    validation_score_ : float
+        With early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    LMNN : One metric, which has an embedding.
+    EnergyClassifier : Predicts labels by the objective.
 
     Examples
     --------
@@ -71,11 +104,12 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
     """
 
     regions: Regions = "class"
-    n_regions: int | None = None
-    n_neighbors: int = 3
+    n_regions: Count | None = None
+    n_neighbors: Count = 3
     push_weight: float = 0.5
     ridge: Ridge = "auto"
     loss: Loss = "hinge"
+    statement = MultiMetricLMNNProblem
 
     @with_callbacks
     def fit(
@@ -106,15 +140,17 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
         weights, rows = weighed(sample_weight, len(data))
         return self._fit(data[rows], labels[rows], weights, None if regions is None else given[rows])
 
-    def _state(self, X: Data, y: Labels, targets: sp.csr_array | None, given: Given) -> MultiMetricLMNNProblem:
-        named: dict[str, object] = {} if given.regions is None else {"regions": given.regions, "n_regions": None}
+    def _problem(
+        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **about: object
+    ) -> Problem:
+        if "regions" in about:
+            about["n_regions"] = None
         if targets is not None:
-            named["n_neighbors"] = 1  # only what a region must have more of
-        state = self._with_own(MultiMetricLMNNProblem.from_labels)
-        return state(X, y, target_neighbors=targets, sample_weight=given.sample_weight, **named)
+            about["n_neighbors"] = 1  # only what a region must have more of
+        return super()._problem(X, y, weights, targets, **about)
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        own = cast(MultiMetricLMNNProblem, problem)  # what _state made
+        own = cast(MultiMetricLMNNProblem, problem)
         assert own.classes is not None
         return super()._fitted(problem, components) | {
             "region_names_": own.region_names,
@@ -124,9 +160,9 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator, Solved, Started, St
             "y_fit_": own.classes[own.source.labels],
         }
 
-    def _predict(self, problem: Problem, components: FloatArray, y: Labels, X: Data) -> Labels:
-        regions = cast(MultiMetricLMNNProblem, problem).regions
-        return knn_predict(components, problem.X, y, X, self.n_neighbors, regions=regions)
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
+        votes, regions = self.n_neighbors, cast(MultiMetricLMNNProblem, problem).regions
+        return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes, regions=regions) == y_held))
 
     def _votes(self) -> int:
         return min(self.n_neighbors, len(self.X_fit_))

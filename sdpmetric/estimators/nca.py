@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
-from numbers import Real
+from dataclasses import field
 from time import perf_counter
-from typing import ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.estimators.data import Data, Labels, Weights
-from sdpmetric.estimators.options import Reduced, Solved, Started, StoppedEarly, options
+from sdpmetric.estimators.base import SolvedEstimator
+from sdpmetric.estimators.options import Count, NotNegative, Verbosity, estimator
 from sdpmetric.estimators.soft_neighbors import SoftNeighborEstimator
-from sdpmetric.estimators.watcher import Watcher
 from sdpmetric.problems.nca import NCAProblem, Objective, Targets
-from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init
 
-FloatArray = NDArray[np.float64]
 
-
-@options
-class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
+@estimator
+class NCA(SoftNeighborEstimator, SolvedEstimator):
     """Neighbourhood components analysis (Goldberger et al. 2005) [GRHS2005], a replacement of scikit-learn's.
 
     Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so that changing the
     import is enough; from the same start it takes the same path, several times faster, and in memory that grows with
     n and not with its square. Two things differ: float32 data give float32 components, and a fit that did not converge
-    always warns. Parameters from ``objective`` on are new.
+    always warns. Parameters from ``objective`` on are new. NCA is not convex, and optimality is not proven: the
+    certificate is of kind "stationarity".
 
     Parameters
     ----------
@@ -56,8 +48,9 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
         Called with components, flat, and the number of the iteration, after each iteration of L-BFGS-B.
     verbose : int, default 0
         Above 0, print each iteration.
-    random_state : int, RandomState or None
-        For ``init="random"`` and "pca", and for the stochastic solver.
+    random_state : int, RandomState, Generator or None, default None
+        For ``init="random"`` and "pca", where None takes NumPy's global state as scikit-learn does; for the stochastic
+        solver and for what early stopping sets aside, where None is 0.
     objective : {"probability", "log"}, default "probability"
         Maximize the sum of ``p_i``, as scikit-learn does, or of ``log p_i``.
     diagonal : bool, default False
@@ -66,17 +59,30 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
         Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
         "stochastic" for very many examples; see `sdpmetric.solve`.
+    max_time : float, optional
+        Limit on seconds.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples out of the fit, and end it after so many steps without a better score on them, the
+        accuracy of nearest neighbors, or R^2 of kernel regression with weights ``exp(-d^2)`` for continuous targets;
+        the best metric is taken.
 
     Attributes
     ----------
-    components_ : (r, d) array
-    n_iter_ : int
-        As scikit-learn counts them: one more than the iterations of L-BFGS-B; batches of the stochastic solver.
-    random_state_ : RandomState
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
     solution_ : Solution
-        Its certificate is of kind "stationarity": NCA is not convex, and optimality is not proven.
-    dual_gap_ : float
-        To a trivial lower bound.
+        With certificate, status, multipliers and trace.
+    validation_score_ : float
+        With early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Iterations, as scikit-learn counts them: one more than those of L-BFGS-B, or batches of the stochastic solver;
+        features, and their names where the data have any.
+    random_state_ : RandomState
+
+    See Also
+    --------
+    MLKR : For numbers that are to be predicted.
+    MCML : A convex relative.
 
     Examples
     --------
@@ -87,66 +93,47 @@ class NCA(SoftNeighborEstimator, Reduced, Solved, Started, StoppedEarly):
     (150, 2)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **NeighborhoodComponentsAnalysis._parameter_constraints,
-        "diagonal": ["boolean"],
-        "targets": [StrOptions({"classes", "continuous"})],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "solver": [str],
-    }
-
+    n_components: Count | None = field(default=None, kw_only=False)
     init: Init | FloatArray = "auto"
-    max_iter: int = 50
-    tol: float = 1e-5
+    max_iter: Count = 50
+    tol: NotNegative = 1e-5
     callback: Callable[[FloatArray, int], None] | None = None
-    verbose: int = 0
+    verbose: Verbosity = 0
     objective: Objective = "probability"
     diagonal: bool = False
     targets: Targets = "classes"
     solver: str = "lbfgs"
+    statement = NCAProblem
 
     def _continuous(self) -> bool:
         return self.targets == "continuous"
 
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> NCAProblem:
-        self._validate_params()
-        self._check_start(X.shape[1])
-        return self._with_own(NCAProblem)(X, y, sample_weight=sample_weight)
-
-    def _solve(self, watcher: Watcher, **options: object) -> Solution:
-        problem = cast(SoftNeighborProblem, watcher.problem)  # what _problem made
-        options |= {"start": self._start(problem), "tol": max(self.tol, np.finfo(float).tiny)}
+    def _options(self, problem: Problem) -> dict[str, object]:
+        given = super()._options(problem) | {"tol": max(self.tol, np.finfo(float).tiny)}
         if self.solver == "stochastic":
-            return super()._solve(watcher, n_components=None, verbose=self.verbose > 0, **options)
+            return given | {"verbose": self.verbose > 0}
         self._iteration, began = 0, perf_counter()
 
         def on_iteration(flat: FloatArray, objective: float) -> None:
             self._iteration += 1
-            if self.verbose:
+            if self.verbose:  # to standard output, where scikit-learn prints it
                 seconds = perf_counter() - began
-                # To standard output, where scikit-learn prints it.
                 sys.stdout.write(
                     f"[{type(self).__name__}] {self._iteration:>10} {-objective:>20.6e} {seconds:>10.2f}\n"
                 )
             if self.callback is not None:
                 self.callback(flat, self._iteration)
 
-        options |= {"iterations": self.max_iter, "accuracy": self.tol, "on_iteration": on_iteration}
-        return super()._solve(watcher, n_components=None, max_iter=None, verbose=False, **options)
+        given |= {"iterations": self.max_iter, "accuracy": self.tol, "on_iteration": on_iteration}
+        return given | {"max_iter": None, "verbose": False}
 
-    def _keep(self, problem: Problem, solution: Solution) -> None:
-        super()._keep(problem, solution)
+    def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
+        super()._keep(problem, solution, score)
         if self.solver != "stochastic":
             self.n_iter_ = self._iteration + 1
 
-    def _warn_unless_proven(self, solution: Solution) -> None:
-        if solution.status.expected:
-            return
-        limited = solution.status is Status.USER_LIMIT
+    def _advice(self, solution: Solution) -> str:
+        if solution.status is not Status.USER_LIMIT:
+            return super()._advice(solution)
         limit = f"max_iter={self.max_iter}" + ("" if self.max_time is None else f" or max_time={self.max_time}")
-        warnings.warn(
-            f"{type(self).__name__} did not converge: "
-            + (f"{limit} came first; raise it, or tol." if limited else solution.status.advice),
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        return f"It did not converge: {limit} came first; raise it, or tol."

@@ -7,24 +7,32 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.estimators.options import options
+from sdpmetric.estimators.options import estimator
 from sdpmetric.estimators.thresholds import Strategy, best_threshold
-from sdpmetric.estimators.tuples import Examples, FloatArray, TupleEstimator
+from sdpmetric.estimators.tuples import Examples, TupleEstimator
 
 
-@options
-class PairClassifier(ClassifierMixin, TupleEstimator):
+@estimator
+class PairClassifier(TupleEstimator):
     """Tell similar from dissimilar pairs by a learned metric and a threshold.
+
+    Pairs are row numbers of `examples`, (p, 2), or the examples themselves, (p, 2, d).
 
     Parameters
     ----------
+    estimator : transformer, or a pipeline of them
+        Learns from the pairs if it can, as ITML does; else from ``fit(.., labels=)``, or, as PCA, from the examples;
+        ``FrozenEstimator(fitted)`` is taken as it is.
+    examples : (n, d) array or frame, or callable, optional
+        What row numbers in pairs mean; a callable gets an array of different row numbers or names and returns their
+        examples. Default: pairs are given as examples.
     strategy : {"auto", "accuracy", "f_beta", "max_tpr", "max_tnr"}, default "auto"
         How `fit` chooses the threshold, on the pairs it learns from; see `calibrate_threshold`. "auto": that of the
         learner if it has one, as POLA does, else "accuracy".
@@ -35,8 +43,16 @@ class PairClassifier(ClassifierMixin, TupleEstimator):
     ----------
     threshold_ : float
         Pairs at most this distance apart are similar; not squared.
+    estimator_ : estimator
+        The fitted clone of `estimator`.
     classes_ : (2,) array
         Labels of dissimilar and of similar pairs, as in `fit`: (-1, 1), (0, 1) or (False, True).
+    n_features_in_ : int
+        Of the examples.
+
+    See Also
+    --------
+    TripletClassifier, QuadrupletClassifier : For comparisons of distances.
 
     Examples
     --------
@@ -57,7 +73,6 @@ class PairClassifier(ClassifierMixin, TupleEstimator):
     min_rate: float | None = None
     beta: float = 1.0
     threshold_: float = field(init=False)
-    classes_: NDArray[np.generic] = field(init=False)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, examples: Examples | None = None, labels: ArrayLike | None = None
@@ -203,12 +218,6 @@ class PairClassifier(ClassifierMixin, TupleEstimator):
         scores = self.pair_score(X, examples)
         _, similar = _similar(y, len(scores))
         return float(roc_auc_score(similar, scores, sample_weight=sample_weight))
-
-    def __sklearn_tags__(self) -> Tags:
-        """Two classes."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
 
 
 def _similar(y: ArrayLike, n: int) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:

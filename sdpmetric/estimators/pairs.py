@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from numpy.typing import ArrayLike
+from dataclasses import field
 
-from sdpmetric.estimators.labelled import WeightedEstimator
-from sdpmetric.estimators.options import Drawn, Reduced, Solved, Started, StoppedEarly, options
-from sdpmetric.estimators.pairs_base import PairsEstimator
+from sdpmetric.estimators import routes
+from sdpmetric.estimators.base import SolvedEstimator
+from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, estimator
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.mmc import MMCProblem
 
 
-@options
-class MMC(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, StoppedEarly):
+@estimator
+class MMC(SolvedEstimator):
     """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
-        See `sdpmetric.solve`.
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of pairs, of what early stopping sets aside, and of the solver; None is 0.
+    init, warm_start : (r, d) array and bool, default None and False
+        Components to start from, or those of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or pairs out of the fit, and end it after so many steps without a better score on
+        them, the accuracy of nearest neighbors, or the area under the ROC curve of pairs; the best metric is taken.
+
+    Attributes
+    ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_, validation_score_ : float
+        The proven relative gap; with early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    ITML : Stays near a prior, and its optimum keeps all directions.
+    PairClassifier : Tells pairs apart by the metric and a threshold.
 
     Examples
     --------
@@ -29,15 +61,21 @@ class MMC(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, St
     'optimal'
     """
 
-    _statement = MMCProblem
+    n_components: Count | None = field(default=None, kw_only=False)
+    n_pairs: Count | None = N_PAIRS
+    statement = MMCProblem
+    fit_pairs = routes.fit_pairs
 
 
-@options
-class ITML(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, StoppedEarly):
+@estimator
+class ITML(SolvedEstimator):
     """Information-theoretic metric learning (Davis et al. 2007) [DKJSD2007], solved to a proof.
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
     upper, lower : float, optional
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
@@ -45,8 +83,37 @@ class ITML(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, S
         Weight of the slacks.
     prior : (d, d) array, optional
         Positive definite; default: the identity.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "bregman", "conic"}, default "auto"
-        See `sdpmetric.solve`.
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of pairs, of what early stopping sets aside, and of the solver; None is 0.
+    init, warm_start : (r, d) array and bool, default None and False
+        Components to start from, or those of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or pairs out of the fit, and end it after so many steps without a better score on
+        them, the accuracy of nearest neighbors, or the area under the ROC curve of pairs; the best metric is taken.
+
+    Attributes
+    ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_, validation_score_ : float
+        The proven relative gap; with early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    LEGO : The same divergence, one pair after another.
+    PairClassifier : Tells pairs apart by the metric and a threshold.
 
     Examples
     --------
@@ -57,8 +124,11 @@ class ITML(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, S
     'optimal'
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     upper: float | None = None
     lower: float | None = None
     gamma: float = 1.0
-    prior: ArrayLike | None = None
-    _statement = ITMLProblem
+    prior: Matrix | None = None
+    n_pairs: Count | None = N_PAIRS
+    statement = ITMLProblem
+    fit_pairs = routes.fit_pairs

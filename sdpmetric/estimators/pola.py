@@ -11,16 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
+from sdpmetric.estimators import routes
 from sdpmetric.estimators.data import Data
-from sdpmetric.estimators.labelled import WeightedEstimator
-from sdpmetric.estimators.options import Solved, StoppedEarly, options
-from sdpmetric.estimators.pairs_base import StreamingPairsEstimator
+from sdpmetric.estimators.options import N_PAIRS, Count, Positive, Seed, Share, Verbosity, estimator
+from sdpmetric.estimators.streams import StreamingEstimator
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.streams.pola import POLAStream
 
 
-@options
-class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
+@estimator
+class POLA(StreamingEstimator):
     """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
 
     `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
@@ -29,6 +29,9 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
+        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     slack_weight : float or None, default 0.01
         Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
         contradict each other, larger weights take longer.
@@ -36,8 +39,20 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
         ``b_1``, at least 1.
     gamma : float, optional
         Online only, for pairs that no metric separates: steps are shortened by it; see `sdpmetric.POLAStream`.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
     solver : {"auto", "dual", "conic", "batch"}, default "auto"
         "batch" is for the hard margin; see `sdpmetric.solve`.
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of pairs, and of what early stopping sets aside; None is 0.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or pairs out of the fit, and end it after so many steps without a better score on
+        them, the accuracy of nearest neighbors, or the area under the ROC curve of pairs; the best metric is taken.
 
     Attributes
     ----------
@@ -45,6 +60,19 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
         Squared distances below it mean similar.
     stream_ : POLAStream
         Online only: the learner, with counts of updates and mistakes and its cumulative loss.
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_, validation_score_ : float
+        The proven relative gap; with early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient, online the pairs taken; features, and their names if the data have any.
+
+    See Also
+    --------
+    PairClassifier : Tells pairs apart, by the threshold of POLA.
+    LEGO : Pairs one after another, with bounds on their distances.
 
     Examples
     --------
@@ -55,11 +83,23 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
     [True, False]
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     slack_weight: float | None = 0.01
     initial_threshold: float = 1.0
     gamma: float | None = None
+    n_pairs: Count | None = N_PAIRS
+    solver: str = "auto"
+    tol: Positive | None = 1e-3
+    max_iter: Count | None = None
+    max_time: Positive | None = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    early_stopping: bool = False
+    validation_fraction: Share = 0.3
+    n_iter_no_change: Count = 10
     stream_: POLAStream = field(init=False)
-    _statement = POLAProblem
+    statement = POLAProblem
+    fit_pairs = routes.fit_pairs
 
     def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
         """Say which pairs are similar: those whose squared distance is below the threshold.
@@ -77,8 +117,8 @@ class POLA(WeightedEstimator, StreamingPairsEstimator, Solved, StoppedEarly):
         check_is_fitted(self)
         return np.asarray(self.pair_distance(X, pairs) ** 2 < self.threshold_)
 
-    def _keep(self, problem: Problem, solution: Solution) -> None:
-        super()._keep(problem, solution)
+    def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
+        super()._keep(problem, solution, score)
         self.threshold_ = solution.extras["threshold"]
 
     # -- online -------------------------------------------------------------------------------------------------------

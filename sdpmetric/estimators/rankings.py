@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -11,25 +12,20 @@ from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
+from sdpmetric.estimators.base import MetricEstimator, weighted
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data, Labels, Weights, checked_data
-from sdpmetric.estimators.labelled import LabelledEstimator
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import evaluate
 
 
-class RankingEstimator(LabelledEstimator):
+class RankingEstimator(MetricEstimator):
     """An estimator that learns which items are relevant to which queries."""
 
-    def _stated(
-        self, X: Data, related: Relevance, queries: Data | None = None, sample_weight: Weights = None
-    ) -> Problem:
-        """State the problem of checked data."""
-        raise NotImplementedError
-
-    def _problem(self, X: Data, y: Labels, sample_weight: Weights = None) -> Problem:
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
         _, index = validation.check_labels(y, len(X))
-        return self._stated(X, Relevance.from_labels(index, unanswerable="exclude"), None, sample_weight)
+        related = Relevance.from_labels(index, unanswerable="exclude")
+        return self._state(self.statement, X, related, **weighted(weights))
 
     @with_callbacks
     def fit_relevance(
@@ -38,7 +34,7 @@ class RankingEstimator(LabelledEstimator):
         relevance: Relevance | Sequence[ArrayLike] | sp.sparray | sp.spmatrix,
         queries: ArrayLike | None = None,
     ) -> Self:
-        """Learn from items that are relevant to queries.
+        """Learn from items that are relevant to queries; errors and warnings are those of `fit`.
 
         Parameters
         ----------
@@ -52,25 +48,22 @@ class RankingEstimator(LabelledEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            What the problem refuses.
         """
         data = self._checked(X)
         asked = None if queries is None else checked_data(self, queries)
+
+        state = partial(self._state, self.statement)
         if isinstance(relevance, Relevance):
             related = relevance
         elif sp.issparse(relevance):
             related = Relevance.from_matrix(relevance, leave_one_out=asked is None)
         else:
             related = Relevance.from_lists(list(relevance), len(data), leave_one_out=asked is None)
-        if not self._stops_early():
-            return self._learn(self._stated(data, related, asked), data)
-        learned, held = self._divided(related.n_queries, None)
+        if not self.early_stopping:
+            return self._learn(state(data, related, queries=asked), data)
+        learned, held = (np.arange(related.n_queries)[rows] for rows in self._divided(related.n_queries, None))
         rows = learned if asked is None else np.arange(len(data))  # queries that are items are held back as both
         known, rest = (related.part(some, rows, unanswerable="exclude") for some in (learned, held))
-        problem = self._stated(data[rows], known, None if asked is None else asked[learned])
+        problem = state(data[rows], known, queries=None if asked is None else asked[learned])
         further = (data if asked is None else asked)[held]
         return self._learn(problem, data, measure=lambda L: evaluate(problem.X, rest, further, components=L).map)

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Self, cast
 
 from numpy.typing import ArrayLike
 
 from sdpmetric.core.problem import Problem
+from sdpmetric.estimators import routes
+from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data
-from sdpmetric.estimators.labelled import WeightedEstimator
-from sdpmetric.estimators.options import Reduced, options
-from sdpmetric.estimators.pairs_base import PairsEstimator
+from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.problems.rca import RCAProblem
-from sdpmetric.problems.well_posed import Ridge
 
 
-@options
-class RCA(WeightedEstimator, PairsEstimator, Reduced):
+@estimator
+class RCA(MetricEstimator):
     """Relevant component analysis (Bar-Hillel et al. 2005) [BHSW2005]: whitening within chunklets, in closed form.
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
     ridge : float or "auto", default "auto"
         Added to the diagonal of the covariance within chunklets. "auto": ``(r / n)^2`` times the mean variance of a
         direction, for n members of chunklets that vary in r directions; see docs/useless_optima.md.
 
     Attributes
     ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_ : float
+        The proven relative gap.
     ridge_ : float
         The ridge that was used.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    LFDA : Looks at the scatter between classes, too.
+    ITML : Learns from dissimilar pairs, too.
 
     Examples
     --------
@@ -40,11 +56,13 @@ class RCA(WeightedEstimator, PairsEstimator, Reduced):
     (4, 2)
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     ridge: Ridge = "auto"
-    _statement = RCAProblem
+    statement = RCAProblem
+    fit_pairs = routes.fit_pairs
 
-    def _problem_of_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> RCAProblem:
-        return RCAProblem.from_pairs(X, pairs, similar, self.ridge)
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+        return self._state(RCAProblem.from_pairs, X, tuples, about)
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return super()._fitted(problem, components) | {"ridge_": cast(RCAProblem, problem).ridge}

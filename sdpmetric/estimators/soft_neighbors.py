@@ -2,59 +2,54 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.problem import Problem
-from sdpmetric.estimators.data import Data, Labels
-from sdpmetric.estimators.held_back import Examples
-from sdpmetric.estimators.labelled import WeightedEstimator
+from sdpmetric.core.run import Score
+from sdpmetric.estimators.base import MetricEstimator
+from sdpmetric.estimators.data import Data, Labels, Rows, Weights
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init, initial, unsaturated
 
-FloatArray = NDArray[np.float64]
 
+class SoftNeighborEstimator(MetricEstimator):
+    """An estimator that descends from components, given or by name; it ends with as many rows as it begins with."""
 
-class SoftNeighborEstimator(WeightedEstimator):
-    """An estimator that descends from given components; subclasses have the parameters named below."""
-
-    n_components: int | None
     init: Init | FloatArray
-    warm_start: bool
     diagonal: bool
-    random_state: int | np.random.RandomState | None
 
     def _continuous(self) -> bool:
         """Whether y are numbers."""
         raise NotImplementedError
 
-    def _examples(self, X: Data, y: Labels) -> Examples:
-        return Examples(X, y, *self._divided(len(y), None if self._continuous() else y))
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
+        self._check_start(X.shape[1])
+        return self._state(self.statement, X, y, sample_weight=weights)
 
-    def _score(self, problem: Problem, examples: Examples, components: FloatArray) -> float:
+    def _divided(self, n: int, groups: Labels | None) -> tuple[Rows, Rows]:
+        return super()._divided(n, None if self._continuous() else groups)
+
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
         if not self._continuous():
-            return super()._score(problem, examples, components)
-        X, y = examples.held_back
-        apart = cdist(X @ components.T, problem.X @ components.T, "sqeuclidean")
-        weights = softmax(-apart, axis=1)
-        return float(r2_score(y, weights @ examples.learned[1]))
+            return super()._measure(problem, y, X_held, y_held)
+
+        def score(L: FloatArray) -> float:
+            weights = softmax(-cdist(X_held @ L.T, problem.X @ L.T, "sqeuclidean"), axis=1)
+            return float(r2_score(y_held, weights @ y))
+
+        return score
 
     def _check_start(self, d: int) -> None:
         """Refuse components to begin with that do not fit the data."""
-        if self.n_components is not None and self.n_components > d:
-            raise ValueError(
-                f"n_components={self.n_components} cannot be greater than the number of features, {d}; "
-                "ask for fewer components."
-            )
-        if self.warm_start and hasattr(self, "components_") and self.components_.shape[1] != d:
-            raise ValueError(
-                f"warm_start=True, but the components of the fit before are for {self.components_.shape[1]} features, "
-                f"and X has {d}; pass data like those, or fit anew with warm_start=False."
-            )
+        if self.warm_start and hasattr(self, "components_"):
+            self._check_last(self.components_.shape[1], d)
         if isinstance(self.init, np.ndarray):
             rows, columns = check_array(self.init, input_name="init").shape
             if columns != d or rows > d or self.n_components not in (None, rows):
@@ -65,24 +60,21 @@ class SoftNeighborEstimator(WeightedEstimator):
         elif self.diagonal and self.init in ("pca", "lda"):
             raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
 
-    def _start(self, problem: SoftNeighborProblem) -> FloatArray:
-        self.random_state_ = check_random_state(self.random_state)
+    def _start(self, problem: Problem) -> FloatArray:
+        given, own = self.random_state, cast(SoftNeighborProblem, problem)
+        self.random_state_ = check_random_state(self._seed() if isinstance(given, np.random.Generator) else given)
         if self.warm_start and hasattr(self, "components_"):
             return np.asarray(self.components_, dtype=np.float64)
         if isinstance(self.init, np.ndarray):
             return np.asarray(self.init, dtype=np.float64)
-        how = self.init
-        if self.diagonal and how == "auto":
-            how = "identity"
-        index = problem.row_classes
-        if index is not None:
-            index = index[np.argsort(problem.order)]
-        start = initial(problem.X, index, problem.n_components, how, self.random_state_)
-        return self._scaled(problem, np.diag(np.diag(start)) if self.diagonal else start)
+        how = "identity" if self.diagonal and self.init == "auto" else self.init
+        index = None if own.row_classes is None else own.row_classes[np.argsort(own.order)]
+        start = initial(own.X, index, own.n_components, how, self.random_state_)
+        return self._scaled(own, np.diag(np.diag(start)) if self.diagonal else start)
 
     def _scaled(self, problem: SoftNeighborProblem, start: FloatArray) -> FloatArray:
         """Initial components at the scale to begin with."""
         return unsaturated(problem, start)
 
-    def _rows(self, components: Data) -> Data:
-        return components  # as many as the start had
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        return {"components_": components}

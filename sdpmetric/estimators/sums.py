@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import partial
 from typing import Self
 
@@ -9,19 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
+from sdpmetric.core.problem import Problem
+from sdpmetric.estimators import routes
+from sdpmetric.estimators.base import SolvedEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.comparisons import QuadrupletsEstimator, rows_of
 from sdpmetric.estimators.data import Data
-from sdpmetric.estimators.labelled import WeightedEstimator
-from sdpmetric.estimators.options import Drawn, Reduced, Solved, Started, StoppedEarly, options
-from sdpmetric.estimators.pairs_base import PairsEstimator
+from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, estimator
+from sdpmetric.estimators.routes import rows_of
 from sdpmetric.problems.lsml import LSMLProblem
 from sdpmetric.problems.scml import SCMLProblem, local_discriminants
 from sdpmetric.problems.sdml import SDMLProblem
 
 
-@options
-class LSML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
+@estimator
+class LSML(SolvedEstimator):
     """Metric learning from relative comparisons (Liu et al. 2012) [LGZJW2012], in a convex form, solved to a proof.
 
     Learns from quadruplets, which say that one pair is nearer than another, from triplets, the quadruplets whose pairs
@@ -29,12 +31,45 @@ class LSML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
     prior : {"covariance"} or (d, d) array, default "covariance"
         What the metric stays near; see `LSMLProblem`.
     comparison_weight : float, default 1
         Of the comparisons, beside the divergence from the prior.
     n_quadruplets : int, default 1000
         Drawn from labels.
+    solver : {"auto", "factored", "conic"}, default "auto"
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of quadruplets, and of what early stopping sets aside; None is 0.
+    init, warm_start : (r, d) array and bool, default None and False
+        Components to start from, or those of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or comparisons out of the fit, and end it after so many steps without a better
+        score on them, the accuracy of nearest neighbors, or the share of comparisons in order; the best metric is
+        taken.
+
+    Attributes
+    ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_, validation_score_ : float
+        The proven relative gap; with early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    SCML : Comparisons, too; the metric is a combination of given directions.
+    QuadrupletClassifier : Tells by the metric which pair is nearer.
 
     Examples
     --------
@@ -44,28 +79,64 @@ class LSML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
     (4, 2)
     """
 
-    prior: ArrayLike | str = "covariance"
+    n_components: Count | None = field(default=None, kw_only=False)
+    prior: Matrix | str = "covariance"
     comparison_weight: float = 1.0
-    n_quadruplets: int = 1000
-    _statement = LSMLProblem
+    n_quadruplets: Count = 1000
+    statement = LSMLProblem
+    fit_triplets, fit_quadruplets = routes.fit_triplets, routes.fit_quadruplets
 
-    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, weights: ArrayLike | None) -> LSMLProblem:
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
         rows = np.asarray(tuples)
-        return self._with_own(LSMLProblem)(X, rows if rows.shape[1] == 4 else rows[:, [0, 1, 0, 2]], weights)
+        return super()._problem_of_tuples(X, rows if rows.shape[1] == 4 else rows[:, [0, 1, 0, 2]], about)
 
 
-@options
-class SDML(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, StoppedEarly):
+@estimator
+class SDML(SolvedEstimator):
     """Sparse determinant metric learning (Qi et al. 2009) [QTZCZ2009], solved to a proof.
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
     prior : {"covariance"} or (d, d) array, default "covariance"
         What the metric stays near; see `SDMLProblem`.
     distance_weight : float, default 0.3
         Of the mean over all pairs of their distances, negative where they are dissimilar.
     sparsity : float, default 0.01
         Of the sizes of all entries off the diagonal.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most; None: all of them.
+    solver : {"auto", "factored", "conic"}, default "auto"
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of pairs, of what early stopping sets aside, and of the solver; None is 0.
+    init, warm_start : (r, d) array and bool, default None and False
+        Components to start from, or those of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or pairs out of the fit, and end it after so many steps without a better score on
+        them, the accuracy of nearest neighbors, or the area under the ROC curve of pairs; the best metric is taken.
+
+    Attributes
+    ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_, validation_score_ : float
+        The proven relative gap; with early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    ITML : Bounds on the distances of pairs, without sparsity.
+    PairClassifier : Tells pairs apart by the metric and a threshold.
 
     Examples
     --------
@@ -76,20 +147,26 @@ class SDML(WeightedEstimator, PairsEstimator, Reduced, Drawn, Solved, Started, S
     (150, 4)
     """
 
-    prior: ArrayLike | str = "covariance"
+    n_components: Count | None = field(default=None, kw_only=False)
+    prior: Matrix | str = "covariance"
     distance_weight: float = 0.3
     sparsity: float = 0.01
-    _statement = SDMLProblem
+    n_pairs: Count | None = N_PAIRS
+    statement = SDMLProblem
+    fit_pairs = routes.fit_pairs
 
 
-@options
-class SCML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
+@estimator
+class SCML(SolvedEstimator):
     """Sparse compositional metric learning (Shi, Bellet and Sha 2014) [SBS2014], solved to a proof.
 
     The metric is a nonnegative combination of given directions, most of them with weight 0.
 
     Parameters
     ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
     sparsity : float, default 1e-3
         Of the sum of all weights.
     bases : (k, d) array, optional
@@ -98,6 +175,36 @@ class SCML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
         About so many local discriminants; default 20 d, or fewer where there are few examples.
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
+    solver : {"auto", "factored", "conic"}, default "auto"
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of the examples of local discriminants, and of what early stopping sets aside; None is 0.
+    init, warm_start : (r, d) array and bool, default None and False
+        Components to start from, or those of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or comparisons out of the fit, and end it after so many steps without a better
+        score on them, the accuracy of nearest neighbors, or the share of comparisons in order; the best metric is
+        taken.
+
+    Attributes
+    ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    relative_gap_, validation_score_ : float
+        The proven relative gap; with early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    LSML : Comparisons, too; the metric stays near a prior.
+    TripletClassifier : Tells by the metric which of two examples is nearer.
 
     Examples
     --------
@@ -108,18 +215,19 @@ class SCML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
     150
     """
 
+    n_components: Count | None = field(default=None, kw_only=False)
     sparsity: float = 1e-3
-    bases: ArrayLike | None = None
-    n_bases: int | None = None
-    n_neighbors: int = 3
-    n_impostors: int = 10
-    _statement = SCMLProblem
+    bases: Matrix | None = None
+    n_bases: Count | None = None
+    n_neighbors: Count = 3
+    n_impostors: Count = 10
+    statement = SCMLProblem
 
     @with_callbacks
     def fit_triplets(
         self, X: ArrayLike, triplets: ArrayLike, weights: ArrayLike | None = None, y: ArrayLike | None = None
     ) -> Self:
-        """Learn from triplets; errors and warnings are those of `LMNN.fit_triplets`.
+        """Learn from triplets; errors and warnings are those of `fit`.
 
         Parameters
         ----------
@@ -132,13 +240,13 @@ class SCML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
         -------
         self
         """
-        return self._fit_tuples(X, rows_of("triplets", triplets, 3), weights, y)
+        return self._fit_with_bases(X, rows_of("triplets", triplets, 3), weights, y)
 
     @with_callbacks
     def fit_quadruplets(
         self, X: ArrayLike, quadruplets: ArrayLike, weights: ArrayLike | None = None, y: ArrayLike | None = None
     ) -> Self:
-        """Learn from quadruplets; errors and warnings are those of `LMNN.fit_triplets`.
+        """Learn from quadruplets; errors and warnings are those of `fit`.
 
         Parameters
         ----------
@@ -151,9 +259,9 @@ class SCML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
         -------
         self
         """
-        return self._fit_tuples(X, rows_of("quadruplets", quadruplets, 4), weights, y)
+        return self._fit_with_bases(X, rows_of("quadruplets", quadruplets, 4), weights, y)
 
-    def _fit_tuples(self, X: ArrayLike, tuples: ArrayLike, weights: ArrayLike | None, y: ArrayLike | None) -> Self:
+    def _fit_with_bases(self, X: ArrayLike, tuples: ArrayLike, weights: ArrayLike | None, y: ArrayLike | None) -> Self:
         data, bases = self._checked(X), self.bases
         if bases is None and y is None:
             raise ValueError("pass bases= to SCML, or y= of all examples, from which local discriminants are made.")
@@ -161,4 +269,4 @@ class SCML(QuadrupletsEstimator, Reduced, Solved, Started, StoppedEarly):
             _, index = validation.check_labels(np.asarray(y), len(data))
             bases = local_discriminants(np.asarray(data, dtype=np.float64), index, self.n_bases, self._seed())
         state = partial(SCMLProblem, bases=bases, sparsity=self.sparsity)
-        return self._learn_tuples(data, lambda X, rows, w: state(X, rows, weights=w), tuples, weights)
+        return self._fit_tuples(data, tuples, weights, lambda X, rows, w: state(X, rows, weights=w))

@@ -22,17 +22,8 @@ def best_threshold(
 ) -> float:
     """The threshold that serves labelled pairs best; pairs at most so far apart are called similar.
 
-    Parameters
-    ----------
-    distances : (p,) array
-    similar : (p,) bool array
-    strategy, min_rate, beta
-        As in `PairClassifier.calibrate_threshold`, and so are the errors.
-
-    Returns
-    -------
-    threshold : float
-        Half way between two distances, of equally good ones the smallest.
+    Half way between two distances, of equally good ones the smallest. Errors are those of
+    `PairClassifier.calibrate_threshold`.
     """
     if strategy not in get_args(Strategy):
         known = ", ".join(repr(name) for name in get_args(Strategy))

@@ -4,59 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, check_array, column_or_1d, get_tags
+from sklearn.utils import Tags, _safe_indexing, check_array, column_or_1d, get_tags
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.arrays import FloatArray
+from sdpmetric.estimators import options
 from sdpmetric.estimators.held_back import tuple_distances
 from sdpmetric.estimators.multi_metric import MultiMetricLMNN
-from sdpmetric.estimators.options import options
 
-FloatArray = NDArray[np.float64]
 # Row numbers or names to examples.
 Lookup = Callable[[NDArray[np.generic]], ArrayLike]
-Examples = ArrayLike | Lookup
+Examples = Annotated[ArrayLike | Lookup, "array-like", "sparse matrix", callable]
 
 
-@options
-class TupleEstimator(BaseEstimator):
+@options.estimator
+class TupleEstimator(ClassifierMixin, BaseEstimator):
     """The base of estimators whose samples are tuples of examples, told apart by the distances of a metric learner.
 
     Tuples are row numbers of `examples`, (p, k), or the examples themselves, (p, k, d).
-
-    Parameters
-    ----------
-    estimator : transformer, or a pipeline of them
-        Learns from the tuples if it can, as ITML does from pairs and LMNN from triplets; else from ``fit(..,
-        labels=)``, or, as PCA, from the examples; ``FrozenEstimator(fitted)`` is taken as it is.
-    examples : (n, d) array or frame, or callable, optional
-        What row numbers in tuples mean; a callable gets an array of different row numbers or names and returns their
-        examples. Default: tuples are given as examples.
-
-    Attributes
-    ----------
-    estimator_ : estimator
-        The fitted clone of `estimator`.
-    n_features_in_ : int
-        Of the examples.
     """
 
     size: ClassVar[int]
     name: ClassVar[str]
-    estimator: TransformerMixin = field(kw_only=False)
+    classes_: NDArray[np.generic] = field(init=False)
+    estimator: Annotated[TransformerMixin, HasMethods("fit")] = field(kw_only=False)
     examples: Examples | None = None
 
     def _checked(
         self, X: ArrayLike, examples: Examples | None
     ) -> tuple[ArrayLike, NDArray[np.intp], NDArray[np.generic] | None]:
         """The different examples of tuples, the tuples as row numbers of them, and their row numbers or names."""
+        self._validate_params()
         tuples = check_array(X, dtype=None, ensure_2d=False, allow_nd=True, ensure_all_finite=False, input_name="X")
         if tuples.ndim == 3 and tuples.shape[1] == self.size:
             rows, index = np.unique(tuples.reshape(-1, tuples.shape[2]), axis=0, return_inverse=True)
@@ -79,10 +66,7 @@ class TupleEstimator(BaseEstimator):
                 f"X holds row numbers from {names[0]} to {names[-1]}, and examples has {n} rows. A cross-validation "
                 "divides whatever has as many rows as there are samples: pass examples to the constructor then."
             )
-        if sp.issparse(examples):
-            return sp.csr_array(examples)[names], index, names
-        frame = getattr(examples, "iloc", None)
-        return np.asarray(examples)[names] if frame is None else frame[names], index, names
+        return _safe_indexing(sp.csr_array(examples) if sp.issparse(examples) else examples, names), index, names
 
     def _learn(
         self, X: ArrayLike, names: NDArray[np.generic] | None, labels: ArrayLike | None, *tuples: ArrayLike
@@ -127,6 +111,7 @@ class TupleEstimator(BaseEstimator):
         """A sample is an array of examples."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
+        tags.classifier_tags.multi_class = False
         return tags
 
 
@@ -162,6 +147,7 @@ class ComparisonEstimator(TupleEstimator):
         """
         rows, index, names = self._checked(X, examples)
         self._learn(rows, names, labels, index)
+        self.classes_ = np.array([-1, 1])
         return self
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
@@ -176,14 +162,14 @@ class ComparisonEstimator(TupleEstimator):
         return far - near
 
     def predict(self, X: ArrayLike, examples: Examples | None = None) -> NDArray[np.int64]:
-        """Which pair is nearer, (p,): 1 for the first, -1 for the second, 0 for neither.
+        """Which pair is nearer, (p,): 1 for the first, -1 for the second, or where they are equally near.
 
         Parameters
         ----------
         X : (p, k) integers, or (p, k, d) array
         examples : (n, d) array or frame, or callable, optional
         """
-        return np.sign(self.decision_function(X, examples)).astype(np.int64)
+        return np.where(self.decision_function(X, examples) > 0.0, 1, -1)
 
     def score(self, X: ArrayLike, y: None = None, examples: Examples | None = None) -> float:
         """Accuracy: the share of tuples whose first pair is the nearer one.
@@ -195,12 +181,43 @@ class ComparisonEstimator(TupleEstimator):
             Ignored.
         examples : (n, d) array or frame, or callable, optional
         """
-        return float(np.mean(self.decision_function(X, examples) > 0.0))
+        return float(np.mean(self.predict(X, examples) == 1))
+
+    def __sklearn_tags__(self) -> Tags:
+        """A tuple has its label in its order."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
 
 
-@options
+@options.estimator
 class TripletClassifier(ComparisonEstimator):
     """Tell which of two examples is nearer to an anchor, the first one in triplets (anchor, near, far).
+
+    Triplets are row numbers of `examples`, (p, 3), or the examples themselves, (p, 3, d).
+
+    Parameters
+    ----------
+    estimator : transformer, or a pipeline of them
+        Learns from the triplets if it can, as LMNN does; else from ``fit(.., labels=)``, or, as PCA, from the examples;
+        ``FrozenEstimator(fitted)`` is taken as it is.
+    examples : (n, d) array or frame, or callable, optional
+        What row numbers in triplets mean; a callable gets an array of different row numbers or names and returns their
+        examples. Default: triplets are given as examples.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted clone of `estimator`.
+    classes_ : (2,) array
+        -1 and 1, what `predict` says.
+    n_features_in_ : int
+        Of the examples.
+
+    See Also
+    --------
+    QuadrupletClassifier : For two pairs without a common example.
+    PairClassifier : For pairs that are similar or not.
 
     Examples
     --------
@@ -215,11 +232,34 @@ class TripletClassifier(ComparisonEstimator):
     name = "triplets"
 
 
-@options
+@options.estimator
 class QuadrupletClassifier(ComparisonEstimator):
     """Tell which of two pairs is nearer, the first two or the last two examples of quadruplets.
 
-    A learner that learns from quadruplets has a method ``fit_quadruplets(X, quadruplets)``, as LSML does.
+    Quadruplets are row numbers of `examples`, (p, 4), or the examples themselves, (p, 4, d).
+
+    Parameters
+    ----------
+    estimator : transformer, or a pipeline of them
+        Learns from the quadruplets if it has ``fit_quadruplets``, as LSML does; else from ``fit(.., labels=)``, or, as
+        PCA, from the examples; ``FrozenEstimator(fitted)`` is taken as it is.
+    examples : (n, d) array or frame, or callable, optional
+        What row numbers in quadruplets mean; a callable gets an array of different row numbers or names and returns
+        their examples. Default: quadruplets are given as examples.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted clone of `estimator`.
+    classes_ : (2,) array
+        -1 and 1, what `predict` says.
+    n_features_in_ : int
+        Of the examples.
+
+    See Also
+    --------
+    TripletClassifier : For two pairs with a common example.
+    PairClassifier : For pairs that are similar or not.
 
     Examples
     --------

@@ -45,13 +45,15 @@ class Recorder:
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
         self.ended.append(context.task_name)
         assert fitted_estimator.transform(X).shape[0] == len(y)
+        assert fitted_estimator.components_.dtype == X.dtype
         return self.stop
 
 
 @pytest.mark.parametrize("estimator", [LMNN(n_passes=2), MultiMetricLMNN(), KernelLMNN(), ITML()], ids=name_of)
 def test_each_step_is_told_to_callbacks(estimator, data):
     recorder = Recorder()
-    fitted = clone(estimator).set_callbacks(recorder).fit(*data)
+    X = data[0] if isinstance(estimator, KernelLMNN) else data[0].astype(np.float32)
+    fitted = clone(estimator).set_callbacks(recorder).fit(X, data[1])
     assert recorder.events == ["setup", "teardown"]
     assert sorted(recorder.began) == sorted(recorder.ended)
     assert recorder.began[0] == recorder.ended[-1] == "fit"

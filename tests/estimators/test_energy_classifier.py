@@ -88,7 +88,7 @@ def test_small_classes_and_duplicates_are_classified() -> None:
 
 def test_refusals_are_sentences(wine) -> None:
     X, X_test, y, _ = wine
-    with pytest.raises(TypeError, match="estimator must be LMNN or MultiMetricLMNN"):
+    with pytest.raises(TypeError, match=r"must be an instance of .*LMNN"):
         EnergyClassifier(StandardScaler()).fit(X, y)
     with pytest.raises(TypeError, match="KernelLMNN"):
         EnergyClassifier(KernelLMNN()).fit(X, y)

@@ -94,6 +94,17 @@ def test_chunklets_keep_the_ridge() -> None:
     assert fitted.solution_.problem.fingerprint() == sm.RCAProblem(X, chunks, 0.3).fingerprint()
 
 
+def test_of_few_pairs_none_is_left_out_by_default() -> None:
+    assert len(MMC(**LOOSE).fit(X, Y).solution_.problem.pairs) == 40 * 39 // 2
+
+
+@pytest.mark.parametrize("patience", [2, 7])
+def test_early_stopping_waits_as_many_steps_as_it_was_told(patience) -> None:
+    early = LMNN(early_stopping=True, solver="subgradient", n_iter_no_change=patience, tol=1e-9).fit(X, Y)
+    scores = early.solution_.trace["score"]
+    assert len(scores) == scores.argmax() + patience + 1
+
+
 @pytest.mark.parametrize("given", [None, WEIGHTS])
 def test_a_kernel_s_triplets_keep_their_weights_and_settings(given) -> None:
     kernel = KernelLMNN(push_weight=0.3, **POLY, **LOOSE).fit_triplets(X, TRIPLETS, given)
@@ -127,7 +138,7 @@ def test_frml_s_start_and_patience_arrive() -> None:
     problem = sm.FRMLProblem(X, sm.Relevance.from_labels(Y, unanswerable="exclude"), 2)
     lengths = set()
     for patience in (1, 9):
-        fitted = FRML(2, init=start, stop_after=patience).fit(X, Y)
+        fitted = FRML(2, init=start, n_iter_no_change=patience).fit(X, Y)
         again = sm.solve(problem, start=start, stop_after=patience, random_state=0)
         np.testing.assert_array_equal(fitted.solution_.components, again.components)
         lengths.add(len(fitted.solution_.trace))

@@ -104,11 +104,6 @@ def test_the_ridge_is_what_the_docs_say(wide):
     assert rca.ridge == pytest.approx((5 / 120) ** 2 * np.mean((X[:, :5] - means) ** 2), rel=1e-9)
 
 
-def test_a_ridge_is_a_number_or_auto(wide):
-    with pytest.raises(ValueError, match="ridge must be a number of at least 0 or 'auto'"):
-        LMNN(ridge="some").fit(*wide[:2])
-
-
 @pytest.mark.slow
 def test_the_command_line_warns_on_standard_error(wide, tmp_path):
     np.savez(tmp_path / "wide.npz", X=wide[0], y=wide[1])

@@ -105,12 +105,12 @@ def test_scml_keeps_few_directions_and_tells_the_feature_that_matters():
 def test_estimators_learn_from_tuples_as_well():
     quadruplets = sm.LSMLProblem.from_labels(X, Y, 50).terms[0].quadruplets
     model = LSML().fit_quadruplets(X, quadruplets)
-    assert model.dual_gap_ <= 1e-3
+    assert model.relative_gap_ <= 1e-3
     classifier = QuadrupletClassifier(LSML(comparison_weight=100.0), examples=X)
     assert classifier.fit(quadruplets).score(quadruplets) > 0.8
-    assert SDML().fit_pairs(X, PAIRS, SIMILAR).dual_gap_ <= 1e-3
+    assert SDML().fit_pairs(X, PAIRS, SIMILAR).relative_gap_ <= 1e-3
     triplets = sm.SCMLProblem.from_labels(X, Y, 12).terms[0].triplets
-    assert SCML(n_bases=12).fit_triplets(X, triplets, y=Y).dual_gap_ <= 1e-3
+    assert SCML(n_bases=12).fit_triplets(X, triplets, y=Y).relative_gap_ <= 1e-3
     assert SCML(bases=np.eye(4)).fit_triplets(X, triplets).components_.shape[1] == 4
     with pytest.raises(ValueError, match="pass bases="):
         SCML().fit_triplets(X, triplets)
