@@ -348,22 +348,6 @@ def test_missing_labels_are_refused_with_advice(estimator):
     quiet(clone(estimator), X, np.where(Y == 0, -1, 1))  # two classes
 
 
-WEIGHTED = [LMNN(tol=1e-2), MultiMetricLMNN(tol=1e-2), estimators.KernelLMNN(tol=1e-2)]
-
-
-@pytest.mark.parametrize("estimator", WEIGHTED, ids=name_of)
-def test_weights_reach_the_statement(estimator):
-    weights = RNG.uniform(0.5, 2.0, size=48)
-    fitted = clone(estimator).fit(X, Y, sample_weight=weights)
-    np.testing.assert_array_equal(fitted.solution_.problem.source.example_weights, weights)
-    plain = clone(estimator).fit(X, Y)
-    same = clone(estimator).fit(X, Y, sample_weight=np.ones(48))
-    assert plain.solution_.problem.fingerprint() == same.solution_.problem.fingerprint()
-    assert plain.solution_.problem.fingerprint() != fitted.solution_.problem.fingerprint()
-    with pytest.raises(ValueError, match="sample_weight"):
-        clone(estimator).fit(X, Y, sample_weight=np.ones(47))
-
-
 def test_weights_follow_the_rows_that_are_learned_from():
     weights = np.arange(1.0, 49.0)
     early = LMNN(early_stopping=True, n_passes=2, random_state=1, tol=1e-2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import pickle
 import warnings
 
@@ -156,15 +154,6 @@ def test_frames_in_and_out(library, data):
     assert list(out.columns) == ["lmnn0", "lmnn1"]
     assert list(lmnn.feature_names_in_) == list("abcd")
     np.testing.assert_allclose(out.to_numpy(), data[0] @ lmnn.components_.T)
-
-
-@pytest.mark.parametrize(
-    "module", ["lmnn", "kernel_lmnn", "multi_metric", "pairs", "pola", "mcml", "mlkr", "mlr", "rca", "lfda", "sums"]
-)
-def test_docstrings_show_what_happens(module):
-    found = doctest.testmod(importlib.import_module(f"sdpmetric.estimators.{module}"))
-    assert found.attempted
-    assert not found.failed
 
 
 # -- what was not proven ----------------------------------------------------------------------------------------------

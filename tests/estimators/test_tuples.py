@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import pickle
 import warnings
 
@@ -408,10 +406,3 @@ def test_a_metric_serves_the_neighbors_of_scikit_learn():
         ITML().get_metric()
     with pytest.raises(ValueError, match="region"):
         MultiMetricLMNN().fit(X, LABELS).get_metric()
-
-
-@pytest.mark.parametrize("module", ["tuples", "pair_classifier"])
-def test_docstrings_show_what_happens(module):
-    found = doctest.testmod(importlib.import_module(f"sdpmetric.estimators.{module}"))
-    assert found.attempted
-    assert not found.failed

@@ -71,12 +71,6 @@ def test_triplets_state_the_problem_that_they_are_for(estimator, data):
     assert fitted.solutions_ == [fitted.solution_]
 
 
-def test_few_pairs_are_drawn_from_many(data):
-    assert len(MMC(n_pairs=20).fit(*data).solution_.problem.pairs) == 40
-    one, two = (MMC(n_pairs=20, random_state=seed).fit(*data).solution_.problem for seed in (1, 2))
-    assert one.fingerprint() != two.fingerprint()
-
-
 # -- POLA, online -----------------------------------------------------------------------------------------------------
 
 
