@@ -73,8 +73,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     validation_score_: float
     n_iter_: int
     n_features_in_: int
+    n_components: int | None
     # of estimators without these options:
-    n_components: int | None = None
     solver: str = "auto"
     random_state: int | np.random.RandomState | np.random.Generator | None = None
     init: ArrayLike | None = None
@@ -98,7 +98,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _ranked(self, X: Data) -> Data:
         """Data with as many features as there are to be components."""
-        n, d = self.n_components, X.shape[1]
+        n, d = getattr(self, "n_components", None), X.shape[1]
         if n is not None and n > d:
             raise ValueError(f"n_components={n} is more than the {d} features of X; ask for fewer components.")
         return X
@@ -257,7 +257,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         """The attributes that `transform` and similar methods need, by name."""
-        n = self.n_components
+        n = getattr(self, "n_components", None)
         if n is not None and n < len(components):
             Z = problem.X @ components.T
             components = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2][:n] @ components
@@ -265,7 +265,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _padded(self, components: Data) -> Data:
         """Components with rows of zeros where there are fewer than asked for, or none."""
-        missing = max(0, (self.n_components or 1) - components.shape[-2])
+        missing = max(0, (getattr(self, "n_components", None) or 1) - components.shape[-2])
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:

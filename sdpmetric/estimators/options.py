@@ -22,6 +22,7 @@ T = TypeVar("T", bound=BaseEstimator)
 Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
 Positive = Annotated[float, Interval(Real, 0, None, closed="right")]  # infinity is one
 NotNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
+Rate = Annotated[float, Interval(Real, 0, 1, closed="both")]
 Share = Annotated[float, Interval(Real, 0, 1, closed="neither")]
 Ridge = NotNegative | Literal["auto"]
 Matrix = Annotated[ArrayLike, "array-like"]

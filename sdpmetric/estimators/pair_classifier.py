@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.estimators.options import estimator
+from sdpmetric.estimators.options import NotNegative, Rate, estimator
 from sdpmetric.estimators.thresholds import Strategy, best_threshold
 from sdpmetric.estimators.tuples import Examples, TupleEstimator
 
@@ -70,8 +70,8 @@ class PairClassifier(TupleEstimator):
     size = 2
     name = "pairs"
     strategy: Strategy | Literal["auto"] = "auto"
-    min_rate: float | None = None
-    beta: float = 1.0
+    min_rate: Rate | None = None
+    beta: NotNegative = 1.0
     threshold_: float = field(init=False)
 
     def fit(

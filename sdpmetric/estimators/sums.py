@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,7 +80,7 @@ class LSML(SolvedEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | str = "covariance"
+    prior: Matrix | Literal["covariance"] = "covariance"
     comparison_weight: float = 1.0
     n_quadruplets: Count = 1000
     statement = LSMLProblem
@@ -148,7 +148,7 @@ class SDML(SolvedEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | str = "covariance"
+    prior: Matrix | Literal["covariance"] = "covariance"
     distance_weight: float = 0.3
     sparsity: float = 0.01
     n_pairs: Count | None = N_PAIRS
