@@ -232,11 +232,12 @@ def lego(X, y, rng):
     stream = lego_stream(X, y, rng)
     problem = sm.LEGOBatchProblem(stream)
 
-    def value(M):
+    def value(M, learning_rate=stream.learning_rate):
         lost = exact.lego_loss(Distances(stream.X, M=M), stream.pairs, stream.targets, stream.sides)
-        return exact.divergence(M, stream.initial_metric) + arb(number(stream.learning_rate) * lost)
+        return exact.divergence(M, stream.initial_metric) + arb(number(learning_rate) * lost)
 
-    return Case(problem, value, np.asarray(stream.X, float), verbs=("solve", "verify", "compare", "stop", "explain"))
+    weights = {"learning_rate": [log_uniform(rng, -4, 4)]}
+    return Case(problem, value, np.asarray(stream.X, float), weights=weights, verbs=ALL)
 
 
 def stream(X, y, rng):
