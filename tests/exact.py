@@ -1,6 +1,7 @@
-"""Exact rational arithmetic for tests: objectives of LMNN at float points, and hostile families of problems.
+"""Exact objectives of every convex statement, in rational numbers and balls, and hostile families of data.
 
-Nothing here calls the package, so that agreement is evidence.
+Each function states a program as its paper or docstring does, of a matrix M of rational numbers and of the distances
+under it. Nothing here calls the package, so that agreement is evidence.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from flint import arb, fmpq, fmpq_mat
+from flint import arb, arb_mat, fmpq, fmpq_mat
+
+INFINITE = arb("inf")
+ZERO, ONE = fmpq(0), fmpq(1)
 
 
 def rational(A) -> fmpq_mat:
@@ -21,45 +25,85 @@ def number(value: float) -> fmpq:
     return fmpq(*float(value).as_integer_ratio())
 
 
+def numbers(values) -> list[fmpq]:
+    return [number(value) for value in np.ravel(values).tolist()]
+
+
 def fraction(value: fmpq) -> Fraction:
     return Fraction(int(value.p), int(value.q))
 
 
-class Distances:
-    """Exact squared distances under the metric ``L^T L``, pair by pair."""
+def metric(L) -> fmpq_mat:
+    """``L^T L`` exactly, of a factor of floats or of rational numbers."""
+    L = L if isinstance(L, fmpq_mat) else rational(L)
+    return L.transpose() * L
 
-    def __init__(self, X, L) -> None:
-        self.Z = rational(X) * rational(L).transpose() if len(L) else None
+
+def trace(M: fmpq_mat) -> fmpq:
+    return sum((M[k, k] for k in range(M.nrows())), ZERO)
+
+
+def square(M: fmpq_mat) -> fmpq:
+    """The sum of the squares of the entries."""
+    return sum((entry**2 for entry in M.entries()), ZERO)
+
+
+def definite(M: fmpq_mat) -> bool:
+    """Whether a symmetric matrix is positive definite, by its leading minors."""
+    n = M.nrows()
+    minors = (fmpq_mat(k, k, [M[i, j] for i in range(k) for j in range(k)]).det() for k in range(1, n + 1))
+    return all(minor > 0 for minor in minors)
+
+
+class Distances:
+    """Exact squared distances, pair by pair, under the metric ``L^T L`` of a factor, or under a metric M."""
+
+    def __init__(self, X, L=None, M: fmpq_mat | None = None) -> None:
+        P = rational(X)
+        if M is None:
+            Z = P * rational(L).transpose() if len(L) else fmpq_mat(P.nrows(), 1)
+            self.G = Z * Z.transpose()
+        else:
+            self.G = P * M * P.transpose()
         self.seen: dict[tuple[int, int], fmpq] = {}
 
     def __call__(self, a: int, b: int) -> fmpq:
         key = (min(a, b), max(a, b))
         if key not in self.seen:
-            Z = self.Z
-            columns = range(0 if Z is None else Z.ncols())
-            self.seen[key] = sum(((Z[a, c] - Z[b, c]) ** 2 for c in columns), fmpq(0))
+            G = self.G
+            self.seen[key] = G[a, a] + G[b, b] - 2 * G[a, b]
         return self.seen[key]
 
 
-def lmnn_objective(X, L, pairs, triplets, weights, mu, ridge=0.0, squared=False, regions=None) -> fmpq:
-    """The exact objective of LMNN at ``L^T L``; with regions, a factor for each, and a pair goes by its second."""
-    factors = [L] if regions is None else list(L)
-    D = [Distances(X, np.asarray(factor, dtype=np.float64)) for factor in factors]
+def plus(u: fmpq) -> fmpq:
+    return max(ZERO, u)
 
-    def distance(a, b):
-        return D[0 if regions is None else int(regions[b])](a, b)
 
-    mu_, one = number(mu), fmpq(1)
-    total = (one - mu_) * sum((distance(int(i), int(j)) for i, j in pairs), fmpq(0))
-    if ridge:
-        squares = sum((number(v) ** 2 for factor in factors for v in np.ravel(factor).tolist()), fmpq(0))
-        total += number(ridge) * squares
-    loss = fmpq(0)
-    for (i, j, l), w in zip(triplets, weights, strict=True):
-        u = one + distance(int(i), int(j)) - distance(int(i), int(l))
-        if u > 0:
-            loss += number(w) * (u * u if squared else u)
-    return total + mu_ * loss
+def logistic(u: fmpq) -> arb:
+    return (1 + (-abs(arb(u))).exp()).log() + arb(plus(u))
+
+
+def ratio_divergence(r: fmpq) -> arb:
+    """``r - log r - 1``."""
+    return arb(r) - 1 - arb(r).log() if r > 0 else INFINITE
+
+
+SCALARS = {
+    "hinge": plus,
+    "squared_hinge": lambda u: plus(u) ** 2,
+    "smooth_hinge": lambda u: ZERO if u < 0 else u * u / 2 if u < 1 else u - fmpq(1, 2),
+    "logistic": logistic,
+}
+
+
+def total(parts) -> arb:
+    return sum((arb(part) for part in parts), arb(0))
+
+
+def log_sum_exp(exponents: list[fmpq]) -> arb:
+    """``log sum_k exp(e_k)``, about the largest one, so that nothing is too small."""
+    most = max(exponents)
+    return total(arb(e - most).exp() for e in exponents).log() + arb(most)
 
 
 def log_det(M: fmpq_mat) -> arb:
@@ -71,63 +115,211 @@ def log_det(M: fmpq_mat) -> arb:
 def divergence(A: fmpq_mat, prior) -> arb:
     """``trace(A A_0^-1) - log det(A A_0^-1) - d`` in balls."""
     A0 = rational(prior)
-    ratio = A * A0.inv()
-    return arb(sum((ratio[k, k] for k in range(ratio.nrows())), fmpq(0))) - log_det(A) + log_det(A0) - ratio.nrows()
+    if not A.det() > 0:
+        return INFINITE
+    return arb(trace(A * A0.inv())) - log_det(A) + log_det(A0) - A.nrows()
 
 
-def metric(L) -> fmpq_mat:
-    """``L^T L`` exactly."""
-    return rational(L).transpose() * rational(L)
+def margins(distance, pairs, triplets, mu, costs=None, weights=None, squared=False) -> fmpq:
+    """``(1 - mu) sum_p c_p D(p) + mu sum_t w_t h(1 + D(i, j) - D(i, l))``, of any distance of two rows."""
+    costs = [ONE] * len(pairs) if costs is None else costs
+    weights = [ONE] * len(triplets) if weights is None else weights
+    pull = sum((c * distance(int(i), int(j)) for c, (i, j) in zip(costs, pairs, strict=True)), ZERO)
+    push = ZERO
+    for (i, j, l), w in zip(triplets, weights, strict=True):
+        u = plus(ONE + distance(int(i), int(j)) - distance(int(i), int(l)))
+        push += w * (u * u if squared else u)
+    return (ONE - number(mu)) * pull + number(mu) * push
 
 
-def itml_objective(X, L, pairs, similar, upper, lower, gamma, prior, weights=None) -> arb:
-    """The objective of ITML at ``L^T L`` in balls; `gamma` may be 1 only where pairs have weights."""
-    D, slack = Distances(X, L), arb(0)
-    weights = np.ones(len(pairs)) if weights is None else weights
-    for (a, b), same, w in zip(pairs.tolist(), similar.tolist(), weights.tolist(), strict=True):
-        bound = number(upper if same else lower)
-        ratio = (max if same else min)(D(a, b) / bound, fmpq(1))
-        slack += arb(number(w)) * (arb(ratio) - 1 - (arb(ratio).log() if ratio > 0 else arb("-inf")))
-    return divergence(metric(L), prior) + arb(number(gamma)) * slack
+def lmnn_objective(X, L, pairs, triplets, weights, mu, ridge=0.0, squared=False, regions=None) -> fmpq:
+    """The objective of LMNN at ``L^T L``; with regions, a factor for each, and a pair goes by its second."""
+    factors = [np.asarray(factor, dtype=np.float64) for factor in ([L] if regions is None else L)]
+    D = [Distances(X, factor) for factor in factors]
+    one = D[0] if regions is None else lambda a, b: D[int(regions[b])](a, b)
+    squares = sum((v**2 for factor in factors for v in numbers(factor)), ZERO)
+    return margins(one, pairs, triplets, mu, None, numbers(weights), squared) + number(ridge) * squares
 
 
-def lego_loss(X, L, pairs, targets, sides) -> fmpq:
+def pola(D, M, pairs, signs, slack_weight, start, b, weights=None) -> fmpq:
+    """POLA's objective with slacks."""
+    weights = [ONE] * len(pairs) if weights is None else numbers(weights)
+    missed = (plus(1 - (number(b) - D(i, j)) * s) for (i, j), s in zip(pairs.tolist(), signs, strict=True))
+    slack = sum((w * u for w, u in zip(weights, missed, strict=True)), ZERO)
+    return (square(M) + (number(b) - number(start)) ** 2) / 2 + number(slack_weight) * slack
+
+
+def hard_pola(D, M, pairs, signs, start) -> fmpq | None:
+    """POLA's least objective among the multiples of a metric that keep all margins; None where none does."""
+    lengths, first = [(D(i, j), s) for (i, j), s in zip(pairs.tolist(), signs, strict=True)], number(start)
+    near = max((q for q, s in lengths if s > 0), default=ZERO)
+    far = min((q for q, s in lengths if s < 0), default=None)
+    if far is None:  # the zero metric and the threshold that is asked for keep them
+        return ZERO
+    if far <= near:
+        return None
+    size = square(M)
+    c = max(2 / (far - near), (first + 1) * far / (size + far**2))
+    b = max(ONE, min(max(first, c * near + 1), c * far - 1))
+    return (c * c * size + (b - first) ** 2) / 2
+
+
+def auc_ranking(near: list[fmpq], far: list[fmpq]) -> fmpq:
+    """What the most violated ranking costs: a mean of hinges."""
+    hinges = (plus(1 + 2 * p - 2 * q) for p in near for q in far)
+    return sum(hinges, ZERO) / (len(near) * len(far))
+
+
+def map_ranking(near: list[fmpq], far: list[fmpq]) -> fmpq:
+    """``max_y 1 - AP(y) - <M, psi(y*) - psi(y)>``: of those above the i-th relevant item the number does not fall."""
+    near, far, R, N = sorted(near), sorted(far), len(near), len(far)
+    best = [ZERO] * (N + 1)
+    for i, p in enumerate(near):
+        gains, run = [fmpq(0)], ZERO
+        for j, q in enumerate(far):
+            run += 2 * (p - q) / (R * N)
+            gains.append(run + (1 - fmpq(i + 1, i + 2 + j)) / R)
+        reached = best[0]
+        for above in range(N + 1):
+            reached = max(reached, best[above])
+            best[above] = reached + gains[above]
+    return max(best)
+
+
+def mlr(D, M, queries, slack_weight, average, weights=None) -> fmpq:
+    """MLR; queries are (row, relevant rows, irrelevant rows)."""
+    w = [ONE] * len(queries) if weights is None else numbers(weights)
+    cost, one = ZERO, map_ranking if average else auc_ranking
+    for share, (q, near, far) in zip(w, queries, strict=True):
+        cost += share * one([D(q, i) for i in near], [D(q, j) for j in far])
+    return trace(M) + number(slack_weight) * cost / sum(w, ZERO)
+
+
+def frml_auc(D, queries, regularization) -> fmpq:
+    """FRML with all positive hinges, which is also its relaxation."""
+    lam = number(regularization) * fmpq(sum(len(far) for _, _, far in queries), len(queries))
+    cost = ZERO
+    for q, near, far in queries:
+        each = (sum((plus(1 + D(q, i) - D(q, j)) for j in far), lam * D(q, i)) for i in near)
+        cost += sum(each, ZERO) / len(near)
+    return cost
+
+
+def collapse(D, y, weights=None) -> arb:
+    """The divergences of MCML."""
+    n, cost = len(y), arb(0)
+    for i in range(n):
+        mates = [j for j in range(n) if j != i and y[j] == y[i]]
+        others = log_sum_exp([-D(i, k) for k in range(n) if k != i])
+        term = arb(sum((D(i, j) for j in mates), ZERO) / len(mates)) + others - arb(len(mates)).log()
+        cost += term if weights is None else arb(number(float(weights[i]))) * term
+    return cost
+
+
+def mmc(D, pairs, similar, weights=None) -> arb:
+    """Minus the spread of the dissimilar pairs, of the largest multiple up to 1 that the budget allows."""
+    w = [ONE] * len(pairs) if weights is None else numbers(weights)
+    rows = [(c, D(i, j), bool(s)) for c, (i, j), s in zip(w, pairs.tolist(), similar, strict=True)]
+    spent = sum((c * q for c, q, same in rows if same), ZERO)
+    gained = total(arb(c) * arb(q).sqrt() for c, q, same in rows if not same)
+    return -gained / (arb(spent).sqrt() if spent > 1 else arb(1))
+
+
+def itml(D, M, pairs, similar, upper, lower, gamma, prior, weights=None) -> arb:
+    """ITML with the best slacks."""
+    w, slack = [ONE] * len(pairs) if weights is None else numbers(weights), arb(0)
+    for (a, b), same, c in zip(pairs.tolist(), similar, w, strict=True):
+        ratio = D(a, b) / number(upper if same else lower)
+        slack += arb(c) * ratio_divergence((max if same else min)(ratio, ONE))
+    return divergence(M, prior) + arb(number(gamma)) * slack
+
+
+def lego_loss(D, pairs, targets, sides) -> fmpq:
     """What a fixed metric loses on a stream of pairs with target distances."""
-    D, total = Distances(X, L), fmpq(0)
+    cost = ZERO
     for (a, b), target, side in zip(pairs.tolist(), targets.tolist(), sides.tolist(), strict=True):
         excess = D(a, b) - number(target)
-        total += fmpq(0) if int(side) * excess < 0 else excess**2
-    return total / 2
+        cost += ZERO if int(side) * excess < 0 else excess**2
+    return cost / 2
 
 
-def rca_objective(X, L, chunks, ridge, weights=None) -> arb:
-    """The objective of RCA at ``L^T L``, features all varying, in balls; for regular covariances."""
+def scatter(P: fmpq_mat, rows, weights) -> tuple[fmpq_mat, fmpq, list[fmpq]]:
+    """The weighted scatter of some rows about their mean, their weight, and the mean."""
+    d = P.ncols()
+    size = sum((weights[i] for i in rows), ZERO)
+    mean = [sum((weights[i] * P[i, j] for i in rows), ZERO) / size for j in range(d)]
+    V = fmpq_mat(len(rows), d, [P[i, j] - mean[j] for i in rows for j in range(d)])
+    W = fmpq_mat(len(rows), d, [weights[i] * V[k, j] for k, i in enumerate(rows) for j in range(d)])
+    return V.transpose() * W, size, mean
+
+
+def rca(X, M, chunks, ridge=0.0, weights=None) -> arb:
+    """RCA: ``<C, M>`` less the logarithm of the product of the ``rank C`` eigenvalues of ``C M``.
+
+    The ridge acts on the directions in which the data vary, exactly.
+    """
     P, d = rational(X), X.shape[1]
-    total, count = fmpq_mat(d, d), fmpq(0)
-    w = [fmpq(1)] * len(X) if weights is None else [number(v) for v in weights.tolist()]
+    w, cost, count = [ONE] * len(X) if weights is None else numbers(weights), fmpq_mat(d, d), ZERO
     for chunk in sorted(set(chunks.tolist()) - {-1}):
-        rows = np.flatnonzero(chunks == chunk).tolist()
+        rows = [i for i in np.flatnonzero(chunks == chunk).tolist() if w[i] > 0]
         if len(rows) > 1:
-            size = sum((w[i] for i in rows), fmpq(0))
-            mean = [sum((w[i] * P[i, j] for i in rows), fmpq(0)) / size for j in range(d)]
-            V = fmpq_mat(len(rows), d, [P[i, j] - mean[j] for i in rows for j in range(d)])
-            weighted = fmpq_mat(len(rows), d, [w[i] * V[k, j] for k, i in enumerate(rows) for j in range(d)])
-            total, count = total + V.transpose() * weighted, count + size
-    C = total / count + rational(ridge * np.eye(d))
-    product = C * metric(L)
-    return arb(sum((product[k, k] for k in range(d)), fmpq(0))) - log_det(C) - log_det(metric(L))
+            part, size, _ = scatter(P, rows, w)
+            cost, count = cost + part, count + size
+    C = cost / count
+    spread, rank = scatter(P, range(len(X)), [ONE] * len(X))[0], C.rank()
+    if ridge:
+        columns = [j for j in range(d) if any(spread[i, j] != 0 for i in range(d))]
+        if spread.rank() < len(columns):  # onto the span of the data: S (S^2)^+ S from a maximal set of its columns
+            columns = pivots(spread)
+        B = fmpq_mat(d, len(columns), [spread[i, j] for i in range(d) for j in columns])
+        C, rank = C + number(ridge) * (B * (B.transpose() * B).inv() * B.transpose()), len(columns)
+    product = C * M
+    volume = product.charpoly()[d - rank] * (-1) ** rank
+    return arb(trace(product)) - arb(volume).log() if volume > 0 else INFINITE
 
 
-def mcml_objective(X, L, y, weights=None) -> arb:
-    """The divergences of MCML at ``L^T L`` in balls."""
-    D, total = Distances(X, L), arb(0)
-    for i in range(len(X)):
-        mates = [j for j in range(len(X)) if j != i and y[j] == y[i]]
-        partition = sum((arb(-D(i, k)).exp() for k in range(len(X)) if k != i), arb(0))
-        pull = sum((D(i, j) for j in mates), fmpq(0)) / len(mates)
-        term = arb(pull) + partition.log() - arb(len(mates)).log()
-        total += term if weights is None else arb(number(float(weights[i]))) * term
-    return total
+def pivots(A: fmpq_mat) -> list[int]:
+    """Columns that are linearly independent, as many as there are."""
+    reduced, rank = A.rref()
+    return [next(j for j in range(A.ncols()) if reduced[i, j] != 0) for i in range(rank)]
+
+
+def lfda_scatters(X, y, n_neighbors, ridge=0.0, weights=None) -> tuple[arb_mat, arb_mat]:
+    """LFDA's scatter matrices between and within classes."""
+    P, (n, d) = rational(X), X.shape
+    w, D = [ONE] * n if weights is None else numbers(weights), Distances(X, np.eye(d))
+    mass = sum(w, ZERO)
+    between, within = ([[arb(0)] * n for _ in range(n)] for _ in range(2))
+    scales, sizes = {}, {}
+    for i in range(n):
+        near = sorted(D(i, j) for j in range(n) if j != i and y[j] == y[i])
+        scales[i] = near[min(n_neighbors, len(near)) - 1] if near else ZERO
+        sizes[int(y[i])] = sizes.get(int(y[i]), ZERO) + w[i]
+    for i in range(n):
+        for j in range(n):
+            size, own = sizes[int(y[i])], arb(w[i] * w[j])
+            if y[i] != y[j]:
+                between[i][j] = own / arb(mass)
+            elif i != j and scales[i] * scales[j] > 0 and size > 0:
+                affinity = (-arb(D(i, j)) / arb(scales[i] * scales[j]).sqrt()).exp() * own
+                within[i][j] = affinity / arb(size)
+                between[i][j] = affinity * (1 / arb(mass) - 1 / arb(size))
+    Q = arb_mat(n, d, [arb(P[i, j] - P[0, j]) for i in range(n) for j in range(d)])
+    found = []
+    for A in (between, within):
+        laplacian = arb_mat(
+            n, n, [sum(A[i], arb(0)) - A[i][j] if i == j else -A[i][j] for i in range(n) for j in range(n)]
+        )
+        found.append(Q.transpose() * laplacian * Q)
+    return found[0], found[1] + arb(number(ridge)) * arb_mat(d, d, [int(i == j) for i in range(d) for j in range(d)])
+
+
+def lfda(scatters: tuple[arb_mat, arb_mat], L) -> arb:
+    """``-trace((L W L^T)^-1 L B L^T)`` of a factor with independent rows."""
+    B, W = scatters
+    F = arb_mat(rational(L))
+    small = (F * W * F.transpose()).solve(F * B * F.transpose())
+    return -sum((small[k, k] for k in range(small.nrows())), arb(0))
 
 
 FAMILIES = ("plain", "offset", "scales", "duplicates", "repeated", "constant", "grid", "float32", "wide", "line")

@@ -109,4 +109,6 @@ def _best_multiple(problem: FrobeniusLMNNProblem, total: float, B: FloatArray, h
         L = psd.factor(multiple * B - problem.linear_cost)
         return total - float(np.sum((L @ B) * L)) / problem.frobenius
 
+    if not slope(0.0) > 0.0:  # rounding of the linear cost is more than the Frobenius term
+        return 0.0
     return headroom if slope(headroom) >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))

@@ -202,5 +202,6 @@ def dual_point(problem: POLAProblem, dual: FloatArray) -> DualPoint:
     scale = float(dual @ np.einsum("ij,ij->i", problem.differences, problem.differences))
     rounding = 4 * L.shape[1] * float(np.finfo(float).eps) * scale
     size = math.sqrt(rays.squared_norm(L)) + rounding
-    value = float(dual.sum()) - 0.5 * size**2 + 0.5 * (b - problem.initial_threshold) ** 2 - total * b
+    away = b - problem.initial_threshold
+    value = float(dual.sum()) - 0.5 * size * size + 0.5 * away * away - total * b
     return DualPoint(L, b, value)

@@ -79,11 +79,11 @@ def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None,
         L, b = math.sqrt(1.0 + ROOM) * L, (1.0 + ROOM) * b
     a = np.clip(check_multipliers(dual, len(problem.pairs), "numbers, one per pair"), 0.0, problem.margins.ceilings)
     a = np.minimum(problem.best_multiple(a) * a, problem.margins.ceilings)
-    q = np.sum((problem.differences @ L.T) ** 2, axis=1)
+    claims = problem.certify(L, dual=a, threshold=b)
     return Proof(
         "POLA",
-        float(problem.margins.objective(float(np.sum((L @ L.T) ** 2)), q, b)),
-        problem.dual_point(a).value,
+        claims.objective,
+        claims.lower_bound,
         {
             "threshold": b,
             "initial_threshold": problem.initial_threshold,
@@ -110,8 +110,8 @@ def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -
     theta = (1.0 + ROOM) * psd.largest_eigenvalue(adjoint(problem.points, first[live], second[live], w))
     return Proof(
         "MMC",
-        problem.objective(L),
-        -theta - float((0.25 / w).sum()),
+        problem.certify(L, dual=w).objective,
+        -above(theta + sum_above(0.25 / w), 3),
         {"theta": theta},
         {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar},
         {"components": L, "weights": w, "coordinates": problem.coordinates.range},

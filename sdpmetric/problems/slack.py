@@ -217,4 +217,7 @@ class Slack:
             root = np.linalg.inv(np.linalg.cholesky(base))
         except np.linalg.LinAlgError:
             root = np.eye(len(base))
-        return np.asarray(np.linalg.eigvalsh(root @ way @ root.T))
+        moved = root @ way @ root.T
+        if not np.isfinite(moved).all():
+            return np.full(len(moved), -np.inf)
+        return np.asarray(np.linalg.eigvalsh(moved))

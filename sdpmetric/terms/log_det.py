@@ -115,6 +115,8 @@ class LogDet(Regularizer):
         W, d = self.inverse_root, len(self.target)
         padded = np.zeros((max(d, len(components)), d))
         padded[: len(components)] = components @ W
+        if not np.isfinite(padded).all():
+            return math.inf, np.zeros((d, d))
         _, sigma, Vt = np.linalg.svd(padded, full_matrices=False)
         inverse = (Vt.T / np.maximum(sigma, SMALLEST) ** 2) @ Vt
         return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))

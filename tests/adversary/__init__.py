@@ -1,0 +1,1 @@
+"""An adversary of every claim: hostile problems, exact objectives, and a judge."""

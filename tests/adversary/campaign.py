@@ -1,0 +1,310 @@
+"""What is claimed about a problem against what is true: claims of every verb, and the judge.
+
+A claim is false if an exact objective is above the objective that is stated for it, if a lower bound is above the exact
+objective of any known point, or above another stated objective, if a number is NaN, or if "optimal" is said of a point
+although a known one is better by more than the tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+import traceback
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+from flint import arb, ctx
+
+import sdpmetric as sm
+from adversary import relatives, statements, sums
+from adversary.case import Case, Exact
+from adversary.families import FAMILIES, data
+from adversary.verbs import VERBS
+
+# Tolerances at which a certificate is asked whether it proves a point optimal.
+TOLERANCES = (1e-2, 1e-4, 1e-7)
+# Binary digits of balls.
+DIGITS = 256
+STATEMENTS: dict[str, Callable[..., Case]] = {
+    "lmnn": statements.lmnn,
+    "squared": lambda X, y, rng: statements.lmnn(X, y, rng, loss="squared_hinge"),
+    "listed": statements.listed,
+    "several": statements.several,
+    "frobenius": statements.frobenius,
+    "kernel": statements.kernel,
+    "pola": statements.pola,
+    "hard": statements.hard,
+    "mmc": statements.mmc,
+    "itml": statements.itml,
+    "lego": statements.lego,
+    "stream": statements.stream,
+    "pola stream": statements.pola_stream,
+    "mcml": statements.mcml,
+    "rca": statements.rca,
+    "lfda": statements.lfda,
+    "mlr": relatives.mlr,
+    "frml": relatives.frml,
+    "sums": sums.sums,
+    "labels": sums.labels,
+    "tasks": sums.tasks,
+    "lsml": relatives.lsml,
+    "sdml": relatives.sdml,
+    "scml": relatives.scml,
+}
+# Holes that are known, by statement, verb and kind of violation, and the number in the list that repairs them.
+KNOWN: dict[tuple[str, str, str], str] = {
+    ("mlr", "*", "*"): "5",
+    ("*", "edited", "[!c]*"): "6",
+    ("rca", "*", "[!c]*"): "7",
+    ("*", "*", "optimal"): "8",
+    ("lfda", "*", "*"): "9",
+    ("*", "*metric", "objective"): "10",
+    ("tasks", "*", "objective"): "11",
+    ("lmnn", "explain", "objective"): "12",
+    ("*", "*", "crash"): "13",
+    ("frml", "*", "objective"): "new: rows that carry the pull of the relaxation are rounded",
+    ("squared", "*", "bound"): "new: squares of multipliers underflow",
+    ("listed", "*", "bound"): "new: squares of multipliers underflow",
+    ("*", "*", "nan"): "new: an objective that overflows is NaN, not infinite",
+}
+
+
+@dataclass
+class Claim:
+    """What a verb says about one program: an objective and a lower bound, and the exact objective at its point."""
+
+    verb: str
+    objective: float
+    lower_bound: float
+    at: Exact = None
+    program: str = ""
+    optimal: float | None = None
+    inside: bool = True
+    grade: str = "float"
+
+
+@dataclass
+class Ledger:
+    """All claims about a problem."""
+
+    claims: list[Claim] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    found: list[tuple[str, str, str]] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+    def claim(
+        self,
+        verb: str,
+        certificate: sm.Certificate,
+        at: Exact = None,
+        *,
+        program: str = "",
+        optimal: float | None = None,
+        inside: bool = True,
+    ) -> None:
+        grade = str(getattr(certificate, "rigor", "float"))
+        proven = [tol for tol in TOLERANCES if certificate.kind == "duality" and certificate.proves_optimal(tol)]
+        optimal = min([*proven, *([] if optimal is None else [optimal])], default=None)
+        objective, bound = certificate.objective, certificate.lower_bound
+        self.claims.append(Claim(verb, objective, bound, at, program, optimal, inside, grade))
+
+    def state(self, verb: str, objective=math.inf, lower_bound=-math.inf, at: Exact = None, program: str = "") -> None:
+        """A claim without a certificate, or an exact value alone."""
+        self.claims.append(Claim(verb, objective, lower_bound, at, program))
+
+    def wrong(self, verb: str, kind: str, text: str) -> None:
+        self.found.append((verb, kind, text))
+
+    def judge(self, unit: arb) -> int:
+        """Compare the claims with each other and with what is exact; returns how many values were not decided."""
+        undecided = 0
+        for program in {claim.program for claim in self.claims}:
+            own = [claim for claim in self.claims if claim.program == program]
+            values = [arb(c.at) for c in own if c.at is not None and c.inside]
+            undecided += sum(value.is_nan() for value in values)
+            least = lowest(values)
+            stated = min((c.objective for c in own), default=math.inf)
+            bound = max((c.lower_bound for c in own if not math.isnan(c.lower_bound)), default=-math.inf)
+            for claim in own:
+                self._judge(claim, least, stated, unit if not bound > 0.0 else arb(0))
+        return undecided
+
+    def _judge(self, claim: Claim, least: arb, stated: float, unit: arb) -> None:
+        objective, bound = claim.objective, claim.lower_bound
+        at_grade = "" if claim.grade == "float" else f" at grade {claim.grade}"
+
+        def wrong(kind: str, text: str) -> None:
+            self.wrong(claim.verb, kind + at_grade, text)
+
+        if math.isnan(objective) or math.isnan(bound):
+            wrong("nan", f"objective {objective!r}, lower bound {bound!r}")
+            return
+        if claim.at is not None and arb(objective) < arb(claim.at):
+            wrong("objective", f"{objective!r} < {arb(claim.at).str(17)}")
+        if arb(bound) > least:
+            wrong("bound", f"{bound!r} > {least.str(17)}")
+        elif bound > stated:
+            wrong("contradiction", f"lower bound {bound!r} > objective {stated!r}")
+        if claim.optimal is not None and claim.at is not None:
+            at, tol = arb(claim.at), arb(claim.optimal * (1.0 + 1e-9))
+            if at - least > tol * max(abs(at), abs(least), unit):
+                wrong("optimal", f"{at.str(17)} at tol {claim.optimal!r}, although {least.str(17)} is known")
+
+
+def lowest(values: list[arb]) -> arb:
+    """One of the least values: nothing is surely below it."""
+    least = arb("inf")
+    for value in values:
+        if value < least:
+            least = value
+    return least
+
+
+@dataclass
+class Outcome:
+    """What came of one problem."""
+
+    seed: int
+    statement: str
+    family: str
+    verbs: list[str]
+    refused: dict[str, str]
+    grade: str
+    ended: list[str]
+    claims: int
+    undecided: int
+    violations: list[tuple[str, str, str]]
+    seconds: float
+
+    @property
+    def unknown(self) -> list[str]:
+        """Violations at grade "float" that no entry of `KNOWN` explains, with the command that finds them again."""
+        command = f"--seed {self.seed} --problems 1 --statements '{self.statement}' --families '{self.family}'"
+        return [
+            f"{self.statement} / {self.family} / {verb}: {kind}: {text}   [rigor.py {command}]"
+            for verb, kind, text in self.violations
+            if item_of(self.statement, verb, kind) is None and " at grade " not in kind
+        ]
+
+
+def item_of(statement: str, verb: str, kind: str) -> str | None:
+    """The item of the list that a violation belongs to."""
+    given = (statement, verb, kind)
+    matching = (
+        item for key, item in KNOWN.items() if all(fnmatch(g, pattern) for g, pattern in zip(given, key, strict=True))
+    )
+    return next(matching, None)
+
+
+def clear(error: BaseException) -> bool:
+    """Whether an error is a sentence of the package about an argument."""
+    if not isinstance(error, ValueError | TypeError) or isinstance(error, np.linalg.LinAlgError):
+        return False
+    last = Path(frames(error)[-1])
+    return "sdpmetric" in last.parts[:-1] or last.parts[-3:] == ("sklearn", "utils", "validation.py")
+
+
+def frames(error: BaseException) -> list[str]:
+    return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def place(error: BaseException) -> str:
+    """Where in the package it was raised."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "sdpmetric" in Path(frame.filename).parts]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else "outside"
+
+
+def attempt(ledger: Ledger, verb: str, act: Callable[[], object]) -> object:
+    """Do something that may be refused in a sentence; anything else that is raised is a violation."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return act()
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        own = Path(frames(error)[-1]).parent == Path(__file__).parent and not isinstance(error, TimeoutError)
+        if own and statements.TARGETS not in str(error):
+            raise  # of the campaign itself
+        if clear(error):
+            ledger.refused[verb] = str(error)
+        else:
+            ledger.wrong(verb, "crash", f"{type(error).__name__}: {str(error)[:120]} ({place(error)})")
+        return None
+
+
+def drawn(
+    seed: int, names: tuple[str, ...] = tuple(STATEMENTS), families: tuple[str, ...] = FAMILIES
+) -> tuple[str, str]:
+    """Statement and family of a seed: all pairs in turn."""
+    return names[seed % len(names)], families[(seed // len(names) + seed) % len(families)]
+
+
+def tried(seed: int, statement: str, family: str, only: tuple[str, ...] = ()) -> Outcome:
+    """Draw a problem, certify points of it, try one more verb, or the given ones, and judge what they claim."""
+    began, ctx.prec = time.process_time(), DIGITS
+    rng = np.random.default_rng([seed, zlib.crc32(statement.encode()), zlib.crc32(family.encode())])
+    ledger, verbs, undecided = Ledger(), [], 0
+    X, y = data(family, rng)
+    case = attempt(ledger, "statement", lambda: STATEMENTS[statement](X, y, rng))
+    if isinstance(case, Case):
+        verbs = [*case.always, str(rng.choice(case.verbs))] if not only else [v for v in only if v in case.takes]
+        with tempfile.TemporaryDirectory() as folder:
+            for verb in verbs:
+                attempt(ledger, verb, lambda verb=verb: VERBS[verb](case, ledger, rng, Path(folder)))
+        undecided = ledger.judge(unit_of(case))
+    grade = "+".join(sorted({claim.grade for claim in ledger.claims}))
+    refused, ended, claims = ledger.refused, ledger.ended, len(ledger.claims)
+    spent = round(time.process_time() - began, 3)
+    return Outcome(seed, statement, family, verbs, refused, grade, ended, claims, undecided, ledger.found, spent)
+
+
+def unit_of(case: Case) -> arb:
+    """What one example costs at the zero metric, or 1 where that is infinite."""
+    zero = np.zeros((0, case.X.shape[1]))
+    value = case.exact([zero] * case.several if case.several else zero)
+    value = arb(0 if value is None else value)
+    return abs(value) / len(case.X) if value.is_finite() and value != 0 else arb(1)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Statement by family: problems, refusals with their first words, grades, violations."""
+    lines = [f"{'statement':12} {'family':15} {'problems':>8} {'refused':>7} {'claims':>7}  grade  violations"]
+    for statement in STATEMENTS:
+        for family in FAMILIES:
+            own = [o for o in outcomes if (o.statement, o.family) == (statement, family)]
+            if own:
+                refused = Counter(" ".join(o.refused["statement"].split()[:9]) for o in own if "statement" in o.refused)
+                why = f"  refused: {'; '.join(f'{n} x {words}' for words, n in refused.items())}" if refused else ""
+                kinds = Counter(f"{kind} by {verb}" for o in own for verb, kind, _ in o.violations)
+                wrong = ", ".join(f"{n} {kind}" for kind, n in kinds.items()) or "0"
+                grades = "+".join(sorted({o.grade for o in own if o.grade}))
+                counts = f"{len(own):8,} {refused.total():7,} {sum(o.claims for o in own):7,}"
+                lines.append(f"{statement:12} {family:15} {counts}  {grades:5}  {wrong}{why}")
+    later = Counter(
+        f"{verb}: {' '.join(words.split()[:9])}"
+        for o in outcomes
+        for verb, words in o.refused.items()
+        if verb != "statement"
+    )
+    lines += ["", "refused by verbs:", *(f"{n:6,} {words}" for words, n in later.most_common())]
+    lines += ["", "how solves ended:"]
+    for statement in STATEMENTS:
+        ended = Counter(word for o in outcomes if o.statement == statement for word in o.ended)
+        lines.append(f"{statement:12} {', '.join(f'{word} {n:,}' for word, n in ended.most_common())}")
+    used = Counter(verb for o in outcomes for verb in o.verbs)
+    lines += ["", "verbs: " + ", ".join(f"{verb} {n:,}" for verb, n in used.items())]
+    wrong, unknown = sum(len(o.violations) for o in outcomes), sum(len(o.unknown) for o in outcomes)
+    claims, open_ = sum(o.claims for o in outcomes), sum(o.undecided for o in outcomes)
+    lines.append(
+        f"{len(outcomes):,} problems, {claims:,} claims, {wrong:,} violations of which {unknown:,} are not known, "
+        f"{open_:,} exact values not decided"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+"""A problem beside its exact objective, and points at which the two are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from exact import definite, metric, rational
+from flint import arb, fmpq, fmpq_mat
+
+import sdpmetric as sm
+
+Exact = arb | fmpq | None
+Metric = fmpq_mat | list[fmpq_mat]
+
+
+@dataclass
+class Case:
+    """A problem and what it states, exactly.
+
+    Attributes
+    ----------
+    problem : Problem
+    value : callable
+        ``value(M, **weights)``, the exact objective at an exact metric; None where nothing is claimed.
+    X : (n, d) array
+        The data in whose features metrics are, float64.
+    several : int
+        Number of metrics; 0: one.
+    inside : callable or None
+        Of a restricted domain: rows that combine to a factor in it, exactly.
+    extras : callable
+        ``extras(rng)``, what belongs to a point besides the metric.
+    weights : dict
+        Values for `path`, by the name of the weight.
+    verbs : tuple of str
+        What else is tried, besides certifying points.
+    rank : int
+        Rows of factors, at most.
+    files : dict
+        Arrays that a checker of proofs needs.
+    dual : callable
+        Multipliers that certificates need.
+    planted : list of arrays
+        Factors that are known to cost little.
+    always : tuple of str
+        Verbs that are tried on every problem.
+    """
+
+    problem: sm.Problem
+    value: Callable[..., Exact]
+    X: np.ndarray
+    several: int = 0
+    inside: Callable[[np.random.Generator], fmpq_mat] | None = None
+    extras: Callable[[np.random.Generator], dict[str, float]] = field(default=lambda rng: {})
+    weights: dict[str, list[float]] = field(default_factory=dict)
+    verbs: tuple[str, ...] = ("solve", "verify", "compare", "stop")
+    rank: int = 10**9
+    files: dict[str, np.ndarray] | None = None
+    dual: Callable[[sm.Problem], object] | None = None
+    planted: list[np.ndarray] = field(default_factory=list)
+    always: tuple[str, ...] = ("certify", "metric")
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        return (*self.always, *self.verbs)
+
+    def exact(self, components, **known: float) -> Exact:
+        """The exact objective at a factor, or factors, of floats."""
+        return self.value([metric(L) for L in components] if self.several else metric(components), **known)
+
+    @property
+    def units(self) -> np.ndarray:
+        spread = np.ptp(self.X, axis=0)
+        size = np.maximum(np.abs(self.X).max(axis=0), 1e-150)
+        return np.where(spread > 0.0, np.clip(spread, 1e-150, 1e150), size)
+
+    def factors(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """Points: of the data's size, diagonal, far along one feature, tiny, huge; the zero metric."""
+        d = self.X.shape[1]
+        unit = 1.0 / self.units
+        one = 10.0 ** rng.uniform(-2, 1) * rng.normal(size=(2, d)) * unit
+        diagonal = np.diag(unit)
+        boosted = np.diag(
+            np.where(np.arange(d) == rng.integers(d), 10.0 ** rng.uniform(0, 12), rng.uniform(0, 2)) * unit
+        )
+        size = 10.0 ** rng.uniform(-170, -2) if rng.random() < 0.7 else 10.0 ** rng.uniform(2, 20)
+        chosen = [one, (boosted, diagonal, size * one)[int(rng.integers(3))], np.zeros((0, d))]
+        chosen = [L[: self.rank] for L in [*chosen, *self.planted]]
+        if not self.several:
+            return chosen
+        return [np.stack([L * rng.uniform(0.3, 2.0) for _ in range(self.several)]) for L in chosen]
+
+    def metrics(self, rng: np.random.Generator) -> np.ndarray | None:
+        """A metric of floats that is positive definite exactly, about what a user computes; None where it fails."""
+        d, found = self.X.shape[1], []
+        for _ in range(max(1, self.several)):
+            G = (np.eye(d) + rng.normal(size=(d, d)) * 10.0 ** rng.uniform(-3, 0.5)) / self.units
+            M = G.T @ G
+            M = np.triu(M) + np.triu(M, 1).T
+            if not (np.isfinite(M).all() and definite(rational(M))):
+                return None
+            found.append(M)
+        return np.stack(found) if self.several else found[0]

@@ -1,0 +1,132 @@
+"""Families of data that break proofs: by scale, offset, dependence, null directions, integers, float32."""
+
+from __future__ import annotations
+
+import numpy as np
+from exact import FAMILIES as COMMON
+from exact import hostile
+
+Data = tuple[np.ndarray, np.ndarray]
+
+
+def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(10.0 ** rng.uniform(low, high))
+
+
+def weight(rng: np.random.Generator, low: float = -3, high: float = 2) -> float:
+    """A weight: mostly moderate, sometimes as small or as large as floats are."""
+    kind = rng.random()
+    return log_uniform(rng, low, high) if kind < 0.6 else log_uniform(rng, -300, -3 if kind < 0.8 else 300)
+
+
+def share(rng: np.random.Generator) -> float:
+    """A push weight: between 0 and 1, sometimes next to either."""
+    kind = rng.random()
+    near = log_uniform(rng, -300, -3)
+    return float(rng.uniform(0.1, 0.9)) if kind < 0.6 else near if kind < 0.8 else 1.0 - 2.0 ** -rng.integers(2, 54)
+
+
+def scaled(low: float, high: float):
+    return lambda X, y, rng: (X * log_uniform(rng, low, high), y)
+
+
+def apart(X, y, rng):
+    return X * 10.0 ** rng.uniform(-150, 150, X.shape[1]), y
+
+
+def beside(X, y, rng):
+    """A feature of ordinary size beside one that is next to nothing."""
+    return np.column_stack([X, log_uniform(rng, -323, -100) * rng.normal(size=len(X))]), y
+
+
+def far(X, y, rng):
+    return X + log_uniform(rng, 8, 12) * rng.choice([-1, 1], X.shape[1]), y
+
+
+def dependent(X, y, rng):
+    return np.column_stack([X, X[:, 0] + log_uniform(rng, -16, -4) * rng.normal(size=len(X))]), y
+
+
+def units(X, y, rng):
+    """A feature once more in other units, of data with one decimal."""
+    X = np.round(X, 1)
+    again = (X[:, 0] / 2.54, 1.8 * X[:, 0] + 32.0, X[:, 0] * 0.1, 3.0 * X[:, 0])[int(rng.integers(4))]
+    return np.column_stack([X, again]), y
+
+
+def summed(X, y, rng):
+    X = np.round(np.column_stack([X, rng.normal(size=len(X))]), 1)
+    return np.column_stack([X, X[:, 0] + X[:, 1], X @ rng.normal(size=X.shape[1])][: int(rng.integers(2, 4))]), y
+
+
+def null(X, y, rng):
+    """A feature that is constant within classes, exactly or nearly."""
+    noise = 0.0 if rng.random() < 0.4 else log_uniform(rng, -16, -4)
+    column = log_uniform(rng, -3, 3) * (y + noise * rng.normal(size=len(X)))
+    return (np.column_stack([X, column]) if rng.random() < 0.7 else column[:, None]), y
+
+
+def last_digits(X, y, rng):
+    """A feature that varies in the last digits of floats only."""
+    return np.column_stack([X, log_uniform(rng, -3, 3) * (1.0 + 2.0**-52 * rng.integers(0, 5, len(X)))]), y
+
+
+def coincident(X, y, rng):
+    """Examples of different classes that are equal."""
+    half = len(X) // 2
+    X[:half] = X[rng.integers(half, len(X), half)]
+    return X, y
+
+
+def single_far(X, y, rng):
+    return (X + log_uniform(rng, 1, 6)).astype(np.float32), y
+
+
+def single_tiny(X, y, rng):
+    return (X * log_uniform(rng, -37, -10)).astype(np.float32), y
+
+
+def large_integers(X, y, rng):
+    return rng.integers(-(2 ** int(rng.integers(20, 53))), 2**53, X.shape), y
+
+
+def few(X, y, rng):
+    keep = np.concatenate([np.flatnonzero(y == c)[:3] for c in (0, 1)])
+    return X[keep], y[keep]
+
+
+def equal_classes(X, y, rng):
+    """All members of a class are equal."""
+    X[y == 0] = X[np.argmax(y == 0)]
+    return X, y
+
+
+HOSTILE = {
+    "tiny": scaled(-100, -10),
+    "vanishing": scaled(-151, -100),
+    "huge": scaled(10, 70),
+    "enormous": scaled(70, 151),
+    "apart": apart,
+    "beside": beside,
+    "far": far,
+    "dependent": dependent,
+    "units": units,
+    "summed": summed,
+    "null": null,
+    "last digits": last_digits,
+    "coincident": coincident,
+    "single far": single_far,
+    "single tiny": single_tiny,
+    "large integers": large_integers,
+    "few": few,
+    "equal classes": equal_classes,
+}
+FAMILIES = (*COMMON, *HOSTILE)
+
+
+def data(family: str, rng: np.random.Generator) -> Data:
+    """Data of a family and labels 0, 1, .. of classes with at least three members."""
+    n, d = int(rng.integers(9, 13)), int(rng.integers(1, 4))
+    X, y = hostile(family if family in COMMON else "plain", rng, n, d)
+    y = np.unique(y, return_inverse=True)[1]
+    return HOSTILE[family](X, y, rng) if family in HOSTILE else (X, y)

@@ -1,0 +1,307 @@
+"""A problem of each convex statement, drawn at random, beside its exact objective."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import exact
+import numpy as np
+import oracles
+from exact import Distances, number, numbers
+from flint import arb, fmpq
+
+import sdpmetric as sm
+from adversary.case import Case
+from adversary.families import log_uniform, share, weight
+
+ALL = ("solve", "verify", "compare", "stop", "path", "explain")
+TARGETS = "target neighbors that are not the nearest of their class"
+
+
+def some_weights(rng, n):
+    """Weights of examples, pairs or triplets: none, moderate, or of all sizes."""
+    kind = rng.random()
+    return None if kind < 0.6 else rng.uniform(0.1, 5.0, n) if kind < 0.9 else 10.0 ** rng.uniform(-200, 100, n)
+
+
+def some_pairs(X, y, rng, n, apart=False):
+    pairs = np.unique(np.sort(rng.integers(0, len(X), (n, 2)), axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    if apart:  # pairs of equal examples cannot be dissimilar
+        equal = (np.asarray(X)[pairs[:, 0]] == np.asarray(X)[pairs[:, 1]]).all(axis=1)
+        pairs = pairs[~equal | (y[pairs[:, 0]] == y[pairs[:, 1]])]
+    return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
+
+
+def prior(X, rng):
+    """A positive definite matrix in the units of the data, or the identity."""
+    d = X.shape[1]
+    if rng.random() < 0.3:
+        return np.eye(d)
+    scale = 1.0 / np.clip(np.ptp(np.asarray(X, float), axis=0), 1e-150, 1e150)
+    G = rng.normal(size=(d + 2, d)) * scale
+    A = G.T @ G
+    return np.triu(A) + np.triu(A, 1).T
+
+
+def lengths(X, pairs, A):
+    V = np.asarray(X, float)[pairs[:, 0]] - np.asarray(X, float)[pairs[:, 1]]
+    return np.maximum(np.einsum("ij,jk,ik->i", V, A, V), 1e-300)
+
+
+# -- LMNN and its relatives -------------------------------------------------------------------------------------------
+
+
+def neighbors(X, y, rng, k):
+    """Target neighbors: None, for the nearest ones, or any others."""
+    if rng.random() < 0.7:
+        return None
+    others = [[j for j in range(len(X)) if j != i and y[j] == y[i]] for i in range(len(X))]
+    return np.array([rng.permutation(own)[:k] for own in others])
+
+
+def check_nearest(X, y, found, k):
+    """Target neighbors are nearest, but for ties to a relative 1e-9."""
+    D = Distances(X, np.eye(X.shape[1]))
+    for i, mine in enumerate(found):
+        kth = sorted(D(i, j) for j in range(len(X)) if j != i and y[j] == y[i])[k - 1]
+        assert all(D(i, j) <= kth * (1 + fmpq(3, 10**9)) for j in mine.tolist()), TARGETS
+
+
+def lmnn(X, y, rng, loss="hinge", make=None, data=None):
+    k = int(rng.integers(1, 3))
+    mu, ridge = share(rng), weight(rng) if rng.random() < 0.4 else 0.0
+    given, w = neighbors(X, y, rng, k), some_weights(rng, len(X))
+    make = make or sm.LMNNProblem.from_labels
+    problem = make(X, y, k, mu, target_neighbors=given, loss=loss, ridge=ridge, sample_weight=w)
+    P = np.asarray(problem.X if data is None else data, float)
+    found = problem.source.targets
+    if given is None and data is None and P.shape == np.asarray(X).shape:
+        check_nearest(P, y, found, k)
+    pairs = [(i, int(j)) for i in range(len(P)) for j in found[i] if j >= 0]
+    triplets = oracles.all_triplets(found, y)
+    one = numbers(np.ones(len(P)) if w is None else w)
+    costs, weights = [one[i] for i, _ in pairs], [one[i] * one[l] for i, _, l in triplets]
+
+    def value(M, push_weight=mu, ridge=ridge):
+        D = Distances(P, M=M)
+        cost = exact.margins(D, pairs, triplets, push_weight, costs, weights, loss != "hinge")
+        return cost + number(ridge) * exact.trace(M)
+
+    verbs = (*ALL, "rank", "edited", "proof") if w is None else (*ALL, "rank", "edited")
+    names = {"push_weight": [0.3, mu], "ridge": [weight(rng), ridge or 1e-3]}
+    name = str(rng.choice(list(names)))
+    return Case(problem, value, P, weights={name: names[name]}, verbs=verbs, files={"X": problem.X, "y": y})
+
+
+def listed(X, y, rng):
+    rows = np.argsort(rng.random((int(rng.integers(1, 25)), len(X))), axis=1)[:, :3]
+    rows = np.unique(rows, axis=0)
+    mu, ridge, w = share(rng), weight(rng) if rng.random() < 0.4 else 0.0, some_weights(rng, len(rows))
+    problem = sm.LMNNProblem.from_triplets(
+        X, rows, w, mu, ridge=ridge, loss=str(rng.choice(["hinge", "squared_hinge"]))
+    )
+    pairs, one = sorted({(i, j) for i, j, _ in rows.tolist()}), None if w is None else numbers(w)
+
+    def value(M, push_weight=mu, ridge=ridge):
+        D = Distances(problem.X, M=M)
+        cost = exact.margins(D, pairs, rows.tolist(), push_weight, None, one, problem.loss != "hinge")
+        return cost + number(ridge) * exact.trace(M)
+
+    weights = {"push_weight": [share(rng), 0.5]}
+    return Case(problem, value, np.asarray(problem.X, float), weights=weights, verbs=(*ALL, *3 * ("edited",)))
+
+
+def several(X, y, rng):
+    regions = "class" if rng.random() < 0.6 else rng.permutation(np.arange(len(X)) % 2)
+    mu, ridge, loss = (
+        share(rng),
+        weight(rng) if rng.random() < 0.5 else 0.0,
+        str(rng.choice(["hinge", "squared_hinge"])),
+    )
+    problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 1, mu, regions=regions, ridge=ridge, loss=loss)
+    P, of = np.asarray(problem.X, float), problem.regions
+    pairs = [(i, int(j)) for i in range(len(P)) for j in problem.source.targets[i] if j >= 0]
+    triplets = oracles.all_triplets(problem.source.targets, y)
+
+    def value(M, push_weight=mu, ridge=ridge):
+        D = [Distances(P, M=one) for one in M]
+        cost = exact.margins(lambda a, b: D[of[b]](a, b), pairs, triplets, push_weight, squared=loss != "hinge")
+        return cost + number(ridge) * sum((exact.trace(one) for one in M), fmpq(0))
+
+    weights = {"push_weight": [0.3, mu], "ridge": [weight(rng)]}
+    name = str(rng.choice(list(weights)))
+    return Case(problem, value, P, several=problem.n_regions, weights={name: weights[name]}, verbs=ALL)
+
+
+def frobenius(X, y, rng):
+    mu, ridge, lam = share(rng), weight(rng) if rng.random() < 0.4 else 0.0, weight(rng)
+    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, 1, mu, lam, ridge=ridge)
+    base = problem.base
+    pairs, triplets = np.stack(base.target_pairs, axis=1), oracles.all_triplets(base.source.targets, y)
+
+    def value(M, push_weight=mu, ridge=ridge, frobenius=lam):
+        cost = exact.margins(Distances(base.X, M=M), pairs, triplets, push_weight) + number(ridge) * exact.trace(M)
+        return cost + number(frobenius) * exact.square(M) / 2
+
+    weights = {"push_weight": [0.3, mu], "frobenius": [weight(rng)]}
+    name = str(rng.choice([n for n in weights if n in problem.weights]))
+    return Case(problem, value, np.asarray(base.X, float), weights={name: weights[name]}, verbs=ALL)
+
+
+def kernel(X, y, rng):
+    kind = str(rng.choice(["rbf", "linear", "poly"]))
+    make = partial(sm.KernelLMNNProblem.from_labels, kernel=kind)
+    case = lmnn(X, y, rng, make=lambda *rest, **options: make(*rest, **options))
+    case.verbs, case.files = ALL, None
+    return case
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def pola(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, 16)
+    slack, start, w = weight(rng), float(rng.uniform(1.0, 3.0)), some_weights(rng, len(pairs))
+    problem, signs = sm.POLAProblem(X, pairs, similar, slack, start, w), np.where(similar, 1, -1).tolist()
+
+    def value(M, slack_weight=slack, threshold=start):
+        return exact.pola(Distances(problem.X, M=M), M, pairs, signs, slack_weight, start, threshold, w)
+
+    return Case(
+        problem,
+        value,
+        np.asarray(problem.X, float),
+        extras=lambda rng: {"threshold": float(rng.uniform(1, 3)) if rng.random() < 0.8 else log_uniform(rng, 0, 150)},
+        weights={"slack_weight": [weight(rng), slack]},
+        verbs=(*ALL, "proof") if w is None else ALL,
+        files={"X": problem.X, "pairs": pairs, "similar": similar},
+    )
+
+
+def hard(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, int(rng.integers(3, 9)))
+    start = float(rng.uniform(1.0, 3.0))
+    problem, signs = sm.POLAProblem(X, pairs, similar, None, start), np.where(similar, 1, -1).tolist()
+    return Case(
+        problem,
+        lambda M, threshold=None: exact.hard_pola(Distances(problem.X, M=M), M, pairs, signs, start),
+        np.asarray(problem.X, float),
+        verbs=("solve", "verify", "compare", "stop", "explain", "proof"),
+        files={"X": problem.X, "pairs": pairs, "similar": similar},
+    )
+
+
+def mmc(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, 60)
+    w = some_weights(rng, len(pairs))
+    problem = sm.MMCProblem(X, pairs, similar, w)
+    return Case(
+        problem,
+        lambda M: exact.mmc(Distances(problem.X, M=M), pairs, similar, w),
+        np.asarray(problem.X, float),
+        verbs=("solve", "verify", "compare", "stop", "explain", *(("proof",) if w is None else ())),
+        files={"X": problem.X, "pairs": pairs, "similar": similar},
+    )
+
+
+def itml(X, y, rng):
+    pairs, similar = some_pairs(X, y, rng, 20, apart=True)
+    A, gamma, w = prior(X, rng), weight(rng), some_weights(rng, len(pairs))
+    low, high = np.quantile(lengths(X, pairs, A), [0.2, 0.8])
+    problem = sm.ITMLProblem(X, pairs, similar, float(low), float(1.001 * high), gamma, A, w)
+
+    def value(M, gamma=gamma):
+        D = Distances(problem.X, M=M)
+        return exact.itml(D, M, pairs, similar, problem.upper, problem.lower, gamma, problem.prior, w)
+
+    weights = {"gamma": [weight(rng), gamma]}
+    return Case(problem, value, np.asarray(problem.X, float), weights=weights, verbs=ALL)
+
+
+def lego_stream(X, y, rng):
+    pairs, _ = some_pairs(X, y, rng, 20)
+    A = prior(X, rng)
+    D = lengths(X, pairs, A)
+    targets, sides = rng.choice(D, len(pairs)) * rng.uniform(0.1, 2.0), rng.integers(-1, 2, len(pairs))
+    sides[D <= 1e-290] = 1
+    return sm.LEGOProblem(X, pairs, targets, sides, log_uniform(rng, -3, 1), A)
+
+
+def lego(X, y, rng):
+    stream = lego_stream(X, y, rng)
+    problem = sm.LEGOBatchProblem(stream)
+
+    def value(M, learning_rate=stream.learning_rate):
+        lost = exact.lego_loss(Distances(stream.X, M=M), stream.pairs, stream.targets, stream.sides)
+        return exact.divergence(M, stream.initial_metric) + arb(number(learning_rate) * lost)
+
+    weights = {"learning_rate": [log_uniform(rng, -4, 4)]}
+    return Case(problem, value, np.asarray(stream.X, float), weights=weights, verbs=ALL)
+
+
+def stream(X, y, rng):
+    """What fixed metrics lose on a stream of LEGO, and its regret."""
+    problem = lego_stream(X, y, rng)
+    D = partial(Distances, problem.X)
+    return Case(
+        problem,
+        lambda M: exact.lego_loss(D(M=M), problem.pairs, problem.targets, problem.sides),
+        np.asarray(problem.X, float),
+        verbs=("regret",),
+    )
+
+
+def pola_stream(X, y, rng):
+    """What the regret of online POLA says no metric and threshold can do without."""
+    pairs, similar = some_pairs(X, y, rng, int(rng.integers(3, 12)))
+    problem, signs = sm.POLAProblem(X, pairs, similar), np.where(similar, 1, -1).tolist()
+
+    def value(M, threshold=1.5):
+        D, b = Distances(problem.X, M=M), number(threshold)
+        return sum(
+            (exact.plus(1 - (b - D(i, j)) * s) ** 2 for (i, j), s in zip(pairs.tolist(), signs, strict=True)), fmpq(0)
+        )
+
+    return Case(problem, value, np.asarray(problem.X, float), verbs=("regret",), always=())
+
+
+# -- probabilities, covariances -----------------------------------------------------------------------------
+
+
+def mcml(X, y, rng):
+    w = some_weights(rng, len(X))
+    problem = sm.MCMLProblem(X, y, w)
+    return Case(problem, lambda M: exact.collapse(Distances(problem.X, M=M), y, w), np.asarray(problem.X, float))
+
+
+def rca(X, y, rng):
+    chunks, w = np.where(rng.random(len(y)) < 0.2, -1, y), some_weights(rng, len(X))
+    ridge = weight(rng) if rng.random() < 0.5 else 0.0
+    problem = sm.RCAProblem(X, chunks, ridge, w)
+
+    def value(M, ridge=ridge):
+        return exact.rca(np.asarray(problem.X, float), M, chunks, ridge, w)
+
+    weights = {"ridge": [weight(rng), weight(rng)]}
+    return Case(
+        problem, value, np.asarray(problem.X, float), weights=weights, verbs=("solve", "verify", "compare", "path")
+    )
+
+
+def lfda(X, y, rng):
+    k, ridge, w = int(rng.integers(1, 4)), weight(rng) if rng.random() < 0.3 else 0.0, some_weights(rng, len(X))
+    rank = int(rng.integers(1, X.shape[1] + 1))
+    problem = sm.LFDAProblem(X, y, rank, k, ridge, w)
+    scatters: dict[float, object] = {}
+
+    def value(L, ridge=ridge):
+        if ridge not in scatters:
+            scatters[ridge] = exact.lfda_scatters(np.asarray(problem.X, float), y, k, ridge, w)
+        return exact.lfda(scatters[ridge], L)
+
+    case = Case(problem, value, np.asarray(problem.X, float), rank=rank, verbs=("solve", "verify", "compare", "path"))
+    case.weights = {"ridge": [weight(rng)]}
+    case.exact = lambda components, **known: value(components, **known) if len(components) else arb(0)
+    case.metrics = lambda rng: None
+    return case

@@ -1,0 +1,316 @@
+"""Sums of terms, drawn at random, beside their exact values: all losses, regularizers and domains.
+
+Margins go from 1e-3 to 1e3, hard constraints are tried at points scaled to their very edge, and weights have all digits
+of floats. Lower bounds of a restricted domain are compared with metrics that are exactly in it.
+"""
+
+from __future__ import annotations
+
+import exact
+import numpy as np
+from exact import INFINITE, SCALARS, Distances, divergence, number, numbers, ratio_divergence, rational, total
+from flint import arb, fmpq, fmpq_mat
+
+import sdpmetric as sm
+from adversary.case import Case
+from adversary.families import log_uniform, weight
+from adversary.statements import prior, some_weights
+from sdpmetric import terms
+
+VERBS = ("solve", "solve", "verify", "compare", "path", "explain", "stop")
+DOMAINS = ("all", "all", "diagonal", "subspace", "nearly dependent", "dependent", "bases")
+
+
+def different(rng, n, m, k):
+    return np.argsort(rng.random((m, n)), axis=1)[:, :k]
+
+
+def of_tasks(rng, index, m, k):
+    """Rows of k different examples of one task."""
+    tasks = [np.flatnonzero(index == t) for t in np.unique(index)]
+    chosen = [tasks[int(rng.integers(len(tasks)))] for _ in range(m)]
+    return np.array([rng.permutation(own)[:k] for own in chosen])
+
+
+class Maker:
+    """Terms over data, each with its exact value as a function of distances and of the metric."""
+
+    def __init__(self, X, y, rng, index=None, scale=1.0):
+        self.X, self.y, self.rng, self.index, self.scale = X, y, rng, index, scale
+        self.planted: list[np.ndarray] = []
+
+    def rows(self, m, k):
+        return different(self.rng, len(self.X), m, k) if self.index is None else of_tasks(self.rng, self.index, m, k)
+
+    def weights(self, m):
+        w = some_weights(self.rng, m)
+        return np.ones(m) if w is None else w
+
+    def triplet(self):
+        rows, loss, w = self.rows(12, 3), str(self.rng.choice(list(SCALARS))), self.weights(12)
+        margin = log_uniform(self.rng, -3, 3)
+        term = terms.TripletHinge(rows, margin=margin, loss=loss, weights=w)
+        return term, lambda D, M: total(
+            c * SCALARS[loss](number(margin) + D(i, j) - D(i, l))
+            for c, (i, j, l) in zip(numbers(w), rows.tolist(), strict=True)
+        )
+
+    def quadruplet(self):
+        rows, loss, w = self.rows(12, 4), str(self.rng.choice(list(SCALARS))), self.weights(12)
+        margin = float(self.rng.choice([0.0, 1.0, log_uniform(self.rng, -3, 3)]))
+        term = terms.QuadrupletHinge(rows, margin=margin, loss=loss, weights=w)
+        return term, lambda D, M: total(
+            c * SCALARS[loss](number(margin) + D(a, b) - D(i, j))
+            for c, (a, b, i, j) in zip(numbers(w), rows.tolist(), strict=True)
+        )
+
+    def pair(self):
+        rows, loss, w = self.rows(12, 2), str(self.rng.choice(list(SCALARS))), self.weights(12)
+        b, margin = float(self.rng.uniform(0, 5)), log_uniform(self.rng, -3, 2)
+        similar = self.rng.random(12) < 0.5
+        term = terms.PairHinge(rows, similar, b, margin=margin, loss=loss, weights=w)
+        signs = np.where(similar, 1, -1).tolist()
+        return term, lambda D, M: total(
+            c * SCALARS[loss](number(margin) - s * (number(b) - D(i, j)))
+            for c, s, (i, j) in zip(numbers(w), signs, rows.tolist(), strict=True)
+        )
+
+    def soft_bounds(self):
+        rows, loss, w = self.rows(12, 2), str(self.rng.choice(list(SCALARS))), self.weights(12)
+        low, high = self.rng.uniform(0.1, 1.0, 12), self.rng.uniform(1.0, 3.0, 12)
+        term = terms.DistanceBounds(rows, high, low, loss=loss, weights=w)
+        return term, lambda D, M: total(
+            c * (SCALARS[loss](D(i, j) - b) + SCALARS[loss](a - D(i, j)))
+            for c, a, b, (i, j) in zip(numbers(w), numbers(low), numbers(high), rows.tolist(), strict=True)
+        )
+
+    def log_ratio(self):
+        rows, upper = self.rows(12, 2), self.rng.random(12) < 0.5
+        bounds = self.rng.exponential(size=12) * 10.0 ** self.rng.uniform(-2, 2)
+        high, low = np.where(upper, bounds, np.inf), np.where(upper, 0.0, bounds)
+        term = terms.DistanceBounds(rows, high, low, loss="log_ratio")
+
+        def value(D, M):
+            ratios = [D(i, j) / b for (i, j), b in zip(rows.tolist(), numbers(bounds), strict=True)]
+            pick = [max(r, fmpq(1)) if up else min(r, fmpq(1)) for r, up in zip(ratios, upper, strict=True)]
+            return total(map(ratio_divergence, pick))
+
+        return term, value
+
+    def targets(self):
+        rows, sides, w = self.rows(12, 2), self.rng.integers(-1, 2, 12), self.weights(12)
+        goals = self.rng.exponential(size=12) * 10.0 ** self.rng.uniform(-2, 2)
+        if self.index is None and self.rng.random() < 0.5:  # those of a metric, which costs next to nothing
+            L = log_uniform(self.rng, -3, 4) * np.diag(self.rng.random(self.d)) * self.scale
+            self.planted.append(L)
+            D = Distances(self.X, L)
+            goals = np.clip([float(arb(D(i, j)).mid()) for i, j in rows.tolist()], 0.0, 1e300)
+        term = terms.DistanceTargets(rows, goals, sides, weights=w)
+
+        def value(D, M):
+            off = [D(i, j) - t for (i, j), t in zip(rows.tolist(), numbers(goals), strict=True)]
+            costs = zip(numbers(w), off, sides.tolist(), strict=True)
+            return total(c * u * u / 2 for c, u, s in costs if s * u >= 0)
+
+        return term, value
+
+    def hard(self):
+        rows = self.rows(int(self.rng.integers(1, 6)), 2)
+        V = np.asarray(self.X, float)[rows[:, 0]] - np.asarray(self.X, float)[rows[:, 1]]
+        with np.errstate(over="ignore", under="ignore"):
+            size = np.sum((V * self.scale) ** 2, axis=1)
+        middle = np.clip(size, 1e-100, 1e100) * 10.0 ** self.rng.uniform(-1, 1)
+        upper, lower = 1.5 * middle, np.where(self.rng.random(len(rows)) < 0.5, 0.0, 0.5 * middle)
+        ends = list(zip(rows.tolist(), numbers(lower), numbers(upper), strict=True))
+        return terms.DistanceBounds(
+            rows, upper, lower
+        ), lambda D, M: arb(0) if all(a <= D(i, j) <= b for (i, j), a, b in ends) else INFINITE
+
+    def budget(self):
+        rows, costs, bound = self.rows(5, 2), self.rng.exponential(size=5), log_uniform(self.rng, -1, 1)
+        spent = list(zip(numbers(costs), rows.tolist(), strict=True))
+        return terms.Budget(
+            rows, bound, costs
+        ), lambda D, M: arb(0) if sum((c * D(i, j) for c, (i, j) in spent), fmpq(0)) <= number(bound) else INFINITE
+
+    def spread(self):
+        rows, w = self.rows(12, 2), self.weights(12)
+        return (
+            terms.Spread(rows, weights=w),
+            lambda D, M: (
+                -total(arb(c) * arb(D(i, j)).sqrt() for c, (i, j) in zip(numbers(w), rows.tolist(), strict=True))
+            ),
+        )
+
+    def repulsion(self):
+        rows, w = self.rows(6, 2), 0.1 * self.rng.exponential(size=6)
+        return terms.Repulsion(
+            rows, weights=w
+        ), lambda D, M: -total(c * D(i, j) for c, (i, j) in zip(numbers(w), rows.tolist(), strict=True))
+
+    def collapse(self):
+        return terms.Collapse(self.y), lambda D, M: exact.collapse(D, self.y)
+
+    def pair_softmax(self):
+        rows, w, n = self.rows(8, 2), self.rng.exponential(size=8), len(self.X)
+
+        def value(D, M):
+            every = exact.log_sum_exp([-D(a, b) for a in range(n) for b in range(n) if a != b])
+            return total(arb(c) * (arb(D(i, j)) + every) for c, (i, j) in zip(numbers(w), rows.tolist(), strict=True))
+
+        return terms.PairSoftmax(rows, weights=w), value
+
+    def pull(self):
+        rows = self.rows(int(self.rng.integers(1, 12)), 2)
+        w = self.weights(len(rows))
+        return terms.Pull(rows, weights=w), lambda D, M: total(
+            c * D(i, j) for c, (i, j) in zip(numbers(w), rows.tolist(), strict=True)
+        )
+
+    def trace(self):
+        return terms.Trace(), lambda D, M: arb(exact.trace(M))
+
+    def off_diagonal(self):
+        d = range(self.d)
+        return terms.OffDiagonal(), lambda D, M: total(abs(M[j, k]) for j in d for k in d if j != k)
+
+    @property
+    def d(self):
+        return self.X.shape[1] * (1 if self.index is None else 1 + len(np.unique(self.index)))
+
+    def near(self):
+        """A given metric, or None."""
+        return prior(self.X, self.rng) if self.index is None and self.rng.random() < 0.5 else None
+
+    def frobenius(self):
+        M0 = self.near()
+        M0 = np.zeros((self.d, self.d)) if M0 is None else M0
+        return terms.Frobenius(to=M0), lambda D, M: arb(exact.square(M - rational(M0)) / 2)
+
+    def log_det(self):
+        M0 = self.near()
+        M0 = np.eye(self.d) if M0 is None else M0
+        return terms.LogDet(to=M0), lambda D, M: divergence(M, M0)
+
+
+LOSSES = (
+    "triplet",
+    "quadruplet",
+    "pair",
+    "soft_bounds",
+    "log_ratio",
+    "targets",
+    "hard",
+    "budget",
+    "spread",
+    "repulsion",
+    "collapse",
+    "pair_softmax",
+)
+COSTS = ("pull", "trace", "frobenius", "log_det", "off_diagonal")
+
+
+def made(maker: Maker, rng):
+    """One to three losses and perhaps costs, with weights, and their exact values."""
+    names = [str(rng.choice(LOSSES)) for _ in range(int(rng.integers(1, 4)))]
+    names += [str(name) for name in rng.choice(COSTS, int(rng.integers(0, 3)), replace=False)]
+    if {"spread", "repulsion"} & set(names):
+        names.append("trace")
+    if maker.index is not None:
+        names = [name for name in names if name not in ("collapse", "pair_softmax")] or ["triplet"]
+    return [(float(weight(rng, -2, 1)), *getattr(maker, name)()) for name in dict.fromkeys(names)]
+
+
+def case_of(problem, parts, X, distances, inside=None, **more):
+    """A sum with the exact values of its terms, whose weights may vary."""
+    names = problem.names
+
+    def value(M, **varied):
+        D = distances(M)
+        weights = [varied.get(name, w) for name, (w, _, _) in zip(names, parts, strict=True)]
+        return total(arb(number(w)) * one(D, M) for w, (_, _, one) in zip(weights, parts, strict=True))
+
+    rng = np.random.default_rng(len(names))
+    weights = {str(rng.choice(names)): [log_uniform(rng, -2, 1)]}
+    return Case(problem, value, X, inside=inside, weights=weights, verbs=VERBS, **more)
+
+
+def combined(B, diagonal):
+    """Draws exact factors of a domain: rows combined, or each by itself."""
+    units = 1.0 / np.linalg.norm(B, axis=1)
+
+    def inside(rng):
+        k = len(B)
+        C = np.diag(rng.exponential(size=k) * units) if diagonal else rng.normal(size=(2, k)) * units
+        return rational(C * 10.0 ** rng.uniform(-2, 2)) * rational(B)
+
+    return inside
+
+
+def sums(X, y, rng):
+    d, kind = X.shape[1], str(rng.choice(DOMAINS))
+    clipped = np.clip(np.ptp(np.asarray(X, float), axis=0), 1e-150, 1e150)
+    scale = 1.0 / np.where(clipped > 0, clipped, 1.0)
+    maker = Maker(X, y, rng, scale=scale)
+    parts = made(maker, rng)
+    given, inside = {}, None
+    if kind == "diagonal":
+        given, inside = {"diagonal": True}, combined(np.eye(d), True)
+    elif kind == "bases":
+        B = rng.normal(size=(d + 3, d)) * scale
+        given, inside = {"bases": B}, combined(B, True)
+    elif kind != "all":
+        P = rng.normal(size=(d, max(1, d - 1))) * scale[:, None]
+        if kind == "nearly dependent":
+            P = np.column_stack([P, P[:, 0] + log_uniform(rng, -13, -5) * rng.normal(size=d) * scale])
+        elif kind == "dependent":
+            P = np.column_stack([P, 2.0 * P[:, 0]])
+        given, inside = {"subspace": P}, combined(P.T, False)
+    problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in parts)), **given)
+    return case_of(
+        problem, parts, np.asarray(problem.X, float), lambda M: Distances(problem.X, M=M), inside, planted=maker.planted
+    )
+
+
+def tasks(X, y, rng):
+    """Several metrics with a shared part; metrics are block diagonal, and no product of blocks is exact for floats."""
+    index = rng.permutation(np.arange(len(X)) % 2)
+    sharing = float(rng.choice([1.0, 0.25, 2.0, 0.3, log_uniform(rng, -6, 6)]))
+    parts = made(Maker(X, y, rng, index), rng)
+    problem = sm.MetricProblem(X, terms.Sum(tuple(w * term for w, term, _ in parts)), tasks=index, sharing=sharing)
+    d, data = X.shape[1], np.asarray(X, float)
+
+    def block(M, b):
+        return fmpq_mat(d, d, [M[b * d + i, b * d + j] for i in range(d) for j in range(d)])
+
+    def distances(M):
+        shared = number(sharing) * block(M, 0)
+        own = [Distances(data, M=shared + block(M, t + 1)) for t in range(2)]
+        return lambda a, b: own[index[a]](a, b)
+
+    def inside(rng):
+        units = 1.0 / np.clip(np.ptp(data, axis=0), 1e-150, 1e150)
+        L = np.zeros((3, 3 * d))
+        for t in range(3):
+            L[t, t * d : (t + 1) * d] = rng.normal(size=d) * units * (rng.random() < 0.8)
+        return rational(10.0 ** rng.uniform(-2, 1) * L)
+
+    return case_of(problem, parts, np.tile(data, 3), distances, inside)
+
+
+def labels(X, y, rng):
+    """LMNN as a sum of terms, with weights of all sizes."""
+    pull_weight, push_weight, more = (weight(rng, -6, 2) for _ in range(3))
+    loss, ridge = str(rng.choice(["hinge", "squared_hinge"])), rng.random() < 0.5
+    pull, push = terms.Pull(labels=y, n_neighbors=1), terms.TripletHinge(labels=y, n_neighbors=1, loss=loss)
+    total_of = pull_weight * pull + push_weight * push
+    problem = sm.MetricProblem(X, total_of + more * terms.Trace() if ridge else total_of)
+    near = problem.total.costs[0].tolist()
+    triplets = [(i, j, l) for i, j in near for l in np.flatnonzero(y != y[i]).tolist()]
+    parts = [
+        (pull_weight, pull, lambda D, M: total(D(i, j) for i, j in near)),
+        (push_weight, push, lambda D, M: total(SCALARS[loss](1 + D(i, j) - D(i, l)) for i, j, l in triplets)),
+        (more, None, lambda D, M: arb(exact.trace(M))),
+    ][: 3 if ridge else 2]
+    data = np.asarray(problem.X, float)
+    return case_of(problem, parts, data, lambda M: Distances(data, M=M))

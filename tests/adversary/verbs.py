@@ -1,0 +1,255 @@
+"""Every verb that claims something about a problem, and the claims it makes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import cvxpy as cp
+import exact
+import numpy as np
+from exact import number, rational
+from flint import fmpq, fmpq_mat
+
+import sdpmetric as sm
+from adversary.families import log_uniform
+from sdpmetric.check.__main__ import main as check
+
+NOT_SOLVED = ("online", "itml", "riemannian")
+
+
+def known(case, solution, **more):
+    """The exact objective at a solution."""
+    extras = {name: value for name, value in solution.extras.items() if name == "threshold"}
+    if case.extras(np.random.default_rng(0)) and not extras:
+        return None  # the certificate is about the best threshold
+    return case.exact(np.asarray(solution.components, float), **extras, **more)
+
+
+def state(case, ledger, verb, solution, tol, *, program="", **weights):
+    optimal = tol if solution.status is sm.Status.OPTIMAL else None
+    at = known(case, solution, **weights)
+    ledger.ended.append(f"{solution.solver} {solution.status.word}")
+    inside = case.inside is None
+    ledger.claim(verb, solution.certificate, at, program=program, optimal=optimal, inside=inside)
+
+
+def points(case, rng):
+    """Factors of floats, and the exact metric near by of those that are combined in a restricted domain."""
+    if case.inside is None:
+        return [(L, None) for L in case.factors(rng)]
+    found = [(np.zeros((0, case.X.shape[1])), None)]
+    for _ in range(2):
+        F = case.inside(rng)
+        floats = np.array([[float(F[i, j]) for j in range(F.ncols())] for i in range(F.nrows())])
+        found.append((floats, exact.metric(F)))
+    return found[::-1]
+
+
+def certify(case, ledger, rng, folder):
+    for L, M in points(case, rng):
+        extras = case.extras(rng)
+        given = {} if case.dual is None else {"dual": case.dual(case.problem)}
+        certificate = sm.certify(case.problem, L, extras=extras or None, **given)
+        # Of a restricted domain the objective is that of the metric as given, and of one near by that is in it.
+        ledger.claim("certify", certificate, case.exact(L, **extras), inside=M is None)
+        if M is not None:
+            ledger.state("certify", at=case.value(M, **extras))
+
+
+def metric(case, ledger, rng, folder):
+    M = None if case.inside is not None else case.metrics(rng)
+    if M is None or len(np.shape(M)[-1:]) == 0 or (case.rank < case.X.shape[1]):
+        return
+    extras = case.extras(rng)
+    given = {} if case.dual is None else {"dual": case.dual(case.problem)}
+    certificate = sm.certify(case.problem, metric=M, extras=extras or None, **given)
+    exactly = [rational(one) for one in M] if case.several else rational(M)
+    ledger.claim("metric", certificate, case.value(exactly, **extras))
+
+
+def solvers(problem):
+    return [s.name for s in sm.solvers_of(problem) if s.name not in NOT_SOLVED]
+
+
+def solved(case, rng, name=None, **options):
+    tol = 10.0 ** -int(rng.integers(2, 9))
+    name = str(rng.choice(solvers(case.problem))) if name is None else name
+    return sm.solve(case.problem, name, tol=tol, max_iter=int(rng.integers(10, 120)), **options), tol
+
+
+def solve(case, ledger, rng, folder):
+    solution, tol = solved(case, rng)
+    state(case, ledger, "solve", solution, tol)
+    if solution.dual is None or solution.certificate.kind != "duality":
+        return
+    noise = 10.0 ** rng.uniform(-12, -1)
+    if isinstance(solution.dual, sm.Dual):
+        values = np.asarray(solution.dual.values) * np.exp(noise * rng.normal(size=len(solution.dual.values)))
+        dual = replace(solution.dual, values=values)
+    else:
+        dual = np.asarray(solution.dual) * np.exp(noise * rng.normal(size=np.shape(solution.dual)))
+    L = np.asarray(solution.components, float)
+    L = L * (1.0 + noise * rng.normal(size=L.shape))
+    certificate = sm.certify(case.problem, L, dual=dual)
+    ledger.claim(
+        "dual", certificate, case.exact(L) if "threshold" not in solution.extras else None, inside=case.inside is None
+    )
+
+
+def verify(case, ledger, rng, folder):
+    tol, M = 10.0 ** -int(rng.integers(2, 6)), None
+    if rng.random() < 0.5 and case.inside is None and case.rank >= case.X.shape[1]:
+        M = case.metrics(rng)
+    if M is not None:
+        exactly = [rational(one) for one in M] if case.several else rational(M)
+        certificate = sm.verify(case.problem, metric=M, tol=tol)
+        ledger.claim("verify metric", certificate, None if case.extras(rng) else case.value(exactly))
+        return
+    L, M = points(case, rng)[0]
+    rescale = bool(rng.random() < 0.3)
+    certificate = sm.verify(case.problem, L, tol=tol, rescale=rescale)
+    at = None if rescale or case.extras(rng) else case.exact(L)
+    ledger.claim("verify", certificate, at, inside=M is None)
+
+
+def compare(case, ledger, rng, folder):
+    found = [solved(case, rng) for _ in range(2)]
+    for solution, tol in found:
+        state(case, ledger, "compare", solution, tol)
+    if len({s.certificate.kind for s, _ in found}) == 1 and found[0][0].certificate.kind != "infeasibility":
+        both = sm.compare(*(solution for solution, _ in found))
+        bound, objective = max(s.lower_bound for s, _ in found), min(s.objective for s, _ in found)
+        if both.consistent != (bound <= objective):
+            ledger.wrong("compare", "contradiction", f"{bound!r} and {objective!r}: {both.verdict}")
+
+
+def stop(case, ledger, rng, folder):
+    drawn = np.random.default_rng(int(rng.integers(2**31)))
+    options = {"score": lambda components: float(drawn.random()), "patience": int(rng.integers(1, 4))}
+    solution, tol = solved(case, rng, solvers(case.problem)[0], **options)
+    state(case, ledger, "stop", solution, tol)
+
+
+def path(case, ledger, rng, folder):
+    ((name, values),) = case.weights.items()
+    tol = 10.0 ** -int(rng.integers(2, 7))
+    along = sm.path(case.problem, tol=tol, **{name: values})
+    for value, solution in zip(values, along, strict=True):
+        program = f"{name}={value!r}"
+        state(case, ledger, "path", solution, tol, program=program, **{name: value})
+        L, M = points(case, rng)[0]
+        extras = case.extras(rng)
+        certificate = sm.certify(solution.problem, L, extras=extras or None)
+        ledger.claim("path", certificate, case.exact(L, **extras, **{name: value}), program=program, inside=M is None)
+
+
+def explain(case, ledger, rng, folder):
+    found = []
+    for tol in (1e-2, 1e-7):
+        solution = sm.solve(case.problem, tol=tol, max_iter=100)
+        state(case, ledger, "explain", solution, tol)
+        told = sm.explain(solution)
+        ledger.claim("explain", told.certificate, known(case, solution), inside=case.inside is None)
+        support = told.support
+        rows = zip(*(np.asarray(column).tolist() for column in support.columns.values()), strict=True)
+        found.append(dict(zip(rows, zip(support.lower.tolist(), support.upper.tolist(), strict=True), strict=True)))
+        for key, (low, high) in found[-1].items():
+            if np.isnan([low, high]).any():
+                ledger.wrong("explain", "nan", f"interval of {key}: {low!r}, {high!r}")
+    for key in set(found[0]) & set(found[1]):
+        (low, high), (least, most) = found[0][key], found[1][key]
+        if max(low, least) > min(high, most) * (1.0 + 1e-9):
+            ledger.wrong(
+                "explain", "interval", f"{key}: [{low!r}, {high!r}] and [{least!r}, {most!r}] have nothing in common"
+            )
+
+
+def rank(case, ledger, rng, folder):
+    solution = sm.solve(case.problem, tol=1e-4, max_iter=60, n_components=1)
+    ledger.claim("rank", solution.certificate, known(case, solution))
+
+
+def further(M, X, rng):
+    """A constraint that a user adds, and whether an exact metric keeps it."""
+    d = X.shape[1]
+    units = np.clip(np.ptp(X, axis=0), 1e-150, 1e150)
+    k, size = int(rng.integers(d)), log_uniform(rng, -2, 3)
+    kind = int(rng.integers(4))
+    if kind == 0:
+        end = size / units[k] ** 2
+        return M[k, k] <= end, lambda A: A[k, k] <= number(end)
+    if kind == 1:
+        end = size * float(np.sum(units**-2.0))
+        return cp.trace(M) <= end, lambda A: exact.trace(A) <= number(end)
+    if kind == 2:
+        return cp.diag(cp.diag(M)) == M, lambda A: all(A[i, j] == 0 for i in range(d) for j in range(d) if i != j)
+    end = 1e-3 * size / units[k] ** 2
+    return M[k, k] >= end, lambda A: A[k, k] >= number(end)
+
+
+def edited(case, ledger, rng, folder):
+    problem, d = case.problem, case.X.shape[1]
+    program = sm.to_cvxpy(problem)
+    M = next(variable for variable in program.variables() if variable.name() == "M")
+    constraint, keeps = further(M, case.X, rng)
+    program = cp.Problem(program.objective, [*program.constraints, constraint])
+    solution = sm.solve(problem, "conic", program=program)
+    own, at = solution.certificate, known(case, solution)
+    ledger.claim("edited", own, at, program="edited", inside=bool(keeps(exact.metric(solution.components))))
+    bound = getattr(own, "unconstrained_lower_bound", None)
+    ledger.state("edited", lower_bound=-np.inf if bound is None else bound, at=at)
+    units = np.clip(np.ptp(case.X, axis=0), 1e-150, 1e150)
+    for _ in range(25):
+        sizes = rng.choice([0.0, 1.0, 10.0, log_uniform(rng, -8, 2), log_uniform(rng, 2, 13)], d) / units**2.0
+        A = fmpq_mat(d, d, [number(sizes[i]) if i == j else fmpq(0) for i in range(d) for j in range(d)])
+        if np.isfinite(sizes).all() and keeps(A):
+            ledger.state("edited", at=case.value(A), program="edited")
+
+
+def proof(case, ledger, rng, folder):
+    solution, tol = solved(case, rng)
+    state(case, ledger, "proof", solution, tol)
+    solution.save_proof(folder / "proof.npz")
+    np.savez(folder / "data.npz", **case.files)
+    code, text = check([str(folder / "data.npz"), str(folder / "proof.npz")])
+    if code:
+        ledger.refused["proof"] = f"the checker: {text}"
+        return
+    with np.load(folder / "proof.npz") as file:
+        about, L = json.loads(str(file["about"])), file["components"]
+    extras = {"threshold": about["threshold"]} if "threshold" in about else {}
+    ledger.state("proof", about["objective"], about["lower_bound"], case.exact(L, **extras))
+
+
+def regret(case, ledger, rng, folder):
+    problem = case.problem
+    options = {"gamma": log_uniform(rng, -1, 3)} if isinstance(problem, sm.POLAProblem) and rng.random() < 0.7 else {}
+    found = sm.regret(problem, sm.solve(problem, solver="online", **options), tol=1e-4, **options)
+    ledger.state("regret", lower_bound=found.lower_bound)
+    if found.regret_bound is not None:
+        ledger.state("regret", found.regret_bound, at=number(found.objective * (1.0 - 1e-9)), program="theorem")
+    for L in case.factors(rng):
+        ledger.state("regret", at=case.exact(L))
+
+
+def relaxed(case, ledger, rng, folder):
+    solution = sm.solve(case.problem, "relaxed", tol=1e-3, max_iter=60)
+    ledger.claim("relaxed", solution.certificate, known(case, solution))
+
+
+VERBS = {
+    "certify": certify,
+    "metric": metric,
+    "solve": solve,
+    "verify": verify,
+    "compare": compare,
+    "stop": stop,
+    "path": path,
+    "explain": explain,
+    "rank": rank,
+    "edited": edited,
+    "proof": proof,
+    "regret": regret,
+    "relaxed": relaxed,
+}

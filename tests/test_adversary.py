@@ -1,0 +1,80 @@
+"""Three hundred problems of the adversary's suite: all statements, families and verbs.
+
+examples/benchmarks/rigor.py tries more, with other seeds.
+"""
+
+import warnings
+
+import pytest
+from adversary.campaign import DIGITS, FAMILIES, STATEMENTS, Claim, Ledger, drawn, item_of, tried
+from adversary.verbs import VERBS
+from flint import arb, ctx
+
+# Problems that take a second or more.
+LONG = {35, 53, 101}
+SEEDS = [seed for seed in range(303) if seed not in LONG]
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [tried(seed, *drawn(seed)) for seed in SEEDS]
+
+
+def test_nothing_that_is_claimed_is_false(outcomes):
+    assert [text for outcome in outcomes for text in outcome.unknown] == []
+
+
+def test_every_statement_family_and_verb_is_tried(outcomes):
+    assert {outcome.statement for outcome in outcomes} == set(STATEMENTS)
+    assert {outcome.family for outcome in outcomes} == set(FAMILIES)
+    assert {verb for outcome in outcomes for verb in outcome.verbs} == set(VERBS)
+    assert sum(outcome.claims for outcome in outcomes) >= 1000
+    assert sum(outcome.undecided for outcome in outcomes) == 0
+
+
+def test_few_statements_refuse_their_data(outcomes):
+    assert sum("statement" in outcome.refused for outcome in outcomes) <= 0.15 * len(outcomes)
+
+
+@pytest.mark.parametrize(
+    ("seed", "statement", "family"),
+    [
+        (340, "frobenius", "units"),
+        (55, "hard", "offset"),
+        (150, "pola", "far"),
+        (249, "itml", "float32"),
+        (141, "lsml", "grid"),
+        (1508, "tasks", "scales"),
+        (464, "mmc", "float32"),
+        (390, "pola", "apart"),
+    ],
+)
+def test_problems_that_broke_something_are_certified(seed, statement, family):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert tried(seed, statement, family).violations == []
+
+
+def test_the_judge_sees_what_is_false():
+    ctx.prec = DIGITS
+    true, infinity = Claim("a", 1.0, 0.5, at=arb(1)), float("inf")
+    for claim, kind in (
+        (Claim("b", 1.0 - 2.0**-53, 0.5, at=arb(1)), "objective"),
+        (Claim("b", 2.0, 1.0 + 2.0**-52), "bound"),
+        (Claim("b", infinity, infinity), "bound"),
+        (Claim("b", 0.75, 0.875), "contradiction"),
+        (Claim("b", float("nan"), 0.0), "nan"),
+        (Claim("b", 2.0, 0.5, at=arb(2), optimal=0.1), "optimal"),
+    ):
+        ledger = Ledger([true, claim])
+        ledger.judge(arb(0))
+        assert {(verb, found) for verb, found, _ in ledger.found} >= {("b", kind)}
+    honest = Ledger([true, Claim("b", 2.0, 0.25, at=arb(2), optimal=0.5)])
+    honest.judge(arb(0))
+    assert honest.found == []
+
+
+def test_known_holes_are_found_by_statement_verb_and_kind():
+    assert item_of("no statement", "no verb", "no kind") is None
