@@ -6,6 +6,7 @@ Nothing here calls the package, so that agreement is evidence.
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 from flint import arb, fmpq, fmpq_mat
@@ -128,6 +129,28 @@ def mcml_objective(X, L, y, weights=None) -> arb:
         term = arb(pull) + partition.log() - arb(len(mates)).log()
         total += term if weights is None else arb(number(float(weights[i]))) * term
     return total
+
+
+def mlr_objective(X, L, related, Q, average, C, weights=None) -> fmpq:
+    """MLR at ``L^T L`` over all rankings that keep relevant items in order, and irrelevant ones, by distance."""
+    X, n, total = np.concatenate([X, Q]), len(X), fmpq(0)
+    D, asked = Distances(X, L), related.queries.tolist()
+    w = [fmpq(1)] * len(Q) if weights is None else [number(v) for v in weights.tolist()]
+    for q in asked:
+        near = sorted(D(n + q, int(i)) for i in related.relevant(q))
+        far = sorted(D(n + q, int(j)) for j in related.irrelevant(q))
+        R, N, worst = len(near), len(far), fmpq(0)
+        for places in combinations(range(R + N), R):
+            above = [place - i for i, place in enumerate(places)]
+            if average:
+                lost = 1 - sum((fmpq(i + 1, place + 1) for i, place in enumerate(places)), fmpq(0)) / R
+            else:
+                lost = fmpq(sum(above), R * N)
+            slopes = sum((2 * (near[i] - far[j]) for i in range(R) for j in range(above[i])), fmpq(0))
+            worst = max(worst, lost + slopes / (R * N))
+        total += w[q] * worst
+    trace = sum((number(v) ** 2 for v in np.ravel(L).tolist()), fmpq(0))
+    return trace + number(C) * total / sum((w[q] for q in asked), fmpq(0))
 
 
 FAMILIES = ("plain", "offset", "scales", "duplicates", "repeated", "constant", "grid", "float32", "wide", "line")

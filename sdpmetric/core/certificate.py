@@ -6,11 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Literal, Self, cast, get_args
 
 from sdpmetric.core import html
 from sdpmetric.core.status import Status
 
+Rigor = Literal["float", "rounding", "assumption"]
+# From the strongest to the weakest.
+RIGORS: tuple[Rigor, ...] = get_args(Rigor)
 # A lower bound may exceed an objective by this much, relatively, through rounding; a larger excess is a contradiction.
 CONTRADICTION = 1e-6
 # Above this relative gap the message says why the bound may be weak.
@@ -53,6 +56,11 @@ class Certificate(ABC):
         Constraints with a positive hinge, or active ones.
     constraints : str
         What is counted by `n_active`, for example "triplets" or "pairs".
+    rigor : {"float", "rounding", "assumption"}
+        The weakest grade of what is claimed: every rounding is accounted for; rounding is allowed for by a guess, the
+        default; or it holds if `assumption` does.
+    assumption : str or None
+        What is assumed, as a clause that follows "that".
     """
 
     objective: float
@@ -61,6 +69,8 @@ class Certificate(ABC):
     primal_residual: float = math.inf
     n_active: int = 0
     constraints: str = "triplets"
+    rigor: Rigor = "rounding"
+    assumption: str | None = None
 
     kind: ClassVar[str]
 
@@ -116,8 +126,18 @@ class Certificate(ABC):
         """
         return replace(self, program=before.program, primal_residual=max(self.primal_residual, before.primal_residual))
 
+    @property
+    def reservation(self) -> str:
+        """The grade in words, after a semicolon; empty where every rounding is accounted for."""
+        if self.rigor == "float":
+            return ""
+        why = (
+            "rounding is not fully accounted for" if self.assumption is None else f"this assumes that {self.assumption}"
+        )
+        return f"; {why} (rigor: {self.rigor})"
+
     def __str__(self) -> str:
-        return f"{self.program}: {self.finding()}"
+        return f"{self.program}: {self.finding()}{self.reservation}"
 
     def facts(self) -> dict[str, object]:
         """What is known, by name, for tables."""
@@ -168,8 +188,9 @@ class DualityCertificate(Certificate):
         ``<S, M> / max(1, objective)`` for the repaired dual slack S, 0 at an optimum.
     null_dimension : int
         Directions in which the data vary at no pull cost, treated as null.
-    unconstrained_lower_bound : float or None
-        For a program with further constraints: the lower bound of the problem without them, which is always valid.
+    assumed_lower_bound : float or None
+        For a program with further constraints: its own lower bound, if `assumption` holds. `lower_bound` is that of
+        the problem without them, which is always valid, and decides the gap.
     backend_lower_bound : float or None
         Of the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
     polished : bool
@@ -184,7 +205,7 @@ class DualityCertificate(Certificate):
     dual_residual: float = math.inf
     complementarity: float = math.inf
     null_dimension: int = 0
-    unconstrained_lower_bound: float | None = None
+    assumed_lower_bound: float | None = None
     backend_lower_bound: float | None = None
     polished: bool = False
     resolution: float = 0.0
@@ -204,7 +225,9 @@ class DualityCertificate(Certificate):
             return own
         return replace(
             own,
-            unconstrained_lower_bound=before.unconstrained_lower_bound,
+            rigor=max(own.rigor, before.rigor, key=RIGORS.index),
+            assumption=before.assumption,
+            assumed_lower_bound=before.assumed_lower_bound,
             backend_lower_bound=before.backend_lower_bound,
             polished=before.polished,
         )
@@ -223,13 +246,14 @@ class DualityCertificate(Certificate):
         polished = ", multipliers polished" if self.polished else ""
         weak = f"; {self.weakness}" if self.weakness is not None and self.relative_gap > WEAK else ""
         beside = (
-            f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"
-            if self.unconstrained_lower_bound is not None
+            f"; with its further constraints the lower bound is {self.assumed_lower_bound:.8g}"
+            if self.assumed_lower_bound is not None
             else ""
         )
+        proven = "proven " if self.rigor == "float" else ""
         return (
-            f"objective {self.objective:.8g}, proven lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
-            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{beside}{weak}"
+            f"objective {self.objective:.8g}, {proven}lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
+            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"
         )
 
 

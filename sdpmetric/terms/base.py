@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]
@@ -81,6 +82,11 @@ class Term(ABC):
     def regularizers(self) -> tuple[Regularizer, ...]:
         """The term itself, where it is strictly convex in the metric."""
         return ()
+
+    @property
+    def rigor(self) -> Rigor:
+        """The grade of rigor of a certificate of the term alone; of linear terms "float"."""
+        return "float"
 
     @property
     def ridge(self) -> float:
@@ -168,6 +174,11 @@ class Regularizer(Term):
         """Itself."""
         return (self,)
 
+    @property
+    def rigor(self) -> Rigor:
+        """The grade is "rounding" with the `highest` of this class, which guesses, else "float"."""
+        return "rounding" if type(self).highest is Regularizer.highest else "float"
+
     @abstractmethod
     def value(self, components: FloatArray) -> float:
         """``weight * r(M)`` at a factor (r, d) of the metric."""
@@ -221,6 +232,11 @@ class Loss(Term):
     def losses(self) -> tuple[Loss, ...]:
         """Itself."""
         return (self,)
+
+    @property
+    def rigor(self) -> Rigor:
+        """The grade is "rounding" with the `highest` of this class, which guesses, else "float"."""
+        return "rounding" if type(self).highest is Loss.highest else "float"
 
     @property
     def kinked(self) -> bool:
