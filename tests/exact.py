@@ -101,8 +101,12 @@ def lego_loss(X, L, pairs, targets, sides) -> fmpq:
     return total / 2
 
 
-def rca_objective(X, L, chunks, ridge, weights=None) -> arb:
-    """The objective of RCA at ``L^T L``, features all varying, in balls; for regular covariances."""
+def rca_objective(X, L, chunks, ridge, weights=None, directions=None) -> arb:
+    """The objective of RCA at ``L^T L`` in balls, on the directions in which data vary.
+
+    With a ridge on data that vary in fewer directions than there are features, give their number; it is exact for
+    metrics of at most that rank.
+    """
     P, d = rational(X), X.shape[1]
     total, count = fmpq_mat(d, d), fmpq(0)
     w = [fmpq(1)] * len(X) if weights is None else [number(v) for v in weights.tolist()]
@@ -115,8 +119,16 @@ def rca_objective(X, L, chunks, ridge, weights=None) -> arb:
             weighted = fmpq_mat(len(rows), d, [w[i] * V[k, j] for k, i in enumerate(rows) for j in range(d)])
             total, count = total + V.transpose() * weighted, count + size
     C = total / count + rational(ridge * np.eye(d))
-    product = C * metric(L)
-    return arb(sum((product[k, k] for k in range(d)), fmpq(0))) - log_det(C) - log_det(metric(L))
+    product, varying = C * metric(L), rational(np.asarray(X, dtype=np.float64)) if d else None
+    rank = fmpq_mat(len(X), d, [varying[i, j] - varying[0, j] for i in range(len(X)) for j in range(d)]).rank()
+    if not ridge and C.rank() < rank:
+        return arb("inf")  # no chunklet varies there
+    rank = rank if directions is None else directions
+    volume = (
+        product.charpoly()[d - rank] * (-1) ** rank
+    )  # the product of as many eigenvalues, if no others are positive
+    trace = arb(sum((product[k, k] for k in range(d)), fmpq(0)))
+    return trace - arb(volume).log() if volume > 0 else arb("inf")
 
 
 def mcml_objective(X, L, y, weights=None) -> arb:
@@ -153,7 +165,19 @@ def mlr_objective(X, L, related, Q, average, C, weights=None) -> fmpq:
     return trace + number(C) * total / sum((w[q] for q in asked), fmpq(0))
 
 
-FAMILIES = ("plain", "offset", "scales", "duplicates", "repeated", "constant", "grid", "float32", "wide", "line")
+FAMILIES = (
+    "plain",
+    "offset",
+    "scales",
+    "duplicates",
+    "repeated",
+    "constant",
+    "grid",
+    "float32",
+    "wide",
+    "line",
+    "dependent",
+)
 
 
 def hostile(family: str, rng: np.random.Generator, n: int = 12, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -178,4 +202,7 @@ def hostile(family: str, rng: np.random.Generator, n: int = 12, d: int = 3) -> t
         X = rng.normal(size=(n, n + 3))
     elif family == "line":
         X = X[:, :1]
+    elif family == "dependent":
+        twin = (X[:, 0] / 2.54, 4.0 * X[:, 0], X[:, 0] + X[:, -1], X[:, 0] * (1.0 + 10.0 ** -rng.integers(4, 17)))
+        X = np.column_stack([X, twin[int(rng.integers(4))]])
     return X, y

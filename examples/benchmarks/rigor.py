@@ -271,11 +271,9 @@ def rca(X, y, rng):
     chunks = np.where(rng.random(len(y)) < 0.2, -1, y)
     ridge = float(10.0 ** rng.integers(-3, 1)) if rng.random() < 0.5 else 0.0
     problem = sm.RCAProblem(X, chunks, ridge)
-    if problem.coordinates.rank < X.shape[1]:
-        raise ValueError("exact determinants need full rank")
-    solution = solved(problem, rng)
+    solution, rank = solved(problem, rng), problem.coordinates.rank if ridge else None
     for L in points(problem, solution, rng)[:2]:
-        yield rca_objective(np.asarray(X, float), L, chunks, ridge), problem.certify(L)
+        yield rca_objective(np.asarray(X, float), L[:rank], chunks, ridge, None, rank), problem.certify(L[:rank])
     yield None, solution.certificate
 
 
@@ -295,8 +293,6 @@ def weighted(X, y, rng):
     data, prior, judged = np.asarray(X, float), np.eye(X.shape[1]), slice(0, 2)
     if kind == "rca":
         problem = sm.RCAProblem(X, y, sample_weight=w)
-        if problem.coordinates.rank < X.shape[1]:
-            raise ValueError("exact determinants need full rank")
 
         def exact(L):
             return rca_objective(data, L, y, 0.0, w)
