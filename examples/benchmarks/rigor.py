@@ -37,9 +37,11 @@ from exact import (
     hostile,
     itml_objective,
     lego_loss,
+    lfda_objective,
     lmnn_objective,
     mcml_objective,
     metric,
+    mlr_objective,
     number,
     rational,
     rca_objective,
@@ -67,6 +69,8 @@ STATEMENTS = (
     "rca",
     "mcml",
     "sums",
+    "mlr",
+    "lfda",
 )
 
 
@@ -285,6 +289,30 @@ def mcml(X, y, rng):
     yield None, solution.certificate
 
 
+def mlr(X, y, rng):
+    """Queries among the items' kind, or far from them."""
+    X, Q = X[:7], X[7:9] * 10.0 ** -rng.integers(0, 9)
+    related = sm.Relevance.from_lists([[0, 1, 2], [3, 4]], 7, leave_one_out=False)
+    problem = sm.MLRProblem(X, related, ("auc", "map")[int(rng.integers(2))], float(10.0 ** rng.uniform(-2, 3)), Q)
+    solution, data = solved(problem, rng), (np.asarray(X, float), np.asarray(Q, float))
+    for L in points(problem, solution, rng):
+        exact = mlr_objective(data[0], L, related, data[1], problem.loss == "map", problem.slack_weight)
+        yield exact, problem.certify(L, dual=problem.multipliers(np.ones(1), [L]))
+    yield None, solution.certificate
+
+
+def lfda(X, y, rng):
+    ridge, r = float(10.0 ** rng.integers(-3, 1)) if rng.random() < 0.5 else 0.0, int(rng.integers(1, X.shape[1] + 1))
+    weights = rng.uniform(0.1, 5.0, len(X)) if rng.random() < 0.5 else None
+    problem = sm.LFDAProblem(X, y, r, int(rng.integers(1, 8)), ridge, weights)
+    solution = sm.solve(problem)
+    for L in (np.asarray(solution.components, float), points(problem, solution, rng)[2][:r]):
+        if len(L):
+            exact = lfda_objective(np.asarray(X, float), L, y, problem.n_neighbors, ridge, weights)
+            yield exact, problem.certify(L)
+    yield None, solution.certificate
+
+
 def weighted(X, y, rng):
     """MMC, ITML, RCA, MCML and POLA with weights of pairs, or of examples."""
     kind = ("mmc", "itml", "rca", "mcml", "pola")[int(rng.integers(5))]
@@ -362,6 +390,8 @@ DRAWS = {
     "rca": rca,
     "mcml": mcml,
     "sums": lambda X, y, rng: rigor_sums.judged(X, y, rng, share),
+    "mlr": mlr,
+    "lfda": lfda,
     "weighted": weighted,
 }
 
