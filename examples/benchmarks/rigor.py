@@ -5,7 +5,7 @@ Problems are drawn from the hostile families of tests/exact.py. For each, certif
 Solving takes most of the time, so that only a share of the problems is solved, by the same seeds whatever the share;
 the others are judged at the other points, and at a random one with a random length.
 
-    python examples/benchmarks/rigor.py --problems 500 --seed 0 [--seconds 60] [--solved 0.1]
+    python examples/benchmarks/rigor.py --problems 500 --seed 0 [--seconds 60] [--solved 0.1] [--statement mlr]
 
 prints how many problems of each statement were tried, and every violation with its seed as soon as it is found. Every
 1,000 problems it says how far it came. The exit code is 1 if there was a violation.
@@ -296,6 +296,7 @@ def mlr(X, y, rng):
     problem = sm.MLRProblem(X, related, ("auc", "map")[int(rng.integers(2))], float(10.0 ** rng.uniform(-2, 3)), Q)
     solution, data = solved(problem, rng), (np.asarray(X, float), np.asarray(Q, float))
     for L in points(problem, solution, rng):
+        L = L[: X.shape[1]]
         exact = mlr_objective(data[0], L, related, data[1], problem.loss == "map", problem.slack_weight)
         yield exact, problem.certify(L, dual=problem.multipliers(np.ones(1), [L]))
     yield None, solution.certificate
@@ -306,7 +307,8 @@ def lfda(X, y, rng):
     weights = rng.uniform(0.1, 5.0, len(X)) if rng.random() < 0.5 else None
     problem = sm.LFDAProblem(X, y, r, int(rng.integers(1, 8)), ridge, weights)
     solution = sm.solve(problem)
-    for L in (np.asarray(solution.components, float), points(problem, solution, rng)[2][:r]):
+    for L in (np.asarray(solution.components, float), points(problem, solution, rng)[2]):
+        L = L[: min(r, len(problem.scatters[0]))]
         if len(L):
             exact = lfda_objective(np.asarray(X, float), L, y, problem.n_neighbors, ridge, weights)
             yield exact, problem.certify(L)
@@ -422,6 +424,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--solved", type=float, default=1.0)
+    parser.add_argument("--statement", choices=DRAWS)
     options = parser.parse_args()
     share = options.solved
     tried, refused, wrong, began = Counter(), Counter(), 0, time.perf_counter()
@@ -429,6 +432,8 @@ def main() -> int:
         if time.perf_counter() - began > options.seconds:
             break
         statement, family = drawn(seed)
+        if options.statement:
+            statement, family = options.statement, FAMILIES[seed % len(FAMILIES)]
         try:
             found = violations(statement, family, seed)
         except ValueError:  # a statement that refuses such data, in a sentence
