@@ -6,14 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from typing import ClassVar, Literal, Self, cast, get_args
+from typing import ClassVar, Self, cast
 
 from sdpmetric.core import html
+from sdpmetric.core.rigor import RIGORS, Rigor, reservation
 from sdpmetric.core.status import Status
 
-Rigor = Literal["float", "rounding", "assumption"]
-# From the strongest to the weakest.
-RIGORS: tuple[Rigor, ...] = get_args(Rigor)
 # A lower bound may exceed an objective by this much, relatively, through rounding; a larger excess is a contradiction.
 CONTRADICTION = 1e-6
 # Above this relative gap the message says why the bound may be weak.
@@ -57,10 +55,8 @@ class Certificate(ABC):
     constraints : str
         What is counted by `n_active`, for example "triplets" or "pairs".
     rigor : {"float", "rounding", "assumption"}
-        The weakest grade of what is claimed: every rounding is accounted for; rounding is allowed for by a guess, the
-        default; or it holds if `assumption` does.
+        What is claimed accounts for every rounding; or only by a guess, the default; or holds if `assumption` does.
     assumption : str or None
-        What is assumed, as a clause that follows "that".
     """
 
     objective: float
@@ -95,12 +91,7 @@ class Certificate(ABC):
         return False
 
     def settles(self, tol: float) -> bool:
-        """Whether `status` holds however the solve ended.
-
-        Parameters
-        ----------
-        tol : float
-        """
+        """Whether `status` holds however the solve ended."""
         return self.proves_optimal(tol)
 
     @abstractmethod
@@ -118,23 +109,13 @@ class Certificate(ABC):
         """What is proven, as the end of a sentence that begins with the program."""
 
     def with_origin(self, before: Certificate) -> Self:
-        """The same certificate, with what a certificate of the same point before rounding knows of its program.
-
-        Parameters
-        ----------
-        before : Certificate
-        """
+        """The same certificate, with what a certificate of the same point before rounding knows of its program."""
         return replace(self, program=before.program, primal_residual=max(self.primal_residual, before.primal_residual))
 
     @property
     def reservation(self) -> str:
         """The grade in words, after a semicolon; empty where every rounding is accounted for."""
-        if self.rigor == "float":
-            return ""
-        why = (
-            "rounding is not fully accounted for" if self.assumption is None else f"this assumes that {self.assumption}"
-        )
-        return f"; {why} (rigor: {self.rigor})"
+        return reservation(self.rigor, self.assumption)
 
     def __str__(self) -> str:
         return f"{self.program}: {self.finding()}{self.reservation}"
@@ -189,8 +170,7 @@ class DualityCertificate(Certificate):
     null_dimension : int
         Directions in which the data vary at no pull cost, treated as null.
     assumed_lower_bound : float or None
-        For a program with further constraints: its own lower bound, if `assumption` holds. `lower_bound` is that of
-        the problem without them, which is always valid, and decides the gap.
+        Of a program with further constraints, if `assumption` holds; `lower_bound` is that without them.
     backend_lower_bound : float or None
         Of the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
     polished : bool
@@ -245,12 +225,8 @@ class DualityCertificate(Certificate):
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
         polished = ", multipliers polished" if self.polished else ""
         weak = f"; {self.weakness}" if self.weakness is not None and self.relative_gap > WEAK else ""
-        beside = (
-            f"; with its further constraints the lower bound is {self.assumed_lower_bound:.8g}"
-            if self.assumed_lower_bound is not None
-            else ""
-        )
-        proven = "proven " if self.rigor == "float" else ""
+        own, proven = self.assumed_lower_bound, "" if self.reservation else "proven "
+        beside = "" if own is None else f"; with its further constraints the lower bound is {own:.8g}"
         return (
             f"objective {self.objective:.8g}, {proven}lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
             f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"

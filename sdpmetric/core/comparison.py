@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sdpmetric.core import html
-from sdpmetric.core.certificate import RIGORS, relative_gap
+from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.rigor import RIGORS
 from sdpmetric.core.solution import Solution
 
 

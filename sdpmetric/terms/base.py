@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Rigor
+from sdpmetric.core.rigor import Rigor
 from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]
@@ -62,12 +62,7 @@ class Term(ABC):
 
     @abstractmethod
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """The same term with its arguments checked against data, and with arrays in place of defaults.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        """
+        """The same term with its arguments checked against data (n, d), and with arrays in place of defaults."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -121,12 +116,7 @@ class Term(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum:
-    """A sum of terms.
-
-    Attributes
-    ----------
-    terms : tuple of Term
-    """
+    """A sum of terms."""
 
     terms: tuple[Term, ...]
 
