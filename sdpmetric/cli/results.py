@@ -167,9 +167,10 @@ def sentence(certificate: Certificate, tol: float) -> str:
         return f"{certificate}."
     between = f"the optimum lies between {certificate.lower_bound:.8g} and {certificate.objective:.8g}"
     gap = f"relative gap {certificate.relative_gap:.1e}"
+    rest = f"{certificate.reservation}."
     if certificate.proves_optimal(tol):
-        return f"Proven: {between} ({gap}, asked {tol:.0e})."
-    return f"Not proven to {tol:.0e}: {between} ({gap})."
+        return f"{'Computed' if certificate.reservation else 'Proven'}: {between} ({gap}, asked {tol:.0e}){rest}"
+    return f"Not proven to {tol:.0e}: {between} ({gap}){rest}"
 
 
 def proves(comparison: Comparison) -> bool:

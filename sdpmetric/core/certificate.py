@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import ClassVar, Self, cast
 
 from sdpmetric.core import html
+from sdpmetric.core.rigor import RIGORS, Rigor, reservation
 from sdpmetric.core.status import Status
 
 # A lower bound may exceed an objective by this much, relatively, through rounding; a larger excess is a contradiction.
@@ -53,6 +54,9 @@ class Certificate(ABC):
         Constraints with a positive hinge, or active ones.
     constraints : str
         What is counted by `n_active`, for example "triplets" or "pairs".
+    rigor : {"float", "rounding", "assumption"}
+        What is claimed accounts for every rounding; or only by a guess, the default; or holds if `assumption` does.
+    assumption : str or None
     """
 
     objective: float
@@ -61,6 +65,8 @@ class Certificate(ABC):
     primal_residual: float = math.inf
     n_active: int = 0
     constraints: str = "triplets"
+    rigor: Rigor = "rounding"
+    assumption: str | None = None
 
     kind: ClassVar[str]
 
@@ -85,12 +91,7 @@ class Certificate(ABC):
         return False
 
     def settles(self, tol: float) -> bool:
-        """Whether `status` holds however the solve ended.
-
-        Parameters
-        ----------
-        tol : float
-        """
+        """Whether `status` holds however the solve ended."""
         return self.proves_optimal(tol)
 
     @abstractmethod
@@ -108,16 +109,16 @@ class Certificate(ABC):
         """What is proven, as the end of a sentence that begins with the program."""
 
     def with_origin(self, before: Certificate) -> Self:
-        """The same certificate, with what a certificate of the same point before rounding knows of its program.
-
-        Parameters
-        ----------
-        before : Certificate
-        """
+        """The same certificate, with what a certificate of the same point before rounding knows of its program."""
         return replace(self, program=before.program, primal_residual=max(self.primal_residual, before.primal_residual))
 
+    @property
+    def reservation(self) -> str:
+        """The grade in words, after a semicolon; empty where every rounding is accounted for."""
+        return reservation(self.rigor, self.assumption)
+
     def __str__(self) -> str:
-        return f"{self.program}: {self.finding()}"
+        return f"{self.program}: {self.finding()}{self.reservation}"
 
     def facts(self) -> dict[str, object]:
         """What is known, by name, for tables."""
@@ -168,8 +169,8 @@ class DualityCertificate(Certificate):
         ``<S, M> / max(1, objective)`` for the repaired dual slack S, 0 at an optimum.
     null_dimension : int
         Directions in which the data vary at no pull cost, treated as null.
-    unconstrained_lower_bound : float or None
-        For a program with further constraints: the lower bound of the problem without them, which is always valid.
+    assumed_lower_bound : float or None
+        Of a program with further constraints, if `assumption` holds; `lower_bound` is that without them.
     backend_lower_bound : float or None
         Of the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
     polished : bool
@@ -184,7 +185,7 @@ class DualityCertificate(Certificate):
     dual_residual: float = math.inf
     complementarity: float = math.inf
     null_dimension: int = 0
-    unconstrained_lower_bound: float | None = None
+    assumed_lower_bound: float | None = None
     backend_lower_bound: float | None = None
     polished: bool = False
     resolution: float = 0.0
@@ -204,7 +205,9 @@ class DualityCertificate(Certificate):
             return own
         return replace(
             own,
-            unconstrained_lower_bound=before.unconstrained_lower_bound,
+            rigor=max(own.rigor, before.rigor, key=RIGORS.index),
+            assumption=before.assumption,
+            assumed_lower_bound=before.assumed_lower_bound,
             backend_lower_bound=before.backend_lower_bound,
             polished=before.polished,
         )
@@ -222,14 +225,11 @@ class DualityCertificate(Certificate):
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
         polished = ", multipliers polished" if self.polished else ""
         weak = f"; {self.weakness}" if self.weakness is not None and self.relative_gap > WEAK else ""
-        beside = (
-            f"; without its further constraints the lower bound is {self.unconstrained_lower_bound:.8g}"
-            if self.unconstrained_lower_bound is not None
-            else ""
-        )
+        own, proven = self.assumed_lower_bound, "" if self.reservation else "proven "
+        beside = "" if own is None else f"; with its further constraints the lower bound is {own:.8g}"
         return (
-            f"objective {self.objective:.8g}, proven lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
-            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{beside}{weak}"
+            f"objective {self.objective:.8g}, {proven}lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
+            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"
         )
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from sdpmetric.core import html
 from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.rigor import RIGORS
 from sdpmetric.core.solution import Solution
 
 
@@ -39,9 +40,12 @@ class Comparison:
         highest = max(s.lower_bound for s in self.solutions)
         if not self.consistent:
             return f"Contradiction: a lower bound of {highest:.10g} lies above an objective of {lowest:.10g}."
+        weakest = max((s.certificate for s in self.solutions), key=lambda certificate: RIGORS.index(certificate.rigor))
+        head = "Computed" if weakest.reservation else "Proven"
         return (
-            f"Proven: the optimum lies between {highest:.8g} and {lowest:.8g} "
-            f"(relative gap {relative_gap(lowest, highest):.1e}); every lower bound is below every objective."
+            f"{head}: the optimum lies between {highest:.8g} and {lowest:.8g} "
+            f"(relative gap {relative_gap(lowest, highest):.1e}); every lower bound is below every objective"
+            f"{weakest.reservation}."
         )
 
     def rows(self) -> list[tuple[str, ...]]:

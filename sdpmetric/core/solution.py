@@ -125,12 +125,12 @@ class Solution:
 
     @property
     def lower_bound(self) -> float:
-        """Proven lower bound on every objective; `certificate.lower_bound`."""
+        """Lower bound on every objective; `certificate.lower_bound`."""
         return self.certificate.lower_bound
 
     @property
     def relative_gap(self) -> float:
-        """Proven relative gap; `certificate.relative_gap`."""
+        """Relative gap of objective and lower bound; `certificate.relative_gap`."""
         return self.certificate.relative_gap
 
     def __str__(self) -> str:
@@ -252,8 +252,14 @@ class Solution:
         Raises
         ------
         ValueError
-            If there is no problem or no multipliers, or the statement has no proofs that can be written down.
+            If there is no problem or no multipliers, the statement has no proofs that can be written down, or the
+            certificate does not account for every rounding.
         """
+        if self.certificate.reservation:
+            raise ValueError(
+                f"the certificate of this solution is no proof{self.certificate.reservation}; a proof file needs one "
+                'of rigor "float", for example of the same problem without further constraints.'
+            )
         problem: object = self.problem
         if not isinstance(problem, Provable):
             raise ValueError(

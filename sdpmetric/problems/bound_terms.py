@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.core.rigor import RIGORS, Rigor
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import Images, above, gamma, sum_above
 from sdpmetric.terms.base import ROUNDINGS, Loss, Regularizer, Term
@@ -52,6 +53,11 @@ class BoundTerms:
     def regularizers(self) -> tuple[Regularizer, ...]:
         """The terms that are strictly convex in the metric."""
         return tuple(own for term in self.terms for own in term.regularizers)
+
+    @property
+    def rigor(self) -> Rigor:
+        """The weakest of the terms' grades."""
+        return max((term.rigor for term in self.terms), key=RIGORS.index)
 
     def stiffened(self, scale: float, room: float) -> BoundTerms:
         """See `Loss.stiffened`; and hard constraints get room, so that points keep them exactly."""

@@ -84,7 +84,9 @@ def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) 
     for a in tries:
         if (found := contradiction(dual, a)) is not None:
             rows = tuple(int(i) for i in _irreducible(dual, _used(found, found)))
-            return InfeasibilityCertificate(program="sum of terms", constraints="hard constraints", contradiction=rows)
+            return InfeasibilityCertificate(
+                program="sum of terms", constraints="hard constraints", contradiction=rows, rigor=total.rigor
+            )
     return None
 
 

@@ -205,6 +205,7 @@ class FRMLProblem(Problem):
                 dual_residual=bound.dual_residual,
                 n_active=bound.n_active,
                 program="FRML-AUC",
+                rigor=bound.rigor,
             )
         value, gradient, active = self._evaluate(L, with_gradient=True)
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))

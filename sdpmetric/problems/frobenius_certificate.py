@@ -69,6 +69,7 @@ def certificate(
         complementarity=abs(aligned) / max(1.0, objective),
         n_active=n_active,
         program="LMNN with a Frobenius term",
+        rigor="float",
     )
 
 

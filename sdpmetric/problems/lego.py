@@ -216,6 +216,7 @@ class LEGOProblem(Problem):
             n_active=int(np.count_nonzero(misses)),
             constraints="pairs",
             program="LEGO's stream under a fixed metric",
+            rigor="float",
         )
 
     def certify_stream(
@@ -243,7 +244,7 @@ class LEGOProblem(Problem):
             The algorithm.
         """
         if not n_pairs:
-            return RegretCertificate(objective=0.0, lower_bound=0.0, program=program, regret_bound=0.0)
+            return RegretCertificate(objective=0.0, lower_bound=0.0, program=program, regret_bound=0.0, rigor="float")
         taken, tries = self.head(n_pairs), [self.root, components]
         return RegretCertificate(
             objective=loss,
@@ -251,6 +252,7 @@ class LEGOProblem(Problem):
             primal_residual=0.0,
             n_active=int(np.count_nonzero(taken.misses(components))),
             program=program,
+            rigor="float",
             regret_bound=None if reach is None else min(taken.allowance(reach, L) for L in tries),
         )
 

@@ -11,8 +11,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
-from scipy.spatial.distance import cdist
-from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -21,16 +19,21 @@ from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import above, gamma
+from sdpmetric.problems.lfda_bounds import Scatters, most, trace_ratio
+from sdpmetric.problems.spans import dimension
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
 
-# Affinities that stand in memory at once, unless one example has more.
-BLOCK = 4_000_000
 # Eigenvalues of the within-class scatter up to this share of the largest one, in whitened data, count as 0.
 SINGULAR = 1e-12
 # Singular values of a factor up to this share of the largest one, where the within-class scatter is the identity,
 # count as 0; the factor of a metric has rounding errors of that size.
 RANK = 1e-7
+UNKNOWN = (
+    "the eigenvalues are not known, as the data may vary in more directions than floats can tell: pass a positive "
+    "ridge, or leave out features that follow from others"
+)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -152,46 +155,16 @@ class LFDAProblem(Problem):
         return psd.data_basis(self.centered)
 
     @cached_property
+    def _scatters(self) -> Scatters:
+        """B and W in any coordinates, with bounds of their errors."""
+        v = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+        return Scatters(np.asarray(self.X, dtype=np.float64), self.y, v, self.n_neighbors, self.ridge)
+
+    @cached_property
     def scatters(self) -> tuple[FloatArray, FloatArray]:
         """B and W, (p, p), of the data in whitened coordinates."""
-        basis = self._basis[0]
-        v = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
-        Z, n = self.centered @ basis, float(v.sum())
-        Z -= v @ Z / n
-        within = self.ridge * basis.T @ basis
-        between = np.zeros(within.shape)
-        for c, size in enumerate(np.bincount(self.y, v).tolist()):
-            if size == 0.0:
-                continue
-            rows, weights = Z[self.y == c], v[self.y == c]
-            mean = weights @ rows / size
-            rows = np.ascontiguousarray(rows - mean)
-            local = self._local_scatter(rows, self.centered[self.y == c], weights)
-            within += local / size
-            between += (
-                (1.0 / n - 1.0 / size) * local
-                + (1.0 - size / n) * (rows.T * weights) @ rows
-                + size * np.outer(mean, mean)
-            )
-        return psd.symmetrize(between), psd.symmetrize(within)
-
-    def _local_scatter(self, Z: FloatArray, X: FloatArray, weights: FloatArray) -> FloatArray:
-        """``1/2 sum_ij v_i v_j A_ij (z_i - z_j)(z_i - z_j)^T`` of one class, affinities from its distances in X."""
-        m, total = len(Z), np.zeros((Z.shape[1], Z.shape[1]))
-        if m < 2:
-            return total
-        k = min(self.n_neighbors, m - 1)
-        scale = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0][:, -1]
-        height = max(1, BLOCK // m)
-        for first in range(0, m, height):
-            part = slice(first, first + height)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                A = np.exp(-cdist(X[part], X, "sqeuclidean") / (scale[part, None] * scale))
-            A[(scale[part, None] * scale) == 0.0] = 0.0  # copies of an example have no scale
-            A *= weights[part, None] * weights
-            sums = A.sum(axis=1)
-            total += (Z[part].T * sums) @ Z[part] - Z[part].T @ (A @ Z)
-        return total
+        between, within = self._scatters.forms(self._basis[0])
+        return between.matrix, within.matrix
 
     @cached_property
     def _singular(self) -> int:
@@ -247,19 +220,50 @@ class LFDAProblem(Problem):
     # -- point and proof -----------------------------------------------------------------------------------------
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Minus ``trace((L W L^T)^+ L B L^T)``, of a factor of rank at most r; see `Problem.objective`."""
-        L, _ = self.check_point(components, metric)
-        return self._value(L)
+        """Minus ``trace((L W L^T)^+ L B L^T)``, of a factor of rank at most r, rounded up; see `Problem.objective`."""
+        return self._highest(self.check_point(components, metric)[0])[0]
 
-    def _value(self, L: FloatArray) -> float:
-        _, sigma, rows = np.linalg.svd(L @ self._basis[1].T @ self._root, full_matrices=False)
-        rows = rows[sigma > RANK * sigma.max(initial=0.0)]
-        if len(rows) > self.n_components:
+    def _highest(self, L: FloatArray) -> tuple[float, float]:
+        """A float not below the objective, and how far the factor was from rank r.
+
+        Rows whose part in the others' span is not told apart may add to the trace, or take at most the least negative
+        eigenvalue from it. Of more rows than r, the leading directions are taken.
+        """
+        left, sigma, _ = np.linalg.svd(L @ self._basis[1].T @ self._root, full_matrices=False)
+        rank = int(np.count_nonzero(sigma > RANK * sigma.max(initial=0.0)))
+        if rank > self.n_components:
             raise ValueError(
-                f"the components or metric have rank {len(rows)}, and the problem is about n_components="
+                f"the components or metric have rank {rank}, and the problem is about n_components="
                 f"{self.n_components} at most; keep so many leading directions, or state the problem with more."
             )
-        return -float(np.sum((rows @ self.ratio) * rows))
+        few, lowest = len(L) <= self.n_components, -math.inf
+        known = int(np.count_nonzero(sigma > 0.0)) if few else rank
+        for kept in dict.fromkeys([known, rank]):
+            K = left[:, :kept] / sigma[:kept]
+            lowest = trace_ratio(*self._scatters.forms(L.T @ K, gamma(len(L) + 4) * (np.abs(L.T) @ np.abs(K)) + 1e-307))
+            if lowest > -math.inf:
+                break
+        others = len(L) - kept if few and L.any() else 0
+        lost = above(others * self._extremes[1]) if others else 0.0
+        outside = 0.0 if few else float(sigma[rank:].max(initial=0.0) / max(float(sigma.max(initial=0.0)), 1e-300))
+        return (math.nextafter(lost - lowest, math.inf) if lowest or lost else 0.0), outside
+
+    @cached_property
+    def _extremes(self) -> tuple[float, float]:
+        """Floats not below the sum of the r largest positive eigenvalues, and minus the least, of the exact problem.
+
+        Infinite where the data may vary in more directions than the coordinates have, without a ridge.
+        """
+        T = self.lift(self.eigenpairs[1].T).T
+        varying = np.ptp(self.X, axis=0) > 0.0
+        others = np.arange(1, len(self.X))
+        if self.ridge:  # it is the identity on a complement of the coordinates
+            complement = np.zeros((len(T), int(varying.sum()) - T.shape[1]))
+            complement[varying] = np.linalg.qr(T[varying], mode="complete")[0][:, T.shape[1] :] / math.sqrt(self.ridge)
+            T = np.concatenate([T, complement], axis=1)
+        elif dimension(self.X, others, np.zeros_like(others), T.shape[1]) > T.shape[1]:
+            return math.inf, math.inf
+        return most(*self._scatters.forms(T), self.n_components)
 
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
@@ -267,18 +271,18 @@ class LFDAProblem(Problem):
         """Certify any point of rank at most r; see `Problem.certify`.
 
         The lower bound is minus the sum of the r largest positive eigenvalues of ``B v = lambda W v`` (Ky Fan's
-        theorem), up to rounding. It needs no multipliers.
+        theorem), rounded downwards. It needs no multipliers. Affinities are enclosed; see `lfda_bounds`.
         """
         L, primal_residual = self.check_point(components, metric)
-        values, vectors = self.eigenpairs
-        bound = -float(np.maximum(values[: self.n_components], 0.0).sum())
-        objective = max(self._value(L), bound)  # up to rounding
-        residual = float(np.abs(self.ratio @ vectors - vectors * values).max(initial=0.0))
+        (objective, outside), bound = self._highest(L), -self._extremes[0]
+        known = math.isfinite(bound)
         return DualityCertificate(
             objective=objective,
             lower_bound=bound,
-            primal_residual=primal_residual,
-            dual_residual=residual / max(1.0, float(np.abs(values).max(initial=0.0))),
-            complementarity=(objective - bound) / max(1.0, math.fabs(objective)),
+            primal_residual=max(primal_residual, outside),
+            dual_residual=0.0 if known else math.inf,
+            complementarity=(objective - bound) / max(1.0, math.fabs(objective)) if known else math.inf,
             program="LFDA",
+            rigor="float",
+            weakness=None if known else UNKNOWN,
         )

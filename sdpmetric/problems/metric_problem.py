@@ -312,6 +312,7 @@ class MetricProblem(Problem):
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(proven.value, 0.0),
             program="sum of terms",
+            rigor=self.total.rigor,
             primal_residual=max(residual, violation),
             dual_residual=proven.residual,
             complementarity=max(0.0, objective - proven.value) / max(1.0, abs(objective)) if finite else math.inf,

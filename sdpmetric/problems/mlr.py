@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import terms
 from sdpmetric._loops import mlr as loops
-from sdpmetric._loops import ranking as ranking_loops
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import Form, Images, above, below, gamma, norms_above, sum_above
+from sdpmetric.linalg.rigorous.forms import UNDERFLOW
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
@@ -31,26 +32,34 @@ MLRLoss = Literal["auc", "map"]
 SCORES_AT_ONCE = 1 << 22
 # Cuts whose slopes are cached.
 KEPT = 400
-# Relative rounding of eigenvalues of sums of slopes.
-ROUNDING = 1e-12
+# Mean losses below this are taken as 0, as products of it may underflow.
+SMALLEST = 1e-290
 # Triplets that `MLRProblem.triplets` lists.
 MOST_TRIPLETS = 2_000_000
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The loss is at least ``offset + <slope, M>`` at every metric M, with equality where the cut was separated.
+    """The loss is at least ``offset + <A, M>`` at every metric M, with about equality where the cut was separated.
 
     Attributes
     ----------
-    slope : (d, d) array
+    offset : float
+        What the rankings lose, rounded downwards.
+    form : Form
+        A, with a bound of its error.
     n_violated : int
         Queries whose most violated ranking is not the right one.
     """
 
     offset: float
-    slope: FloatArray
+    form: Form
     n_violated: int
+
+    @property
+    def slope(self) -> FloatArray:
+        """A in floating point, (d, d)."""
+        return self.form.matrix
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -163,9 +172,8 @@ class MLRProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The trace and the weighted structural hinge loss over all queries; see `Problem.objective`."""
-        L, _ = self.check_point(components, metric)
-        return float(np.sum(L * L)) + self._evaluate(L, with_slope=False)[0]
+        """The trace and the weighted structural hinge loss over all queries, rounded up; see `Problem.objective`."""
+        return self._highest(self.check_point(components, metric)[0])[0]
 
     def separate(self, components: FloatArray) -> Cut:
         """The cut of the most violated rankings of all queries at a metric: a subgradient of the loss.
@@ -179,9 +187,7 @@ class MLRProblem(Problem):
         if key not in self._cuts:
             while len(self._cuts) >= KEPT:
                 self._cuts.pop(next(iter(self._cuts)))
-            loss, slope, violated = self._evaluate(components, with_slope=True)
-            inner = float(np.sum((components @ slope) * components))
-            self._cuts[key] = Cut(loss - inner if inner else loss, slope, violated)
+            self._cuts[key] = self._evaluate(components, with_slope=True)[1]
         return self._cuts[key]
 
     @cached_property
@@ -206,11 +212,11 @@ class MLRProblem(Problem):
                 f"loss={self.loss!r} with {count:,} triplets. Solve the problem itself."
             )
         rows, weights = [], []
-        for q, scale in zip(asked.tolist(), self._scales.tolist(), strict=True):
+        for q, share in zip(asked.tolist(), self._shares.tolist(), strict=True):
             near, far = related.relevant(q), related.irrelevant(q)
             grid = np.stack(np.meshgrid(near, far, indexing="ij"), axis=-1).reshape(-1, 2)
             rows.append(np.column_stack([np.full(len(grid), q), grid]))
-            weights.append(np.full(len(grid), 2.0 * scale / len(grid)))
+            weights.append(np.full(len(grid), 2.0 * self.slack_weight * share / len(grid)))
         push = terms.TripletHinge(np.concatenate(rows), margin=0.5, weights=np.concatenate(weights))
         return MetricProblem(self.X, terms.Trace() + push)
 
@@ -223,7 +229,7 @@ class MLRProblem(Problem):
 
         For multipliers ``a_k >= 0`` of cuts with ``sum a_k <= 1`` and ``I + sum a_k slope_k`` PSD, no metric has an
         objective below ``sum a_k offset_k``: a cut is below the loss everywhere, and the trace and the slopes add up to
-        something that is not negative. Multipliers are scaled until they are dual feasible.
+        something that is not negative. Multipliers are scaled until they are dual feasible, all rounding included.
 
         Parameters
         ----------
@@ -235,8 +241,7 @@ class MLRProblem(Problem):
             cut at the point itself, which proves little.
         """
         L, primal_residual = self.check_point(components, metric)
-        loss, _, violated = self._evaluate(L, with_slope=False)
-        objective = float(np.sum(L * L)) + loss
+        objective, violated = self._highest(L)
         shares, factors = self._cuts_of(dual) if dual is not None else (np.ones(1), [L])
         bound, residual = self._bound(shares, [self.separate(factor) for factor in factors])
         return DualityCertificate(
@@ -248,18 +253,19 @@ class MLRProblem(Problem):
             n_active=violated,
             constraints="queries",
             program=f"MLR-{self.loss.upper()}",
+            rigor="float",
         )
 
     def _bound(self, shares: FloatArray, cuts: list[Cut]) -> tuple[float, float]:
         """What multipliers of cuts prove, and how far they were from dual feasible."""
-        a = np.maximum(shares, 0.0) / max(1.0, float(np.maximum(shares, 0.0).sum()) * (1.0 + ROUNDING))
-        slope = sum((one * cut.slope for one, cut in zip(a, cuts, strict=True)), np.zeros((self.X.shape[1],) * 2))
-        size = float(np.abs(slope).max(initial=0.0)) * len(slope)
-        least = psd.smallest_eigenvalue(slope) - ROUNDING * size
-        offset = float(a @ [cut.offset for cut in cuts]) if len(cuts) else 0.0
-        scale = 1.0 / max(1.0, -least)
-        bound = scale * offset - ROUNDING * float(a @ [abs(cut.offset) for cut in cuts])
-        return max(bound, 0.0), max(0.0, -least - 1.0)
+        a = np.maximum(shares, 0.0)
+        a = np.nextafter(a / total, 0.0) if (total := sum_above(a)) > 1.0 else a
+        form = sum((cut.form.times(one) for one, cut in zip(a.tolist(), cuts, strict=True)), Form.zero(self.X.shape[1]))
+        least = form.least
+        if not least > -math.inf:
+            return 0.0, math.inf
+        offset = below(float(a @ [cut.offset for cut in cuts]), len(cuts) + 2)
+        return (offset if least >= -1.0 else below(offset / -least, 2)), max(0.0, -least - 1.0)
 
     def _cuts_of(self, dual: Multipliers) -> tuple[FloatArray, list[FloatArray]]:
         d = self.X.shape[1]
@@ -285,43 +291,60 @@ class MLRProblem(Problem):
     # -- parts --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _scales(self) -> FloatArray:
-        """What the loss of each query that is asked is multiplied by."""
+    def _shares(self) -> FloatArray:
+        """Weights of the queries that are asked, their sum 1."""
         asked = self.relevance.queries
         w = np.ones(len(asked)) if self.sample_weight is None else self.sample_weight[asked]
-        return np.asarray(self.slack_weight * w / max(float(w.sum()), np.finfo(np.float64).tiny))
+        return np.asarray(w / max(math.fsum(w), np.finfo(np.float64).tiny))
 
     @cached_property
-    def _rows(self) -> tuple[FloatArray, FloatArray]:
-        """Queries and items less the items' mean."""
-        X = self.centered
-        if self.queries is None:
-            return X, X
-        return np.asarray(self.queries, dtype=np.float64) - np.asarray(self.X, dtype=np.float64).mean(axis=0), X
+    def _points(self) -> tuple[FloatArray, FloatArray, IndexArray]:
+        """Items and other queries; the same less a point amid the items, rounded once; rows of the queries asked."""
+        X, asked = np.asarray(self.X, dtype=np.float64), self.relevance.queries
+        every = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
+        return every, every - X.mean(axis=0), asked if self.queries is None else asked + len(X)
 
-    def _evaluate(self, L: FloatArray, *, with_slope: bool) -> tuple[float, FloatArray, int]:
-        """The weighted loss, its slope in the metric (zero where it is not asked for), and the queries that violate."""
-        related, d = self.relevance, self.X.shape[1]
-        Q, X = self._rows
-        asked = related.queries
-        columns = np.ascontiguousarray((X @ L.T).T)
-        embedded = np.ascontiguousarray(Q @ L.T)
-        total, violated, slope, weight_of = 0.0, 0, np.zeros((d, d)), np.zeros(len(X))
-        height = max(1, SCORES_AT_ONCE // len(X))
-        for first in range(0, len(asked), height):
-            block, scales = asked[first : first + height], self._scales[first : first + height]
-            scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
-            ranking_loops.distances_to(embedded[block], columns, scores)
-            order = np.argsort(scores, axis=1, kind="stable")
-            own = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
-            losses = loops.most_violated(scores, order, related.mask(block), own, self.loss == "map", slopes)
-            values = losses + np.einsum("ij,ij->i", slopes, scores)
-            total += float(scales @ values)
-            violated += int(np.count_nonzero(losses))
+    def _highest(self, L: FloatArray) -> tuple[float, int]:
+        """A float not below the objective, and how many queries violate."""
+        loss, cut = self._evaluate(L, with_slope=False)
+        objective = above(float(np.sum(L * L)) + L.size * 5e-324 + self.slack_weight * loss, L.size + 6)
+        return (objective if objective < math.inf else math.inf), cut.n_violated
+
+    def _evaluate(self, L: FloatArray, *, with_slope: bool) -> tuple[float, Cut]:
+        """A float not below the mean loss, and the cut of the rankings that are most violated.
+
+        Rankings depend on differences of distances only: ``|z|^2 - 2 <z, q>`` stands for the distance of item z and
+        query q, which may be far away. Relevant items count as far, irrelevant ones as near as rounding allows; that of
+        the choice of a ranking and of its value is added.
+        """
+        related, (every, centered, rows), n = self.relevance, self._points, len(self.X)
+        images, X, long = Images.of(every, centered, L.T), centered[:n], norms_above(centered)
+        P, errors, sizes = images.points, images.errors, norms_above(images.points)
+        Z, e, z, g = P[:n], errors[:n], sizes[:n], gamma(P.shape[1] + 12)
+        own = g * z * z + e * (2.0 * z + e)
+        most, offset, size, violated = 0.0, 0.0, 0.0, 0
+        slope, weight_of = np.zeros((X.shape[1],) * 2), np.zeros(n)
+        for first in range(0, len(rows), height := max(1, SCORES_AT_ONCE // n)):
+            part, block = rows[first : first + height], related.queries[first : first + height]
+            shares, members = self._shares[first : first + height], related.mask(block)
+            off = own + np.outer(sizes[part], 2.0 * (g * z + e)) + np.outer(errors[part], 2.0 * (z + e)) + SMALLEST
+            scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[part] @ Z.T)
+            scores += np.where(members, off, -off)
+            slopes, order = np.empty_like(scores), np.argsort(scores, axis=1, kind="stable")
+            left_out = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
+            losses = loops.most_violated(scores, order, members, left_out, self.loss == "map", slopes)
+            room = 4.0 * gamma(n + 32) * (related.n_irrelevant[block] + 8.0 * np.abs(scores).max(axis=1))
+            most += float(shares @ (losses + np.einsum("ij,ij->i", slopes, scores) + room))
+            offset, violated = offset + float(shares @ losses), violated + int(np.count_nonzero(losses))
             if with_slope:  # the slopes of a query add up to 0
-                slopes *= scales[:, None]
+                slopes *= shares[:, None]
                 weight_of += slopes.sum(axis=0)
-                cross = Q[block].T @ (slopes @ X)
+                cross = centered[part].T @ (slopes @ X)
                 slope -= cross + cross.T
+                np.abs(slopes, out=slopes)
+                size += float(slopes.sum(axis=0) @ long[:n] ** 2 + 2.0 * long[part] @ (slopes @ long[:n]))
         slope += (X.T * weight_of) @ X
-        return total, psd.symmetrize(slope), violated
+        size = above(size, len(every) + n + 32)
+        form = Form(0.5 * (slope + slope.T), above(gamma(len(every) + n + 48) * size) + UNDERFLOW, size + UNDERFLOW)
+        C, known = self.slack_weight, below(offset, len(rows) + n + 32) if offset > SMALLEST else 0.0
+        return above(most, len(rows) + 16), Cut(below(C * known), form.times(C), violated)

@@ -315,6 +315,7 @@ class MMCProblem(SmoothProblem):
             n_active=int(np.count_nonzero(D)),
             null_dimension=self.coordinates.null.shape[1],
             program="MMC",
+            rigor="float",
         )
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:

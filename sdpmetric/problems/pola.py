@@ -307,6 +307,7 @@ class POLAProblem(Problem):
             primal_residual=0.0,
             n_active=n_updates,
             program="POLA online",
+            rigor="float",
         )
 
     def dual_point(self, dual: FloatArray) -> pola_certificate.DualPoint:

@@ -80,7 +80,7 @@ def certificate(
     for a in clipped:
         if problem.contradicts(a):
             pairs = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
-            return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=pairs)
+            return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=pairs, rigor="float")
     scaled = [np.minimum(problem.best_multiple(a) * a, problem.margins.ceilings) for a in clipped]
     bounds = [lowest(problem, a) for a in scaled]
     best = int(np.argmax(bounds))
@@ -96,6 +96,7 @@ def certificate(
         complementarity=aligned / max(1.0, objective) if feasible else math.inf,
         n_active=int(np.count_nonzero(problem.margins.of(q, b) < 1.0 + ACTIVE * b)),
         program="POLA",
+        rigor="float",
     )
 
 

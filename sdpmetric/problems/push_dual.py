@@ -335,6 +335,7 @@ class PushSums:
             n_active=self.n_active,
             null_dimension=null_dimension,
             program=program,
+            rigor="float",
             resolution=RESOLUTION * weight * self._push.source.total_weight,
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
         )

@@ -38,6 +38,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
+from sdpmetric.problems.spans import dimension
 from sdpmetric.problems.well_posed import Ridge, SampleSize, caution
 
 FloatArray = NDArray[np.float64]
@@ -64,16 +65,11 @@ class RCAProblem(Problem):
         no effect.
     ridge : float or "auto", default 0
         Added to the diagonal of C. "auto": ``(r / n)^2`` times the mean variance of a direction, for n members of
-        chunklets that vary in r directions.
+        chunklets that vary in r directions. With a ridge ``log det`` is of the r largest eigenvalues of ``C M``, for
+        data that vary in r directions by more than 1e-10 of the most, in units of their standard deviations; r is in
+        `describe` where it is less than the number of features that vary.
     sample_weight : (n,) array, optional
         Nonnegative: an example counts so many times, in the means too. So whole weights are repeated rows. Default 1.
-
-    Attributes
-    ----------
-    X : (n, d) array
-    chunks : (n,) integer array
-    ridge : float
-    sample_weight : (n,) array or None
 
     Raises
     ------
@@ -162,7 +158,9 @@ class RCAProblem(Problem):
     def describe(self) -> str:
         """Say in one sentence what is minimised, over how much data."""
         sizes = np.unique(self.chunks[self.chunks >= 0], return_counts=True)[1]
+        rank, varying = self.coordinates.rank, int(self._varying.sum())
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
+        ridge += f", {rank} largest eigenvalues of {varying}" if self.ridge and rank < varying else ""
         return (
             f"RCA (Bar-Hillel et al. 2005): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{int((sizes > 1).sum()):,} chunklets with {int(sizes[sizes > 1].sum()):,} members{ridge}"
@@ -221,6 +219,8 @@ class RCAProblem(Problem):
             The metric itself; exactly one of the two.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
+        if self._dependence is not None:
+            return math.inf
         rank = self.coordinates.rank
         sigma: FloatArray = np.asarray(np.linalg.svd(L @ self.coordinates.inverse[:rank].T, compute_uv=False))
         if len(sigma) < rank or not (sigma > 0).all():
@@ -237,7 +237,8 @@ class RCAProblem(Problem):
         """Certify any point.
 
         With ``s_k > 0`` the eigenvalues of ``C M`` the objective is ``sum_k (s_k - log s_k)``, and ``s - log s >= 1``:
-        the dimension of the data is below every objective, whatever C is. The objective is rounded upwards.
+        the dimension of the data is below every objective, whatever C is. The objective is rounded upwards. It is
+        infinite where features depend on each other up to rounding and not exactly, unless there is a ridge.
 
         Parameters
         ----------
@@ -249,7 +250,8 @@ class RCAProblem(Problem):
             Ignored: the lower bound needs no multipliers.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        objective, rank = self._highest(L), self.coordinates.rank
+        objective = self._highest(L) if self._dependence is None else math.inf
+        rank = self.coordinates.rank if self.ridge or self._range_form.least > 0.0 else 0
         return DualityCertificate(
             objective=objective,
             lower_bound=float(rank),
@@ -257,9 +259,8 @@ class RCAProblem(Problem):
             dual_residual=0.0,
             complementarity=(objective - rank) / max(1.0, abs(objective)) if math.isfinite(objective) else math.inf,
             program="RCA",
-            weakness=(
-                "the ridge acts on the span of the data, as computed in floating point" if self._ridge_span else None
-            ),
+            rigor="float",
+            weakness=self._dependence,
         )
 
     # -- bounds in floating point -------------------------------------------------------------------------------------
@@ -269,10 +270,16 @@ class RCAProblem(Problem):
         """Features that are not constant."""
         return np.asarray(np.ptp(self.X, axis=0) > 0.0)
 
-    @property
-    def _ridge_span(self) -> bool:
-        """Whether the ridge acts on a part of the features' space that is known up to rounding only."""
-        return self.ridge > 0.0 and self.coordinates.rank < int(self._varying.sum())
+    @cached_property
+    def _dependence(self) -> str | None:
+        """Why C is not known on all directions in which data vary, decided without rounding; None where it is."""
+        rank, others = self.coordinates.rank, np.arange(1, len(self.X))
+        if self.ridge or dimension(self.X, others, np.zeros_like(others), rank) <= rank:
+            return None
+        return (
+            f"the data vary in {rank} directions up to rounding, and are not proven to vary in no others, so that the "
+            "objective is infinite; pass a positive ridge, or leave out features that follow from others"
+        )
 
     @cached_property
     def _deviations(self) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
@@ -304,16 +311,18 @@ class RCAProblem(Problem):
         if not self.ridge:
             return form
         R = images.map
-        if self._ridge_span:
-            R = np.linalg.qr(self.coordinates.range)[0].T @ R
         size = above(self.ridge * float(np.sum(R * R)), R.size + 4)
         return form + Form(self.ridge * (R.T @ R), above(gamma(len(R) + 4) * size), size)
 
     @cached_property
+    def _range_form(self) -> Form:
+        """C in the coordinates of its range."""
+        return self._form(self.coordinates.range)
+
+    @cached_property
     def _volume(self) -> float:
         """A float not above ``log det C``, on the features that vary; minus infinity where nothing is proven."""
-        V = self.coordinates.range
-        low, scale = self._form(V).log_det[0], log_det_gram(V[self._varying])[1]
+        low, scale = self._range_form.log_det[0], log_det_gram(self.coordinates.range[self._varying])[1]
         return sum_below(np.array([low, -scale])) if math.isfinite(scale) else -math.inf
 
     def _highest(self, components: FloatArray) -> float:

@@ -21,12 +21,13 @@ def sentences(certificate: Certificate) -> list[str]:
     ----------
     certificate : Certificate
     """
+    proven = certificate.reservation.removeprefix("; ") or "this is proven"
     value, bound = f"{certificate.objective:.8g}", f"{certificate.lower_bound:.8g}"
     if isinstance(certificate, DualityCertificate):
         rank = " without the bound on the rank" if isinstance(certificate, RelaxationCertificate) else ""
         return [
             f"The objective of this metric is {value}.",
-            f"No metric has an objective below {bound}{rank}: this is proven by weak duality.",
+            f"No metric has an objective below {bound}{rank}: {proven}.",
             f"So the objective is at most {certificate.relative_gap:.2g} (relatively) above the best possible one.",
             f"{certificate.n_active:,} {certificate.constraints} are active at this metric.",
             "The bound was computed by the problem from multipliers. It holds whether or not the solver is right.",
@@ -36,7 +37,7 @@ def sentences(certificate: Certificate) -> list[str]:
         theorem = [] if allowed is None else [f"The theorem of the method allows a loss of {allowed:.8g}."]
         return [
             f"The cumulative loss on the stream is {value}.",
-            f"Every fixed metric loses at least {bound} on the same stream; this is proven.",
+            f"Every fixed metric loses at least {bound} on the same stream; {proven}.",
             *theorem,
             "Nothing is proven about the last metric alone.",
         ]

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.core.rigor import Rigor
 from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]
@@ -61,12 +62,7 @@ class Term(ABC):
 
     @abstractmethod
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """The same term with its arguments checked against data, and with arrays in place of defaults.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        """
+        """The same term with its arguments checked against data (n, d), and with arrays in place of defaults."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -81,6 +77,11 @@ class Term(ABC):
     def regularizers(self) -> tuple[Regularizer, ...]:
         """The term itself, where it is strictly convex in the metric."""
         return ()
+
+    @property
+    def rigor(self) -> Rigor:
+        """The grade of rigor of a certificate of the term alone; of linear terms "float"."""
+        return "float"
 
     @property
     def ridge(self) -> float:
@@ -115,12 +116,7 @@ class Term(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum:
-    """A sum of terms.
-
-    Attributes
-    ----------
-    terms : tuple of Term
-    """
+    """A sum of terms."""
 
     terms: tuple[Term, ...]
 
@@ -167,6 +163,11 @@ class Regularizer(Term):
     def regularizers(self) -> tuple[Regularizer, ...]:
         """Itself."""
         return (self,)
+
+    @property
+    def rigor(self) -> Rigor:
+        """The grade is "rounding" with the `highest` of this class, which guesses, else "float"."""
+        return "rounding" if type(self).highest is Regularizer.highest else "float"
 
     @abstractmethod
     def value(self, components: FloatArray) -> float:
@@ -221,6 +222,11 @@ class Loss(Term):
     def losses(self) -> tuple[Loss, ...]:
         """Itself."""
         return (self,)
+
+    @property
+    def rigor(self) -> Rigor:
+        """The grade is "rounding" with the `highest` of this class, which guesses, else "float"."""
+        return "rounding" if type(self).highest is Loss.highest else "float"
 
     @property
     def kinked(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit
 
+from sdpmetric.core.rigor import Rigor
 from sdpmetric.linalg.rigorous import all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 from sdpmetric.terms.base import Expression
 
@@ -40,6 +41,12 @@ class ScalarLoss(ABC):
     kinked: ClassVar[bool] = False
     hard: ClassVar[bool] = False
     roundings: ClassVar[int | None] = None
+
+    @property
+    def rigor(self) -> Rigor:
+        """The grade is "rounding" without `roundings` or `values_above` of its own, else "float"."""
+        guessed = self.roundings is None and type(self).values_above is ScalarLoss.values_above
+        return "rounding" if guessed else "float"
 
     @property
     def lowest(self) -> float | FloatArray:

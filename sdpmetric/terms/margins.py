@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.core.rigor import Rigor
 from sdpmetric.linalg.rigorous import all_above, gamma, sum_above, sum_below
 from sdpmetric.terms.base import Expression, Loss
 from sdpmetric.terms.losses import ScalarLoss
@@ -47,6 +48,11 @@ class MarginLoss(Loss):
     @abstractmethod
     def roles(self) -> dict[str, IndexArray]:
         """Row numbers of X by their role in each loss, (m,)."""
+
+    @property
+    def rigor(self) -> Rigor:
+        """That of the scalar loss."""
+        return self.scalar.rigor
 
     @property
     def kinked(self) -> bool:

@@ -60,11 +60,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
 }
 # Holes that are known, by statement, verb and kind of violation, and the number in the list that repairs them.
 KNOWN: dict[tuple[str, str, str], str] = {
-    ("mlr", "*", "*"): "5",
-    ("*", "edited", "[!c]*"): "6",
-    ("rca", "*", "[!c]*"): "7",
     ("*", "*", "optimal"): "8",
-    ("lfda", "*", "*"): "9",
     ("*", "*metric", "objective"): "10",
     ("tasks", "*", "objective"): "11",
     ("lmnn", "explain", "objective"): "12",

@@ -1,6 +1,7 @@
 """The certificate: gaps, weak duality for arbitrary points and multipliers, hand-solved optima, repairs."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import oracles
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 from instances import KINDS, assert_same, check_weak_duality, make_instance, rounding
 
 import sdpmetric as sm
+from sdpmetric.cli import results
 from sdpmetric.core.certificate import absolute_gap, relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.report.words import sentences
 from sdpmetric.triplets.triplets import Triplets
 
 INF, NAN = math.inf, math.nan
@@ -57,9 +60,38 @@ def test_only_lower_bounds_prove_optimality_and_unknown_residuals_are_infinite()
     assert c.primal_residual == c.dual_residual == c.complementarity == INF
     assert "relative gap 2.50e-01" in str(made(4.0, 3.0, n_active=12))
     assert "12 active triplets" in str(made(4.0, 3.0, n_active=12))
-    assert "without its further constraints the lower bound is 2.5" in str(
-        made(4.0, 3.0, unconstrained_lower_bound=2.5)
-    )
+    assert "with its further constraints the lower bound is 3.5" in str(made(4.0, 3.0, assumed_lower_bound=3.5))
+
+
+@pytest.mark.parametrize(
+    ("grade", "words"),
+    [
+        ({"rigor": "float"}, ""),
+        ({}, "rounding is not fully accounted for (rigor: rounding)"),
+        ({"rigor": "assumption", "assumption": "it rains"}, "this assumes that it rains (rigor: assumption)"),
+    ],
+)
+def test_the_grade_is_said_wherever_a_bound_is(small, grade, words):
+    """A certificate of a foreign statement is of grade "rounding" unless it says otherwise."""
+    found = sm.solve(small.problem, tol=1e-3)
+    certificate = made(4.0, 4.0 - 1e-4, **grade)
+    solution = replace(found, certificate=certificate)
+    better = replace(found, certificate=made(4.0, 4.0 - 1e-4, rigor="float"))
+    said = [
+        str(solution),
+        sm.compare(better, solution).verdict,
+        results.sentence(certificate, 1e-3),
+        " ".join(sentences(certificate)),
+    ]
+    for text in said:
+        assert ("proven" in text.lower()) is (not words)
+        assert words in text
+    assert words in results.sentence(certificate, 1e-9)
+    assert sm.Certificate.from_dict(certificate.to_dict()) == certificate
+    assert solution.status.advice == "The asked relative gap is reached, at the rigor of the certificate."
+    if words:
+        with pytest.raises(ValueError, match="is no proof"):
+            solution.save_proof("nowhere.npz")
 
 
 def test_every_kind_comes_back_from_its_fields_and_says_how_a_solve_ended():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from importlib.util import find_spec
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -357,7 +358,9 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, tmp_path):
     assert_refused(run("transform", model, new, "--output", new), r"holds the data; save to another file")
     assert_refused(run("transform", new, new), "is not an NPZ file")
     damaged = bytearray(model.read_bytes())
-    damaged[len(damaged) // 2] ^= 4
+    with ZipFile(model) as members:
+        components = members.getinfo("components.npy")
+    damaged[components.header_offset + 30 + len(components.filename) + components.compress_size // 2] ^= 4
     model.write_bytes(damaged)
     assert_refused(run("transform", model, new), "is damaged")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 
 import numpy as np
 import pytest
+from exact import fraction, mlr_objective, number
 from instances import assert_same, rounding
 
 import sdpmetric as sm
@@ -94,6 +96,51 @@ def test_the_auc_is_a_hinge_over_triplets(C):
         for above in (own, other):
             assert below.lower_bound <= above.objective + rounding(above.objective)
     assert own.objective == pytest.approx(other.objective, rel=2e-4)
+
+
+def hard_rankings(seed):
+    """Items and queries that floating point finds hard: far queries, offsets, units, copies, single precision."""
+    rng = np.random.default_rng(seed)
+    X, Q = rng.normal(size=(6, 2)), rng.normal(size=(3, 2))
+    kind = seed % 6
+    if kind == 0:
+        X = 1e5 + 1e-5 * X
+    elif kind == 1:
+        X, Q = X + 1e8, Q + 1e8
+    elif kind == 2:
+        X, Q = X * [1e-6, 1e6], Q * [1e-6, 1e6]
+    elif kind == 3:
+        X[4:], Q[0] = X[:2], X[0]
+    elif kind == 4:
+        X, Q = X.astype(np.float32), Q.astype(np.float32)
+    else:
+        scale = 10.0 ** rng.integers(-120, 70)
+        X, Q = X * scale, Q * scale
+    related = sm.Relevance.from_lists([[0, 1, 2], [3, 4], [5, 0]], 6, leave_one_out=False)
+    C, weights = 10.0 ** rng.uniform(-1, 3), rng.uniform(0.1, 5.0, 3) if seed % 2 else None
+    return sm.MLRProblem(X, related, ("auc", "map")[seed // 6 % 2], C, Q, weights)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_objective_and_bound_hold_for_the_floats_that_were_given(seed):
+    problem, rng = hard_rankings(seed), np.random.default_rng(seed)
+    X, Q = (np.asarray(part, dtype=np.float64) for part in (problem.X, problem.queries))
+    unit = 1.0 / np.maximum(np.ptp(X, axis=0), 1e-300)
+    factors = [np.zeros((1, 2)), np.diag(unit), rng.normal(size=(2, 2)) * unit, 0.1 * rng.normal(size=(1, 2)) * unit]
+    least, bounds = [], []
+    for L in factors:
+        exact = mlr_objective(
+            X, L, problem.relevance, Q, problem.loss == "map", problem.slack_weight, problem.sample_weight
+        )
+        certificate = problem.certify(L, dual=problem.multipliers(np.array([0.5, 0.6]), [L, factors[2]]))
+        assert certificate.rigor == "float"
+        assert not math.isfinite(certificate.objective) or number(certificate.objective) >= exact
+        least.append(exact)
+        bounds.append(certificate.lower_bound)
+    found = sm.solve(problem, max_iter=15)
+    assert number(max(*bounds, found.lower_bound)) <= min(least)
+    zero = problem.certify(factors[0]).objective  # tight where nothing cancels
+    assert zero <= float(fraction(least[0])) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("C", [2.0, 50.0])

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from exact import rca_objective
 from hypothesis import given
 from hypothesis import strategies as st
 from instances import assert_close, assert_same, rounding
@@ -83,6 +84,38 @@ def test_features_without_variation_are_left_out():
         np.delete(wider.closed_form(), 1, axis=1).T @ np.delete(wider.closed_form(), 1, axis=1),
         sm.solve(problem).metric,
     )
+
+
+@pytest.mark.parametrize(
+    ("twin", "exactly"),
+    [
+        (lambda X: X[:, 0] / 2.54, False),
+        (lambda X: X[:, 0] + X[:, 1], False),
+        (lambda X: X[:, 0] * (1.0 + 1e-13), False),
+        (lambda X: 4.0 * X[:, 0], True),
+        (lambda X: np.full(len(X), 3.0), True),
+    ],
+)
+def test_features_that_depend_on_each_other_are_left_out_only_if_they_do_so_exactly(twin, exactly):
+    """Sepal length in inches varies a little differently: the exact covariance has rank 5, a metric found has 4."""
+    X, y = sm.datasets.load("iris")
+    X = np.column_stack([X, twin(X)])
+    solution = sm.solve(sm.RCAProblem.from_labels(X, y))
+    labels = np.unique(y, return_inverse=True)[1]
+    exact = rca_objective(X, solution.components, labels, 0.0)
+    assert (solution.status is sm.Status.OPTIMAL) is exactly
+    assert bool(exact.is_finite()) is exactly
+    assert solution.objective >= exact
+    assert solution.certificate.rigor == "float"
+    if not exactly:
+        assert solution.objective == solution.problem.objective(solution.components) == math.inf
+        assert "pass a positive ridge" in str(solution.certificate)
+    ridged = sm.RCAProblem.from_labels(X, y, ridge=1e-3)
+    solution = sm.solve(ridged)
+    assert solution.status is sm.Status.OPTIMAL
+    assert solution.certificate.weakness is None
+    assert solution.objective >= rca_objective(X, solution.components, labels, 1e-3, directions=4)
+    assert ("4 largest eigenvalues of 5" in ridged.describe()) is bool(np.ptp(X[:, 4]) > 0.0)
 
 
 def test_pairs_connect_chunklets():

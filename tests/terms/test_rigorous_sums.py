@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import data, one_of_each
 from exact import Distances, number
 from flint import arb, ctx
 
@@ -162,6 +163,18 @@ class Cubes(terms.Regularizer):
 def test_a_regularizer_without_bounds_of_its_own_is_not_below_that_of_any_factor_within_given_errors():
     L, errors = np.eye(2), np.full((2, 2), 1e-3)
     assert Cubes().highest(L, errors) >= Cubes().value(L + errors) > Cubes().highest(L)
+
+
+def test_a_sum_has_the_weakest_grade_of_its_terms():
+    """A regularizer without bounds of its own is allowed for by a guess; every term of the package is bounded."""
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    own = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, loss="logistic")
+    assert sm.MetricProblem(X, own).certify(np.eye(3)).rigor == "float"
+    found = sm.MetricProblem(X, own + terms.Frobenius() + Cubes()).certify(np.eye(3))
+    assert found.rigor == "rounding"
+    assert "proven" not in str(found)
+    for term in one_of_each(np.random.default_rng(0)).values():
+        assert sm.MetricProblem(data(rng), term + terms.Trace()).total.rigor == "float"
 
 
 def test_both_reasons_for_a_weak_bound_are_given():
