@@ -100,12 +100,12 @@ def require_psd(
     X, V = X[:, differ], V[differ]
     if not _rank_is_at_most(X, first, second, V.shape[1]):
         raise Refused("coordinates: differences that count are not proven to lie in as many dimensions")
-    if len(X) <= SMALL and V.shape[1]:
+    if len(X) <= SMALL and V.size:
         B, w = balls(V), [arb(weight) for weight in weights.tolist()]
         rows = (form((balls(X[first]) - balls(X[second])) * B, w) + B.transpose() * B * arb(ridge)).tolist()
         proven = all(arb_mat([row[:k] for row in rows[:k]]).det() > 0 for k in range(1, len(rows) + 1))
     else:
-        proven = not V.shape[1] or _factorizes(X, first, second, weights, V, ridge)
+        proven = not V.size or _factorizes(X, first, second, weights, V, ridge)
     if not proven:
         raise Refused("dual cone: the slack matrix is not proven to be positive semidefinite")
 
