@@ -64,10 +64,10 @@ def hashed(data):
     return arrays
 
 
-def drawn(kind, seed, folder):
+def drawn(kind, seed, folder, n=None):
     """A solved problem of a kind as files; None where the family does not allow one."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
-    X, y = hostile(FAMILIES[seed % len(FAMILIES)], rng, n=int(rng.choice([8, 12, 12, 16, 40])))
+    X, y = hostile(FAMILIES[seed % len(FAMILIES)], rng, n=n or int(rng.choice([8, 12, 12, 16, 40])))
     X = np.asarray(X, dtype=np.float64)
     try:
         if kind == "hard":
@@ -192,11 +192,11 @@ def mutate_together(files, rng):
 
 
 def mutate_coordinates(files, rng):
-    """Other coordinates: mixed, scaled column by column, fewer, more, or where their products underflow."""
+    """Other coordinates: mixed, scaled column by column, where their products underflow, all, or fewer."""
     if "coordinates" not in files.arrays or files.arrays["coordinates"].ndim != 2:
         return
     V = np.asarray(files.arrays["coordinates"], dtype=np.float64)
-    r, how = V.shape[1], int(rng.integers(4))
+    r, how = V.shape[1], int(rng.integers(5))
     with np.errstate(all="ignore"):
         if how == 0:
             V = V @ rng.normal(size=(r, r))
@@ -204,8 +204,10 @@ def mutate_coordinates(files, rng):
             V = np.ldexp(V, rng.integers(-1000, 1000, r))
         elif how == 2:
             V = np.full_like(V, 5.4e-162) * rng.choice([-1.0, 1.0], size=V.shape)
-        else:
+        elif how == 3:
             V = np.eye(V.shape[0])
+        else:
+            V = V[:, : int(rng.integers(r + 1))]
     files.arrays["coordinates"] = V
 
 
@@ -215,7 +217,7 @@ def mutate_multipliers(files, rng):
     a = np.array(files.arrays[name], dtype=np.float64)
     if a.size:
         at = rng.random(a.shape) < rng.choice([0.1, 0.5, 1.0])
-        a = np.where(at, a * (1.0 + 10.0 ** -int(rng.integers(0, 12))), a)
+        a = np.where(at, a * (1.0 + 10.0 ** -int(rng.integers(-6, 12))), a)
         limit = files.about.get("push_weight", files.about.get("slack_weight"))
         files.arrays[name] = np.minimum(a, limit) if isinstance(limit, float) and rng.random() < 0.8 else a
 
@@ -240,6 +242,36 @@ def mutate_targets(files, rng):
     files.arrays["targets"] = targets
 
 
+def mutate_forged(files, rng):
+    """Coordinates so small that pulls are a few denormals, and multipliers whose pushes are each rounded to nothing."""
+    shapes = [np.ndim(files.arrays.get(name, 0.0)) for name in ("coordinates", "multipliers", "triplets", "targets")]
+    X, mu = np.asarray(files.data["X"], dtype=np.float64), files.about.get("push_weight")
+    if shapes != [2, 1, 2, 2] or X.ndim != 2 or not isinstance(mu, float) or not 0.0 < mu < 1.0:
+        return
+    targets, y = files.arrays["targets"].astype(int), files.data["y"]
+    if len(targets) != len(X) or not np.size(targets) or np.max(targets) >= len(X) or np.ndim(y) != 1:
+        return
+    V = np.diag(np.sqrt(rng.integers(2, 12) * 5e-324 / (1.0 - mu)) / np.maximum(X.std(axis=0), 1e-100))
+    named = [(i, j, l) for i, row in enumerate(targets) for j in row if j >= 0 for l in np.flatnonzero(y != y[i])]
+    if named:
+        i, _, l = np.array(named).T
+        size = np.maximum(np.max(np.abs((X[i] - X[l]) @ V), axis=1) / 5e-324**0.5, 1e-100)
+        files.arrays["triplets"], files.arrays["coordinates"] = np.array(named), V
+        files.arrays["multipliers"] = np.minimum(mu, 0.49 / size**2)
+
+
+def mutate_moved(files, rng):
+    """Some examples moved far from the others: what is near among them is the difference of large numbers."""
+    X = np.array(files.data["X"], dtype=np.float64)
+    if X.ndim == 2 and X.size:
+        y = files.data.get("y")
+        some = np.ravel(y) == np.ravel(y)[0] if y is not None and np.size(y) == len(X) else rng.random(len(X)) < 0.5
+        X[some] += 10.0 ** int(rng.integers(3, 12))
+        files.data["X"] = X
+        if rng.random() < 0.5 and "triplets" in files.arrays:
+            files.arrays["triplets"], files.arrays["multipliers"] = np.zeros((0, 3)), np.zeros(0)
+
+
 def mutate_members(files, rng):
     """A member left out, or a foreign one."""
     if rng.random() < 0.5:
@@ -248,8 +280,16 @@ def mutate_members(files, rng):
         files.arrays["extra"] = np.zeros(3)
 
 
-MUTATIONS = (mutate_array, mutate_statement, mutate_together, mutate_coordinates, mutate_multipliers, mutate_targets)
-RARE = (mutate_members,)
+MUTATIONS = (
+    mutate_array,
+    mutate_statement,
+    mutate_together,
+    mutate_coordinates,
+    mutate_multipliers,
+    mutate_targets,
+    mutate_forged,
+    mutate_moved,
+)
 
 
 def mutated(files, rng):
@@ -257,10 +297,11 @@ def mutated(files, rng):
     files = files.copy()
     if rng.random() < 0.8:
         files.about |= {"objective": 1e300, "lower_bound": -1e300}
-    for _ in range(int(rng.integers(1, 4))):
-        chosen = RARE if rng.random() < 0.02 else MUTATIONS
-        with np.errstate(all="ignore"):
-            chosen[int(rng.integers(len(chosen)))](files, rng)
+    with np.errstate(all="ignore"):
+        for _ in range(int(rng.integers(1, 4))):
+            MUTATIONS[int(rng.integers(len(MUTATIONS)))](files, rng)
+    if rng.random() < 0.02:
+        mutate_members(files, rng)
     return files
 
 
@@ -278,6 +319,8 @@ def judged(files, base, folder):
         finally:
             arithmetic.SMALL = was
         codes.append(code)
+        if "contradict" in text:
+            wrong.append(text)
         if code == 0:
             wrong += [
                 f"{sentence} ({'balls' if small else 'floats'}): {text}" for sentence in untrue(text, files, base)
@@ -293,9 +336,9 @@ class Found:
     wrong: list
 
 
-def violations(kind, seed, count, folder):
+def violations(kind, seed, count, folder, n=None):
     """Mutate the proof of one problem so many times."""
-    base, found = drawn(kind, seed, folder), Found([], [])
+    base, found = drawn(kind, seed, folder, n), Found([], [])
     if base is None:
         return found
     rng = np.random.default_rng([seed, 7])

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
-from exact import Distances, lmnn_objective, number
-from flint import arb, fmpq
+from exact import Distances, lmnn_objective, number, rational
+from flint import arb, fmpq, fmpq_mat
 
 CLAIM = r"the metric has an objective of at most (?P<high>\S+), no metric has one below (?P<low>\S+)\.$"
 LMNN = re.compile(
@@ -31,7 +31,7 @@ def untrue(text, files, base):
     high, low = number(float(said["high"])), number(float(said["low"]))
     at, others = (lmnn if said.re is LMNN else pola if said.re is POLA else mmc)(said, files, base)
     if at is None:
-        return ["it is about another program or point"]
+        return ["the point is not feasible, the slack matrix not PSD, or the program another one"]
     wrong = [] if at <= high else [f"objective {at} above {said['high']}"]
     wrong += [f"a metric costs {cost}, below {said['low']}" for cost in others if cost is not None and cost < low]
     n, d = files.data["X"].shape
@@ -67,8 +67,23 @@ def lmnn(said, files, base):
     right &= f" {k} nearest" in said["origin"]
     if not right or len(pairs) != int(said["pairs"]) or len(set(y.tolist())) != int(said["classes"]):
         return None, []
+    mu, a = number(terms[3]), [number(value) for value in files.arrays["multipliers"]]
+    named = files.arrays["triplets"].astype(int).tolist()
+    apart = pairs + [(i, l) for i, _, l in named] + [(i, j) for i, j, _ in named]
+    if not is_psd(X, apart, [1 - mu] * len(pairs) + [-value for value in a] + a, terms[4]):
+        return None, []
     at = cost(files.arrays["components"])
     return at, [at, *(cost(L) for L in candidates(files, base))]
+
+
+def is_psd(X, pairs, weights, ridge=0):
+    """Whether ``sum_q w_q v_q v_q^T + ridge I`` is PSD, exactly: signs of its characteristic polynomial alternate."""
+    P, d = rational(X), X.shape[1]
+    V = fmpq_mat([[P[i, k] - P[j, k] for k in range(d)] for i, j in pairs]) if pairs else fmpq_mat(0, d)
+    weighted = [[w * x for x in row] for w, row in zip(weights, V.tolist(), strict=True)]
+    S = (V.transpose() * fmpq_mat(weighted) if pairs else fmpq_mat(d, d)).tolist()
+    S = fmpq_mat([[S[a][b] + (number(ridge) if a == b else 0) for b in range(d)] for a in range(d)])
+    return all(c * (-1) ** (d - k) >= 0 for k, c in enumerate(S.charpoly().coeffs()))
 
 
 def are_nearest(X, y, targets):
@@ -124,5 +139,10 @@ def mmc(said, files, base):
             return -gained / arb(spent).sqrt()
         return -gained if spent <= 1 else None
 
+    live = [pair for pair, same in zip(pairs, similar, strict=True) if not same and (X[pair[0]] != X[pair[1]]).any()]
+    near = [pair for pair, same in zip(pairs, similar, strict=True) if same]
+    theta, weights = number(float(files.about["theta"])), [-number(w) for w in files.arrays["weights"]]
+    if not is_psd(X, near + live, [theta] * len(near) + weights):
+        return None, []
     at = cost(files.arrays["components"], scaled=False)
     return (at if counted else None), [at, *(cost(L, scaled=True) for L in candidates(files, base))]

@@ -22,9 +22,8 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 Arrays = dict[str, NDArray[np.generic]]
 
-FORMAT = 2
-# The most that is read of a file: members, bytes of an array, pairs or triplets, and bytes of a header.
-MEMBERS, BYTES, LISTED, HEAD = 32, 2**30, 2**24, 2**12
+# The format that is read, and at most: members, bytes of an array, pairs or triplets, and bytes of a header.
+FORMAT, MEMBERS, BYTES, LISTED, HEAD = 2, 32, 2**30, 2**24, 2**12
 # Of each statement: its data, its parameters, and the arrays of its proofs.
 PARTS = {
     "LMNN": ("X y", "push_weight ridge squared", "components coordinates multipliers targets triplets"),
@@ -110,8 +109,8 @@ def _header(path: Path, file: ZipFile, name: str) -> Member:
         found = HEADER.fullmatch(member.read(min(length, HEAD)).decode("latin-1"))
     if magic[:6] != b"\x93NUMPY" or found is None:
         raise ValueError(f"{name!r} is not an array of real numbers or text")
-    shape = tuple(int(size) for size in found[3].split(",") if size.strip())
-    dtype, start = np.dtype(found[1]), 8 + wide + length
+    shape, dtype = tuple(int(size) for size in found[3].split(",") if size.strip()), np.dtype(found[1])
+    start = 8 + wide + length
     if info.file_size != start + math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{name!r} is not as long as its header says")
     return Member(path, name, dtype, shape, found[2] == "True", start)
@@ -165,8 +164,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[Arrays, Proof]:
     if set(about) != {"format", "statement", "objective", "lower_bound", "data", *parameters}:
         raise BadInput(f"{proof_path} states {', '.join(about)}; expected claims, data and {', '.join(parameters)}.")
     found = members(proof_path, (*names, "about", "seal"), others=False)
-    csv_file = data_path.suffix.lower() == ".csv" and "y" in needed
-    data = read_csv(data_path) if csv_file else read_npz(data_path, needed)
+    data = read_csv(data_path) if data_path.suffix.lower() == ".csv" and "y" in needed else read_npz(data_path, needed)
     if digest(data) != about["data"]:
         raise Refused("data: these are not the data that the proof is about: their hashes differ")
     n, d = data["X"].shape

@@ -13,12 +13,12 @@ TIES, FAINTEST = 1e-9, 2.0**-450
 
 def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray) -> str:
     """In words, where the target pairs come from."""
-    k, down = targets.shape[1], min(0, 400 - int(np.frexp(np.abs(X).max())[1]))
-    scaled = np.ldexp(X, down)  # no square overflows
+    k, shift = targets.shape[1], 400 - int(np.frexp(np.abs(X).max())[1])
+    scaled = np.ldexp(X, shift)  # no square overflows
     verdicts = [_nearest(scaled[own], np.flatnonzero(own), targets[own]) for own in (y == c for c in np.unique(y))]
     if False in verdicts:
         return f"the file's own choice, not the {k} nearest of the data"
-    if None in verdicts or (np.ldexp(scaled, -down) != X).any():
+    if None in verdicts or (np.ldexp(scaled, -shift) != X).any():
         return f"the file's own choice, not proven to be the {k} nearest of the data"
     ties = f"squared distances equal to a relative {TIES!r} are ties, of which the lowest rows are taken"
     return f"the {k} nearest examples of the same class in these data ({ties})"
