@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> tuple[int, str]:
         return 2, "usage: python -m sdpmetric.check DATA PROOF"
     try:
         return 0, f"Proven. {check(Path(arguments[0]), Path(arguments[1]))}"
-    except Refused as why:
+    except (Refused, np.linalg.LinAlgError) as why:
         return 1, f"Not proven. {why}."
     except (BadInput, MemoryError) as error:
         return 2, f"Bad input: {error}"
