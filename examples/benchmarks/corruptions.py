@@ -56,6 +56,7 @@ def campaign(count, seed):
             for sentence in found.wrong:
                 print(f"{kind}, seed {seed}: {sentence}", flush=True)
             seed += 1
+            print(f"{done:,} mutated files, {false} accepted that are not true", file=sys.stderr, flush=True)
     print(f"{done:,} mutated files by two paths, exit codes {dict(sorted(codes.items()))}; accepted: {dict(accepted)}")
     print(f"{false} accepted files are not true")
     return int(false > 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +45,7 @@ class Files:
     def write(self, folder):
         """Both files, with hash and seal of what they hold now."""
         np.savez(folder / "data.npz", **self.data)
-        about = self.about
-        if "data" in about:
-            about = about | {"data": digest(hashed(self.data))}
+        about = self.about | ({"data": digest(hashed(self.data))} if "data" in self.about else {})
         text = json.dumps(about)
         numbers = {name: array for name, array in self.arrays.items() if np.asarray(array).dtype.kind in "fiub"}
         with np.errstate(all="ignore"):
@@ -103,7 +102,7 @@ def factor(rng):
 
 
 def part(array, rng):
-    """An index of the whole array, of a row, of a column or of an entry."""
+    """An index: of all, of a row, of a column or of an entry."""
     at = tuple(int(rng.integers(size)) for size in array.shape)
     return (..., at[:1], (slice(None), *at[1:]), at)[int(rng.integers(4))]
 
@@ -227,9 +226,8 @@ def mutate_targets(files, rng):
     targets, y = files.arrays.get("targets"), files.data.get("y")
     if targets is None or np.ndim(targets) != 2 or not np.size(targets) or len(targets) != len(y):
         return
-    targets = np.array(targets)
+    targets, how = np.array(targets), int(rng.integers(4))
     i, slot = int(rng.integers(len(targets))), int(rng.integers(targets.shape[1]))
-    how = int(rng.integers(4))
     if how == 0:
         targets[i, slot] = -1
     elif how == 1:
@@ -299,7 +297,8 @@ def mutated(files, rng):
         files.about |= {"objective": 1e300, "lower_bound": -1e300}
     with np.errstate(all="ignore"):
         for _ in range(int(rng.integers(1, 4))):
-            MUTATIONS[int(rng.integers(len(MUTATIONS)))](files, rng)
+            with suppress(TypeError, ValueError):  # it does not fit the types that another one left
+                MUTATIONS[int(rng.integers(len(MUTATIONS)))](files, rng)
     if rng.random() < 0.02:
         mutate_members(files, rng)
     return files

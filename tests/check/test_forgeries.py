@@ -59,9 +59,6 @@ def pola(folder, X=LINE, about=None, **arrays):
     return checked(folder)
 
 
-# -- contradictions --------------------------------------------------------------------------------------------------
-
-
 def forged(v, scale=1.0, n=502):
     """Pairs at 0/1 and 100/101, whose pulls are a few denormals at coordinates v, and pushes less than half of one."""
     half = n // 2
@@ -140,9 +137,6 @@ def test_pola_beyond_the_range_of_floats(tmp_path):
     assert pola(tmp_path, X=LINE * 1e200, components=np.array([[1e-250]]))[0] == 1
 
 
-# -- which program ---------------------------------------------------------------------------------------------------
-
-
 def test_the_verdict_states_the_program(tmp_path):
     mu = math.nextafter(0.5, 1.0)
     said = lmnn(tmp_path, about={"push_weight": mu, "ridge": 0.1 + 0.2})[1]
@@ -187,9 +181,6 @@ def test_ties_are_those_of_the_package():
     for scale in (1e-300, 1e300):
         assert "own choice" not in origin_of_targets(np.array([[0.0], [1.0], [-1.0]]) * scale, y, targets)
     assert "not proven" in origin_of_targets(np.array([[0.0], [1e-200], [1e300]]), y, targets)
-
-
-# -- bad input -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -336,14 +327,11 @@ def test_members_that_are_not_arrays_or_come_twice(tmp_path):
             file.writestr(inner.removesuffix(".npy"), b"raw")
         assert checked(tmp_path)[0] == 2
         path.write_bytes(whole)
-    with zipfile.ZipFile(tmp_path / "data.npz", "w") as file:
-        file.writestr("X", b"raw")
-        file.writestr("y", b"raw")
-    assert checked(tmp_path)[0] == 2
-    with zipfile.ZipFile(tmp_path / "data.npz", "w", zipfile.ZIP_BZIP2) as file:
-        file.writestr("X.npy", b"raw")
-        file.writestr("y.npy", b"raw")
-    assert checked(tmp_path)[0] == 2
+    for names, method in ((("X", "y"), zipfile.ZIP_STORED), (("X.npy", "y.npy"), zipfile.ZIP_BZIP2)):
+        with zipfile.ZipFile(tmp_path / "data.npz", "w", method) as file:
+            for name in names:
+                file.writestr(name, b"raw")
+        assert checked(tmp_path)[0] == 2
 
 
 def test_other_members_of_the_data_are_not_read(tmp_path):
