@@ -1,15 +1,21 @@
-"""Random corruptions of a proof file, each of which the checker must refuse.
+"""Corruptions of proof files, each of which the checker must refuse, and mutations, of which it may accept true ones.
 
     python examples/benchmarks/corruptions.py --count 10000 --seed 0
+    python examples/benchmarks/corruptions.py --mutations 10000 --seed 0
 
-changes one bit of one entry of one array, of the text, or of the seal, and runs the checker. Prints how many were
-refused; the exit code is 1 if one was accepted.
+The first changes one bit of one entry of one array, of the text, or of the seal, and runs the checker; the exit code is
+1 if one was accepted. The second draws problems of LMNN, POLA and MMC, changes their files as `mutations.py` does, and
+runs both paths of the checker, balls and floats; the exit code is 1 if what was printed of an accepted file is not
+true in exact arithmetic.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
+import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +23,12 @@ from sklearn.datasets import load_iris
 
 import sdpmetric as sm
 from sdpmetric.check.__main__ import main as check
+
+sys.path.insert(0, str(Path(__file__).parent))
+import mutations
+
+# Mutated files of each problem.
+EACH = 60
 
 
 def corrupted(arrays, rng):
@@ -29,11 +41,35 @@ def corrupted(arrays, rng):
     return arrays | {name: changed}
 
 
+def campaign(count, seed):
+    """Mutations of problems of all kinds in turn, `EACH` of each problem; prints what was accepted."""
+    warnings.simplefilter("ignore", np.exceptions.ComplexWarning)  # members become complex, which the checker refuses
+    done, accepted, false, codes = 0, Counter(), 0, Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        while done < count:
+            kind = mutations.KINDS[seed % len(mutations.KINDS)]
+            found = mutations.violations(kind, seed, EACH, Path(folder))
+            done += len(found.codes)
+            false += len(found.wrong)
+            codes.update(code for pair in found.codes for code in pair)
+            accepted[kind] += sum(0 in pair for pair in found.codes)
+            for sentence in found.wrong:
+                print(f"{kind}, seed {seed}: {sentence}", flush=True)
+            seed += 1
+            print(f"{done:,} mutated files, {false} accepted that are not true", file=sys.stderr, flush=True)
+    print(f"{done:,} mutated files by two paths, exit codes {dict(sorted(codes.items()))}; accepted: {dict(accepted)}")
+    print(f"{false} accepted files are not true")
+    return int(false > 0)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--mutations", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.mutations:
+        return campaign(options.mutations, options.seed)
     rng = np.random.default_rng(options.seed)
     X, y = load_iris(return_X_y=True)
     refused, done = 0, 0

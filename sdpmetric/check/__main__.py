@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from sdpmetric.check.files import BadInput, Refused, digest, read_data, read_proof
+from sdpmetric.check.files import BadInput, Refused, read
 from sdpmetric.check.statements import STATEMENTS
 
 # What a file claims may be better than what is proven here by this much, relatively: both are rounded outwards.
@@ -16,19 +17,17 @@ AGREEMENT = 1e-9
 
 def check(data_path: Path, proof_path: Path) -> str:
     """Prove what the file claims, or raise `Refused`; returns what was proven, as a sentence."""
-    proof = read_proof(proof_path)
-    statement, columns = str(proof.about["statement"]), proof.array("components", 2).shape[1]
-    data = read_data(data_path, statement)
-    if digest(data) != proof.about.get("data"):
-        raise Refused("data: these are not the data that the proof is about: their hashes differ")
-    if columns != (X := np.asarray(data["X"], dtype=np.float64)).shape[1]:
-        raise Refused(f"components: the factor has {columns} columns, not {X.shape[1]}")
-    high, low, details = STATEMENTS[statement](X, data, proof)
-    for name, proven, better in (("objective", high, -1.0), ("lower_bound", low, 1.0)):
-        claimed = proof.number(name)
-        if better * (claimed - proven) > AGREEMENT * max(abs(claimed), abs(proven)):
+    data, proof = read(data_path, proof_path)
+    claims = proof.number("objective"), proof.number("lower_bound")
+    with np.errstate(all="ignore"):
+        high, low, program = STATEMENTS[proof.statement](np.asarray(data["X"], dtype=np.float64), data, proof)
+    if not (math.isfinite(high) and math.isfinite(low)) or low > high:
+        raise Refused(f"bounds: {high!r} and {low!r} {'contradict each other' if low > high else 'are not finite'}")
+    for name, claimed, proven, better in (("objective", claims[0], high, -1.0), ("lower_bound", claims[1], low, 1.0)):
+        if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
-    return f"{statement} ({details}): the metric has an objective of at most {high!r}, no metric has one below {low!r}."
+    bounds = f"the metric has an objective of at most {high!r}, no metric has one below {low!r}"
+    return f"{proof.statement} ({program}): {bounds}."
 
 
 def main(arguments: list[str]) -> tuple[int, str]:
@@ -37,9 +36,9 @@ def main(arguments: list[str]) -> tuple[int, str]:
         return 2, "usage: python -m sdpmetric.check DATA PROOF"
     try:
         return 0, f"Proven. {check(Path(arguments[0]), Path(arguments[1]))}"
-    except Refused as why:
+    except (Refused, np.linalg.LinAlgError) as why:
         return 1, f"Not proven. {why}."
-    except BadInput as error:
+    except (BadInput, MemoryError) as error:
         return 2, f"Bad input: {error}"
 
 

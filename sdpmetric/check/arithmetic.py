@@ -1,28 +1,38 @@
-"""Numbers that are proven: balls of python-flint where there are few, and floats with bounds of their rounding."""
+"""Numbers that are proven: balls of python-flint where there are few, and floats with bounds of their rounding.
+
+Floats: an operation is off by at most a share U of its result, or, where that is below 2^-1022, by an absolute 2^-1074
+(Higham, Accuracy and Stability, chapter 2). Sums and matrix products may take any order. Shares are counted by `gamma`,
+absolute errors by FAINT, added to the length of each computed vector, and by TINY = FAINT^2, added to each sum, which
+is far more than 2^50 operations can lose. Near them a proof fails; it is never wrong. Infinities and NaN prove nothing.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
-from numpy.typing import NDArray
 
-from sdpmetric.check.files import Refused
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
+from sdpmetric.check.files import FloatArray, IndexArray, Refused
 
 # Examples up to which balls are used, the bits of their midpoints, and rows of a block of floats.
 SMALL, BITS, ROWS = 500, 320, 512
-U = 2.0**-53
+U, FAINT, TINY = 2.0**-53, 2.0**-500, 2.0**-1000
 ctx.prec = BITS
 
 
 def gamma(n: int) -> float:
     """A sum of n products of floats errs by at most this share of the sum of their absolute values."""
     return 1.01 * n * U
+
+
+def above(values: FloatArray) -> arb:
+    """Not less than a sum of nonnegative floats, each off by at most TINY; infinite or NaN if one is."""
+    if not np.isfinite(values).all() or values.max(initial=0.0) > 2.0**960:
+        return arb("inf")
+    return arb(math.nextafter(math.fsum(values.ravel()), math.inf)) + values.size * arb(TINY)
 
 
 def balls(A: FloatArray) -> arb_mat:
@@ -32,35 +42,47 @@ def balls(A: FloatArray) -> arb_mat:
 
 def form(V: arb_mat, weights: list[arb]) -> arb_mat:
     """``sum_q w_q v_q v_q^T`` over the rows v of a matrix."""
-    return V.transpose() * arb_mat([[w * x for x in row] for w, row in zip(weights, V.tolist(), strict=True)])
+    weighted = [w * x for w, row in zip(weights, V.tolist(), strict=True) for x in row]
+    return V.transpose() * arb_mat(V.nrows(), V.ncols(), weighted)
 
 
 def squares(A: arb_mat) -> list[arb]:
     """The squared lengths of the rows."""
-    return [sum(entry * entry for entry in row) for row in A.tolist()]
+    return [sum((entry * entry for entry in row), arb(0)) for row in A.tolist()]
 
 
 def ends(ball: arb) -> tuple[float, float]:
-    """Floats below and above all numbers of a ball."""
+    """Floats below and above all numbers of a ball: a conversion is off by less than the step to the next float."""
+    if not ball.is_finite():
+        raise Refused("numbers: one is beyond the range in which anything is proven")
     return math.nextafter(float(ball.lower()), -math.inf), math.nextafter(float(ball.upper()), math.inf)
 
 
 def distances(X: FloatArray, L: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """Bounds of ``|L (x_a - x_b)|^2``: the first a of a block, and two (rows, n) arrays of its a and all b."""
-    n, L = len(X), L if len(L) else np.zeros((1, X.shape[1]))
-    if n <= SMALL:
-        images = balls(X) * balls(L).transpose()
-        G = (images * images.transpose()).tolist()
-        bounds = np.array([[ends(G[a][a] + G[b][b] - 2 * G[a][b]) for b in range(n)] for a in range(n)])
-        yield 0, np.maximum(bounds[:, :, 0], 0.0), bounds[:, :, 1]
+    if (n := len(X)) > SMALL:
+        yield from float_distances(X, L)
         return
+    images = balls(X) * balls(L).transpose()
+    G = (images * images.transpose()).tolist()
+    bounds = np.array([[ends(G[a][a] + G[b][b] - 2 * G[a][b]) for b in range(n)] for a in range(n)])
+    yield 0, np.maximum(bounds[:, :, 0], 0.0), bounds[:, :, 1]
+
+
+def float_distances(X: FloatArray, L: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """`distances` in floats.
+
+    With z computed images, off by at most e: ``|z_a|^2 + |z_b|^2 - 2 z_a z_b`` is off by a share gamma of
+    ``(|z_a| + |z_b|)^2``, and the images add at most ``2 |z_a - z_b| (e_a + e_b) + (e_a + e_b)^2``.
+    """
     centered = X - X.mean(axis=0)  # one shift for all; each entry is rounded once
-    Z, error = centered @ L.T, gamma(X.shape[1] + 3) * np.linalg.norm(np.abs(centered) @ np.abs(L).T, axis=1)
+    Z = centered @ L.T
+    error = gamma(X.shape[1] + 3) * np.linalg.norm(np.abs(centered) @ np.abs(L).T, axis=1) + FAINT
     norms, reach, share = np.sum(Z**2, axis=1), np.linalg.norm(Z, axis=1) + error, gamma(2 * L.shape[0] + 12)
-    for start in range(0, n, ROWS):
+    for start in range(0, len(X), ROWS):
         some = slice(start, start + ROWS)
         D, long = norms[some, None] + norms - 2.0 * (Z[some] @ Z.T), reach[some, None] + reach
-        off = share * long**2 + 2.02 * long * (error[some, None] + error)
+        off = share * long**2 + 2.02 * long * (error[some, None] + error) + TINY
         yield start, np.maximum(D - off, 0.0) * (1 - 4 * U), (np.maximum(D, 0.0) + off) * (1 + 4 * U)
 
 
@@ -75,15 +97,15 @@ def require_psd(
     differ = (X[first] != X[second]).any(axis=0)
     if V.shape[0] != X.shape[1] or (ridge > 0.0 and V.shape[1] != differ.sum()):
         raise Refused("coordinates: not a row for each feature or, with a ridge, a column for each that differs")
-    V = np.where(differ[:, None], V, 0.0)  # any V will do
-    if not _rank_is_at_most(X[:, differ], first, second, V.shape[1]):
+    X, V = X[:, differ], V[differ]
+    if not _rank_is_at_most(X, first, second, V.shape[1]):
         raise Refused("coordinates: differences that count are not proven to lie in as many dimensions")
-    if len(X) <= SMALL and V.shape[1]:
+    if len(X) <= SMALL and V.size:
         B, w = balls(V), [arb(weight) for weight in weights.tolist()]
         rows = (form((balls(X[first]) - balls(X[second])) * B, w) + B.transpose() * B * arb(ridge)).tolist()
         proven = all(arb_mat([row[:k] for row in rows[:k]]).det() > 0 for k in range(1, len(rows) + 1))
     else:
-        proven = _factorizes(X, first, second, weights, V, ridge)
+        proven = not V.size or _factorizes(X, first, second, weights, V, ridge)
     if not proven:
         raise Refused("dual cone: the slack matrix is not proven to be positive semidefinite")
 
@@ -91,28 +113,38 @@ def require_psd(
 def _factorizes(
     X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, V: FloatArray, ridge: float
 ) -> bool:
-    """Whether Cholesky's method succeeds on ``V^T S V`` less its rounding, and less its own (Rump 2006)."""
-    size = ridge * float(np.sum(V**2))
-    T, error, terms = ridge * (V.T @ V), gamma(len(V) + 4) * size, gamma(ROWS + len(first) // ROWS + 8)
+    """Whether Cholesky's method succeeds on ``T = V^T S V`` less its rounding, and less its own (Rump 2006).
+
+    T is a sum over rows ``p = V^T v``, off by e: ``w p p^T`` is off by ``|w| (2 |p| |e| + |e|^2)``, its rounding by a
+    share gamma of ``|w| |p|^2``, and by TINY (1 + |p|) where products underflow. A ridge adds a pair for
+    each feature, sqrt(ridge) apart. Columns of V are scaled by powers of two: any V will do, also a rounded one.
+    """
+    n, d = X.shape
+    X = np.concatenate([X, math.sqrt(ridge) * np.eye(d), np.zeros((1, d))])
+    first, second = np.concatenate([first, np.arange(n, n + d)]), np.concatenate([second, np.full(d, n + d)])
+    weights = np.concatenate([weights, np.ones(d)])
+    V = np.ldexp(V, -np.frexp(np.abs(V).max(axis=0))[1])
+    V = np.ldexp(V, -np.frexp(np.abs(X @ V).max(axis=0))[1])
+    T, size, error = np.zeros((V.shape[1], V.shape[1])), 0.0, 0.0
     for start in range(0, len(first), ROWS):
         some = slice(start, start + ROWS)
         D, w = X[first[some]] - X[second[some]], weights[some]
-        P, off = D @ V, gamma(len(V) + 3) * np.linalg.norm(np.abs(D) @ np.abs(V), axis=1)
-        T, long = T + (P * w[:, None]).T @ P, np.linalg.norm(P, axis=1)
-        error += float(np.abs(w) @ (terms * long**2 + 2.0 * long * off + off**2)) * 1.01
+        P, off = D @ V, gamma(d + 3) * np.linalg.norm(np.abs(D) @ np.abs(V), axis=1) + FAINT
+        T, long = T + (P * w[:, None]).T @ P, np.linalg.norm(P, axis=1) + FAINT
         size += float(np.abs(w) @ (long + off) ** 2)
-    shift = 1.01 * (error + gamma(3 * len(T) + 20) * (float(np.trace(T)) + size * U))
-    try:
+        error += float(np.abs(w) @ (2.0 * long * off + off**2) + TINY * np.sum(1.0 + long))
+    error += gamma(ROWS + len(first) // ROWS + 12) * size + TINY * (1.0 + size)
+    shift = 1.01 * (error + gamma(3 * len(T) + 20) * max(0.0, float(np.trace(T))))
+    with suppress(np.linalg.LinAlgError):
         return bool(np.isfinite(np.linalg.cholesky(0.5 * (T + T.T) - shift * np.eye(len(T)))).all())
-    except np.linalg.LinAlgError:
-        return False
+    return False
 
 
 def _rank_is_at_most(X: FloatArray, first: IndexArray, second: IndexArray, rank: int) -> bool:
     """Whether the differences of pairs span no more dimensions than `rank`, exactly."""
-    points = np.unique(X[np.unique(np.concatenate([first, second]))], axis=0)
-    if min(X.shape[1], len(points) - 1) <= rank or len(X) > SMALL:
-        return bool(min(X.shape[1], len(points) - 1) <= rank)
+    most = min(X.shape[1], len(np.unique(X[np.unique(np.concatenate([first, second]))], axis=0)) - 1)
+    if most <= rank or len(X) > SMALL:
+        return bool(most <= rank)
     exact = [[fmpq(*value.as_integer_ratio()) for value in row] for row in X.tolist()]
     pairs = np.unique(np.stack([first, second], axis=1), axis=0).tolist()
     differences = fmpq_mat([[a - b for a, b in zip(exact[i], exact[j], strict=True)] for i, j in pairs])

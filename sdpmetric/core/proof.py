@@ -44,7 +44,7 @@ class Proof:
     def write(self, path: str | Path) -> None:
         """Write an NPZ file: arrays, JSON text, and a digest of both."""
         claims = {"statement": self.statement, "objective": self.objective, "lower_bound": self.lower_bound}
-        about = json.dumps({"format": 1} | claims | self.parameters | {"data": digest(self.data)})
+        about = json.dumps({"format": 2} | claims | self.parameters | {"data": digest(self.data)})
         seal = digest(self.arrays, about)
         with Path(path).open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **self.arrays, about=np.array(about), seal=np.array(seal))

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.multipliers import Multipliers, check_multipliers, check_triplet_multipliers
@@ -52,7 +53,7 @@ def lmnn(problem: LMNNProblem, components: FloatArray, dual: Multipliers | None)
         problem.certify(L, dual=dual).objective,
         max(0.0, sum_below(a) - lost),
         {"push_weight": mu, "ridge": problem.ridge, "squared": problem.squared},
-        {"X": problem.X, "y": source.labels},
+        {"X": problem.X, "y": _as_they_appear(source.labels)},
         {
             "components": L,
             "targets": source.targets,
@@ -116,6 +117,12 @@ def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -
         {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar},
         {"components": L, "weights": w, "coordinates": problem.coordinates.range},
     )
+
+
+def _as_they_appear(labels: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Classes numbered in the order of their first examples, which is the same whatever the labels are called."""
+    seen: dict[int, int] = {}
+    return np.array([seen.setdefault(label, len(seen)) for label in labels.tolist()], dtype=np.int64)
 
 
 def _refuse_weights(name: str, weights: FloatArray | None) -> None:

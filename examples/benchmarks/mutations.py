@@ -1,0 +1,349 @@
+"""Proof files that an adversary changes, and what must be true of each that the checker accepts.
+
+A mutation keeps the structure of a file and recomputes its seal and the hash of its data: exponents are shifted by
+hundreds, signs flipped, multipliers raised, coordinates rescaled, rows permuted and repeated, parameters and claims
+replaced, members retyped, reshaped, added and left out, and the data moved along. If the checker accepts a file, the
+sentence that it prints is read and compared with exact rational arithmetic. `corruptions.py --mutations` runs them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import sdpmetric as sm
+from sdpmetric.check import arithmetic
+from sdpmetric.check.__main__ import main as check
+from sdpmetric.check.files import digest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parent))
+from exact import FAMILIES, hostile
+from pola_oracle import separable
+from proof_truth import untrue
+
+KINDS = ("hinge", "squared", "ridge", "soft", "hard", "mmc")
+SPECIAL = (0.0, -0.0, 5e-324, 1e-310, 5.4e-162, 1e-30, 0.5, 1.0, 2.0**53, 1e154, 1e300, 1.7e308, -1.0, np.nan, np.inf)
+
+
+@dataclass
+class Files:
+    """What a data file and a proof file hold; a mutation may put anything there."""
+
+    data: dict
+    arrays: dict
+    about: dict
+
+    def copy(self):
+        return Files({**self.data}, {**self.arrays}, {**self.about})
+
+    def write(self, folder):
+        """Both files, with hash and seal of what they hold now."""
+        np.savez(folder / "data.npz", **self.data)
+        about = self.about | ({"data": digest(hashed(self.data))} if "data" in self.about else {})
+        text = json.dumps(about)
+        numbers = {name: array for name, array in self.arrays.items() if np.asarray(array).dtype.kind in "fiub"}
+        with np.errstate(all="ignore"):
+            np.savez(folder / "proof.npz", **self.arrays, about=np.array(text), seal=np.array(digest(numbers, text)))
+
+
+def hashed(data):
+    """The data as they are hashed."""
+    arrays = {name: np.asarray(array, dtype=np.float64) for name, array in data.items()}
+    if "y" in data:
+        seen = {}
+        arrays["y"] = np.array([seen.setdefault(label, len(seen)) for label in np.ravel(data["y"]).tolist()])
+    else:
+        arrays["similar"] = arrays["similar"] > 0
+    return arrays
+
+
+def drawn(kind, seed, folder, n=None):
+    """A solved problem of a kind as files; None where the family does not allow one."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    X, y = hostile(FAMILIES[seed % len(FAMILIES)], rng, n=n or int(rng.choice([8, 12, 12, 16, 40])))
+    X = np.asarray(X, dtype=np.float64)
+    try:
+        if kind == "hard":
+            problem = separable(seed)
+        elif kind in ("soft", "mmc"):
+            pairs = np.unique(np.sort(rng.integers(0, len(X), (25, 2)), axis=1), axis=0)
+            pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+            similar = y[pairs[:, 0]] == y[pairs[:, 1]]
+            problem = sm.MMCProblem(X, pairs, similar) if kind == "mmc" else sm.POLAProblem(X, pairs, similar, 0.3, 1.5)
+        else:
+            loss, ridge = ("squared_hinge" if kind == "squared" else "hinge"), (0.1 if kind == "ridge" else 0.0)
+            mu = float(rng.choice([0.5, 0.1, 0.9]))
+            problem = sm.LMNNProblem.from_labels(X, y, int(rng.integers(1, 3)), mu, loss=loss, ridge=ridge)
+        sm.solve(problem, tol=1e-6).save_proof(folder / "proof.npz")
+    except ValueError:
+        return None
+    with np.load(folder / "proof.npz") as file:
+        arrays = {name: file[name] for name in file.files if name not in ("about", "seal")}
+        about = json.loads(str(file["about"]))
+    labelled = isinstance(problem, sm.LMNNProblem)
+    other = {"y": y} if labelled else {"pairs": problem.pairs, "similar": problem.similar}
+    return Files({"X": np.asarray(problem.X, dtype=np.float64), **other}, arrays, about)
+
+
+def exponent(rng):
+    """A power of two: by hundreds, by a little, or to where squares underflow."""
+    return int(rng.choice([rng.integers(-1100, 1100), rng.integers(-3, 4), rng.integers(-545, -525), 512]))
+
+
+def factor(rng):
+    """A factor near 1."""
+    return 1.0 + float(rng.choice([-1.0, 1.0])) * 10.0 ** -int(rng.integers(0, 17))
+
+
+def part(array, rng):
+    """An index: of all, of a row, of a column or of an entry."""
+    at = tuple(int(rng.integers(size)) for size in array.shape)
+    return (..., at[:1], (slice(None), *at[1:]), at)[int(rng.integers(4))]
+
+
+def changed(array, rng):
+    """Numbers of an array changed: exponents, factors near 1, signs, special values, neighbors, others of its own."""
+    array = np.array(array, dtype=np.float64)
+    if not array.size or not array.ndim:
+        return array
+    at, how = part(array, rng), int(rng.integers(6))
+    if how == 0:
+        array[at] = np.ldexp(array[at], exponent(rng))
+    elif how == 1:
+        array[at] = array[at] * factor(rng)
+    elif how == 2:
+        array[at] = -array[at]
+    elif how == 3:
+        array[at] = rng.choice(SPECIAL)
+    elif how == 4:
+        array[at] = np.nextafter(array[at], rng.choice([-np.inf, np.inf]))
+    else:
+        array[at] = rng.choice(array.ravel())
+    return array
+
+
+def rearranged(array, rng):
+    """Rows permuted, repeated or left out; columns too; a dimension more or less."""
+    array = np.asarray(array)
+    if not array.ndim or not array.size:
+        return array
+    axis = int(rng.integers(array.ndim))
+    size = array.shape[axis]
+    choices = (
+        lambda: np.take(array, rng.permutation(size), axis=axis),
+        lambda: np.take(array, np.append(np.arange(size), rng.integers(size)), axis=axis),
+        lambda: np.delete(array, rng.integers(size), axis=axis),
+        lambda: np.concatenate([array, np.zeros_like(np.take(array, [0], axis=axis))], axis=axis),
+        lambda: np.take(array, np.arange(size), axis=axis)[..., None],
+        lambda: array.T,
+        lambda: array[:0],
+        lambda: array.ravel(),
+    )
+    return choices[int(rng.integers(len(choices)))]()
+
+
+def retyped(array, rng):
+    """The same numbers as another type, which may be one that a checker does not take."""
+    array = np.asarray(array)
+    kind = rng.choice(["<f4", ">f8", "<i8", "<i2", "|b1", "<c16", "<U30", "<f2", "<u8", "order"])
+    with np.errstate(all="ignore"):
+        return np.asfortranarray(array) if kind == "order" else array.astype(kind)
+
+
+def mutate_array(files, rng):
+    where = files.data if rng.random() < 0.15 else files.arrays
+    name = rng.choice(sorted(where))
+    if where[name].dtype.kind not in "fiub":
+        return
+    how = rng.random()
+    where[name] = (changed if how < 0.7 else rearranged if how < 0.9 else retyped)(where[name], rng)
+
+
+def mutate_statement(files, rng):
+    name, how = str(rng.choice(sorted(files.about))), rng.random()
+    value = files.about[name]
+    if how < 0.45 and isinstance(value, float):
+        files.about[name] = float(value * (factor(rng) if rng.random() < 0.6 else 2.0 ** int(rng.integers(-900, 900))))
+    elif how < 0.8:
+        others = (True, False, None, "1", [], {}, 10**400, 2**60, -1, 0, 1, 2, 99, 1e-300, 1e300, *SPECIAL)
+        files.about[name] = others[int(rng.integers(len(others)))]
+    elif how < 0.9:
+        del files.about[name]
+    else:
+        files.about[str(rng.choice(["sample_weight", "n_neighbors", "X"]))] = 1.0
+
+
+def mutate_together(files, rng):
+    """Data, components and coordinates scaled by powers of two, each or together; the proof may stay one."""
+    e = exponent(rng)
+    with np.errstate(all="ignore"):
+        if rng.random() < 0.5:
+            files.data["X"] = np.ldexp(files.data["X"], e)
+        files.arrays["components"] = np.ldexp(files.arrays["components"], -e if rng.random() < 0.8 else e)
+        if "coordinates" in files.arrays:
+            files.arrays["coordinates"] = np.ldexp(files.arrays["coordinates"], exponent(rng))
+
+
+def mutate_coordinates(files, rng):
+    """Other coordinates: mixed, scaled column by column, where their products underflow, all, or fewer."""
+    if "coordinates" not in files.arrays or files.arrays["coordinates"].ndim != 2:
+        return
+    V = np.asarray(files.arrays["coordinates"], dtype=np.float64)
+    r, how = V.shape[1], int(rng.integers(5))
+    with np.errstate(all="ignore"):
+        if how == 0:
+            V = V @ rng.normal(size=(r, r))
+        elif how == 1:
+            V = np.ldexp(V, rng.integers(-1000, 1000, r))
+        elif how == 2:
+            V = np.full_like(V, 5.4e-162) * rng.choice([-1.0, 1.0], size=V.shape)
+        elif how == 3:
+            V = np.eye(V.shape[0])
+        else:
+            V = V[:, : int(rng.integers(r + 1))]
+    files.arrays["coordinates"] = V
+
+
+def mutate_multipliers(files, rng):
+    """Multipliers raised: all, or one, or to their limit, or weights and what they need."""
+    name = "weights" if "weights" in files.arrays else "multipliers"
+    a = np.array(files.arrays[name], dtype=np.float64)
+    if a.size:
+        at = rng.random(a.shape) < rng.choice([0.1, 0.5, 1.0])
+        a = np.where(at, a * (1.0 + 10.0 ** -int(rng.integers(-6, 12))), a)
+        limit = files.about.get("push_weight", files.about.get("slack_weight"))
+        files.arrays[name] = np.minimum(a, limit) if isinstance(limit, float) and rng.random() < 0.8 else a
+
+
+def mutate_targets(files, rng):
+    """Target neighbors left out, all or some, or others of the class."""
+    targets, y = files.arrays.get("targets"), files.data.get("y")
+    if targets is None or np.ndim(targets) != 2 or not np.size(targets) or len(targets) != len(y):
+        return
+    targets, how = np.array(targets), int(rng.integers(4))
+    i, slot = int(rng.integers(len(targets))), int(rng.integers(targets.shape[1]))
+    if how == 0:
+        targets[i, slot] = -1
+    elif how == 1:
+        targets[:] = -1
+        files.arrays["triplets"], files.arrays["multipliers"] = np.zeros((0, 3)), np.zeros(0)
+    elif how == 2:
+        targets[i, slot] = rng.choice(np.flatnonzero(y == y[i]))
+    else:
+        targets = targets[:, rng.permutation(targets.shape[1])]
+    files.arrays["targets"] = targets
+
+
+def mutate_forged(files, rng):
+    """Coordinates so small that pulls are a few denormals, and multipliers whose pushes are each rounded to nothing."""
+    shapes = [np.ndim(files.arrays.get(name, 0.0)) for name in ("coordinates", "multipliers", "triplets", "targets")]
+    X, mu = np.asarray(files.data["X"], dtype=np.float64), files.about.get("push_weight")
+    if shapes != [2, 1, 2, 2] or X.ndim != 2 or not isinstance(mu, float) or not 0.0 < mu < 1.0:
+        return
+    targets, y = files.arrays["targets"].astype(int), files.data["y"]
+    if len(targets) != len(X) or not np.size(targets) or np.max(targets) >= len(X) or np.ndim(y) != 1:
+        return
+    V = np.diag(np.sqrt(rng.integers(2, 12) * 5e-324 / (1.0 - mu)) / np.maximum(X.std(axis=0), 1e-100))
+    named = [(i, j, l) for i, row in enumerate(targets) for j in row if j >= 0 for l in np.flatnonzero(y != y[i])]
+    if named:
+        i, _, l = np.array(named).T
+        size = np.maximum(np.max(np.abs((X[i] - X[l]) @ V), axis=1) / 5e-324**0.5, 1e-100)
+        files.arrays["triplets"], files.arrays["coordinates"] = np.array(named), V
+        files.arrays["multipliers"] = np.minimum(mu, 0.49 / size**2)
+
+
+def mutate_moved(files, rng):
+    """Some examples moved far from the others: what is near among them is the difference of large numbers."""
+    X = np.array(files.data["X"], dtype=np.float64)
+    if X.ndim == 2 and X.size:
+        y = files.data.get("y")
+        some = np.ravel(y) == np.ravel(y)[0] if y is not None and np.size(y) == len(X) else rng.random(len(X)) < 0.5
+        X[some] += 10.0 ** int(rng.integers(3, 12))
+        files.data["X"] = X
+        if rng.random() < 0.5 and "triplets" in files.arrays:
+            files.arrays["triplets"], files.arrays["multipliers"] = np.zeros((0, 3)), np.zeros(0)
+
+
+def mutate_members(files, rng):
+    """A member left out, or a foreign one."""
+    if rng.random() < 0.5:
+        del files.arrays[str(rng.choice(sorted(files.arrays)))]
+    else:
+        files.arrays["extra"] = np.zeros(3)
+
+
+MUTATIONS = (
+    mutate_array,
+    mutate_statement,
+    mutate_together,
+    mutate_coordinates,
+    mutate_multipliers,
+    mutate_targets,
+    mutate_forged,
+    mutate_moved,
+)
+
+
+def mutated(files, rng):
+    """One to three mutations, mostly with claims that anything proves: what counts is what is printed then."""
+    files = files.copy()
+    if rng.random() < 0.8:
+        files.about |= {"objective": 1e300, "lower_bound": -1e300}
+    with np.errstate(all="ignore"):
+        for _ in range(int(rng.integers(1, 4))):
+            with suppress(TypeError, ValueError):  # it does not fit the types that another one left
+                MUTATIONS[int(rng.integers(len(MUTATIONS)))](files, rng)
+    if rng.random() < 0.02:
+        mutate_members(files, rng)
+    return files
+
+
+def judged(files, base, folder):
+    """How both paths of the checker end: balls, and floats. Exit codes, and what was accepted and is not true."""
+    try:
+        files.write(folder)
+    except (ValueError, OverflowError, TypeError):  # NumPy or JSON does not write it
+        return [], []
+    codes, wrong = [], []
+    for small in (500, 0):
+        arithmetic.SMALL, was = small, arithmetic.SMALL
+        try:
+            code, text = check([str(folder / "data.npz"), str(folder / "proof.npz")])
+        finally:
+            arithmetic.SMALL = was
+        codes.append(code)
+        if "contradict" in text:
+            wrong.append(text)
+        if code == 0:
+            wrong += [
+                f"{sentence} ({'balls' if small else 'floats'}): {text}" for sentence in untrue(text, files, base)
+            ]
+    return codes, wrong
+
+
+@dataclass
+class Found:
+    """The exit codes of both paths for each mutated file, and what was accepted and is not true."""
+
+    codes: list
+    wrong: list
+
+
+def violations(kind, seed, count, folder, n=None):
+    """Mutate the proof of one problem so many times."""
+    base, found = drawn(kind, seed, folder, n), Found([], [])
+    if base is None:
+        return found
+    rng = np.random.default_rng([seed, 7])
+    while len(found.codes) < count:
+        codes, wrong = judged(base if not found.codes else mutated(base, rng), base, folder)
+        if codes:
+            found.codes.append(codes)
+            found.wrong += [f"file {len(found.codes)}: {sentence}" for sentence in wrong]
+    return found

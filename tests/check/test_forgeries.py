@@ -1,0 +1,345 @@
+"""Files that were made to deceive the checker: contradictions, other programs, sizes, and what is no number."""
+
+import json
+import math
+import struct
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+from sdpmetric.check import arithmetic
+from sdpmetric.check.__main__ import main
+from sdpmetric.check.files import digest
+from sdpmetric.check.neighbors import origin_of_targets
+
+LINE = np.array([[0.0], [1.0], [3.0], [4.0]])
+CLASSES = np.array([0, 0, 1, 1])
+
+
+def write(folder, data, arrays, raw=None, **about):
+    """A data file and a proof whose hash and seal fit; `raw` is the text of JSON instead of what `about` says."""
+    np.savez(folder / "data.npz", **data)
+    codes = {"y": np.unique(data["y"], return_inverse=True)[1]} if "y" in data else {"similar": data["similar"] > 0}
+    about = {"format": 2, "objective": 1e300, "lower_bound": -1e300} | about
+    about["data"] = digest({name: np.asarray(array, float) for name, array in (data | codes).items()})
+    text = raw(json.dumps(about)) if raw else json.dumps(about)
+    hashable = {name: array for name, array in arrays.items() if np.asarray(array).dtype.kind in "fiub"}
+    seal = np.array(digest(hashable, text))
+    np.savez(folder / "proof.npz", **arrays, about=np.array(text), seal=seal)
+
+
+def checked(folder):
+    code, text = main([str(folder / "data.npz"), str(folder / "proof.npz")])
+    assert "\n" not in text
+    return code, text
+
+
+def lmnn(folder, X=LINE, y=CLASSES, raw=None, about=None, **arrays):
+    """An LMNN proof of four points on a line, without multipliers, changed as asked, and how its check ends."""
+    parts = {
+        "components": np.array([[1.0]]),
+        "targets": np.array([[1], [0], [3], [2]]),
+        "triplets": np.zeros((0, 3)),
+        "multipliers": np.zeros(0),
+        "coordinates": np.array([[1.0]]),
+    }
+    parameters = {"statement": "LMNN", "push_weight": 0.5, "ridge": 0.0, "squared": False}
+    arrays = {name: array for name, array in (parts | arrays).items() if array is not None}
+    write(folder, {"X": X, "y": y}, arrays, raw, **(parameters | (about or {})))
+    return checked(folder)
+
+
+def pola(folder, X=LINE, about=None, **arrays):
+    pairs, similar = np.array([[0, 1], [1, 2]]), np.array([True, False])
+    parts = {"components": np.array([[1.0]]), "multipliers": np.array([0.0, 0.1])}
+    parameters = {"statement": "POLA", "threshold": 2.0, "initial_threshold": 1.5, "slack_weight": 0.25}
+    write(folder, {"X": X, "pairs": pairs, "similar": similar}, parts | arrays, **(parameters | (about or {})))
+    return checked(folder)
+
+
+def forged(v, scale=1.0, n=502):
+    """Pairs at 0/1 and 100/101, whose pulls are a few denormals at coordinates v, and pushes less than half of one."""
+    half = n // 2
+    X = np.concatenate([np.arange(half) % 2, 100 + np.arange(half) % 2])[:, None] * scale
+    y = np.repeat([0, 1], half)
+    partner = np.arange(n) - half * y ^ 1
+    targets = np.where(partner < half, partner + half * y, -1)
+    anchors = np.flatnonzero(targets >= 0)
+    i, j = np.repeat(anchors, half), np.repeat(targets[anchors], half)
+    l = (np.arange(half)[None, :] + half * (1 - y[anchors])[:, None]).ravel()
+    D = ((X[i, 0] - X[l, 0]) / scale) ** 2
+    a = np.minimum(0.5, 0.49 / ((v * scale) ** 2 / 5e-324) / D)
+    arrays = {"targets": targets[:, None], "triplets": np.stack([i, j, l], axis=1), "multipliers": a}
+    L = np.array([[math.sqrt(1 / 9700) / scale]])
+    return X, y, arrays | {"coordinates": np.array([[v]]), "components": L}
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-500, 2.0**300])
+def test_pushes_that_underflow_one_by_one_are_no_proof(tmp_path, scale):
+    """Accepted before: an objective of at most 0.026, and no metric below 0.51."""
+    X, y, arrays = forged(math.sqrt(3 * 5e-324 / 0.5) / scale, scale)
+    code, text = lmnn(tmp_path, X, y, **arrays)
+    assert code == 1, text
+    assert "dual cone" in text
+
+
+@pytest.mark.parametrize("small", [500, 0])
+@pytest.mark.parametrize("e", [-500, -160, 0, 160, 480])
+def test_a_true_proof_at_any_scale_is_one_by_both_paths(tmp_path, monkeypatch, e, small):
+    """What is refused for underflow is the forgery, not the scale of data, components or coordinates."""
+    monkeypatch.setattr(arithmetic, "SMALL", small)
+    arrays = {"triplets": np.array([[0, 1, 2]]), "multipliers": np.array([0.1]), "coordinates": np.array([[2.0**e]])}
+    code, text = lmnn(tmp_path, np.ldexp(LINE, e), components=np.array([[2.0**-e]]), **arrays)
+    assert code == 0, text
+    assert float(text.split("below ")[1][:-1]) > 0.0999
+
+
+@pytest.mark.parametrize("small", [500, 0])
+@pytest.mark.parametrize(
+    ("arrays", "scale"),
+    [
+        ({"components": np.array([[1e200]])}, 1.0),
+        ({"components": np.array([[1.0]])}, 1e308),
+        ({"coordinates": np.array([[0.0]])}, 1.0),
+        ({"coordinates": np.zeros((1, 0))}, 1.0),
+        ({"components": np.array([[1e-200]]), "coordinates": np.array([[1e308]])}, 1e300),
+    ],
+)
+def test_what_overflows_proves_nothing(tmp_path, monkeypatch, arrays, scale, small):
+    monkeypatch.setattr(arithmetic, "SMALL", small)
+    X = np.array([[-1.0], [1.0], [0.5], [-0.5]]) * scale
+    code, text = lmnn(tmp_path, X, about={"objective": 0.0}, **arrays)
+    assert code == 1, text
+
+
+@pytest.mark.parametrize("small", [500, 0])
+def test_a_trace_whose_squares_underflow_counts(tmp_path, monkeypatch, small):
+    """L = 1e-162 under a ridge of 1e300: the trace is 1e-324, which no float is, and costs 1e-24."""
+    monkeypatch.setattr(arithmetic, "SMALL", small)
+    code, text = lmnn(tmp_path, about={"ridge": 1e300}, components=np.array([[1e-162]]))
+    assert code == 0, text
+    high = float(text.split("at most ")[1].split(",")[0])
+    hinges = 0.5 * 2 * 4  # four target pairs with two impostors each
+    assert high >= hinges
+    arrays = {"components": np.array([[1e-162]]), "coordinates": np.zeros((1, 0))}
+    only = lmnn(
+        tmp_path, np.ones((4, 1)), np.zeros(4, int), about={"ridge": 1e300}, targets=np.full((4, 1), -1), **arrays
+    )
+    assert float(only[1].split("at most ")[1].split(",")[0]) >= 0.99e-24
+
+
+def test_pola_beyond_the_range_of_floats(tmp_path):
+    assert pola(tmp_path)[0] == 0
+    assert pola(tmp_path, components=np.array([[1e200]]))[0] == 1
+    assert pola(tmp_path, X=LINE * 1e200)[0] == 1
+    assert pola(tmp_path, X=LINE * 1e200, components=np.array([[1e-250]]))[0] == 1
+
+
+def test_the_verdict_states_the_program(tmp_path):
+    mu = math.nextafter(0.5, 1.0)
+    said = lmnn(tmp_path, about={"push_weight": mu, "ridge": 0.1 + 0.2})[1]
+    for part in (
+        "(hinge,",
+        f"push weight {mu!r},",
+        "ridge 0.30000000000000004,",
+        "4 examples, 1 features, 2 classes, 4 target",
+    ):
+        assert part in said
+    assert "squared hinge, " in lmnn(tmp_path, about={"squared": True})[1]
+    assert "margins with slacks of weight 0.25, initial threshold 1.5, 4 examples" in pola(tmp_path)[1]
+    X = np.array([[0.0], [1.0], [5.0]])
+    hard = pola(
+        tmp_path, X, {"slack_weight": None, "threshold": 4.0, "initial_threshold": 3.0}, multipliers=np.zeros(2)
+    )
+    assert "POLA (hard margins, initial threshold 3.0, " in hard[1]
+
+
+def test_whether_targets_are_the_nearest_is_said(tmp_path):
+    X, y = np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [12.0]]), np.array([0, 0, 0, 1, 1, 1])
+    V = {"coordinates": np.array([[1.0]])}
+    nearest = np.array([[1], [0], [1], [4], [3], [4]])
+    assert "the 1 nearest examples of the same class in these data" in lmnn(tmp_path, X, y, targets=nearest, **V)[1]
+    tied = nearest.copy()
+    tied[1] = 2  # as near as 0, which is listed first
+    left_out = np.where(np.arange(6)[:, None] == 4, -1, nearest)
+    for targets in (tied, left_out, np.array([[2], [0], [1], [4], [3], [4]])):
+        said = lmnn(tmp_path, X, y, targets=targets, **V)[1]
+        assert "target pairs: the file's own choice, not the 1 nearest of the data" in said
+
+
+def test_ties_are_those_of_the_package():
+    """Distances that differ by less than a relative 1e-9 are ties; at the edge of that nothing is claimed."""
+    y = np.zeros(3, int)
+    targets = np.array([[1], [0], [0]])
+    for nearer, found in ((1e-10, True), (1e-8, False), (0.5e-9, None)):
+        X = np.array([[0.0], [1.0], [-1.0 + nearer]])
+        said = origin_of_targets(X, y, targets)
+        assert ("own choice" in said) is (found is not True), said
+        assert ("not proven" in said) is (found is None), said
+    for scale in (1e-300, 1e300):
+        assert "own choice" not in origin_of_targets(np.array([[0.0], [1.0], [-1.0]]) * scale, y, targets)
+    assert "not proven" in origin_of_targets(np.array([[0.0], [1e-200], [1e300]]), y, targets)
+
+
+@pytest.mark.parametrize(
+    "claim", ["NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 400, "1" + "0" * 5000, "null", "true"]
+)
+@pytest.mark.parametrize("name", ["objective", "lower_bound", "ridge"])
+def test_claims_that_are_no_numbers(tmp_path, claim, name):
+    code, text = lmnn(tmp_path, raw=lambda said: said.replace('"claim"', claim), about={name: "claim"})
+    assert code == 2, text
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"format": 1},
+        {"format": 99},
+        {"squared": "false"},
+        {"push_weight": 0.0},
+        {"push_weight": 1.5},
+        {"ridge": -1.0},
+        {"statement": ["LMNN"]},
+        {"statement": "POLA"},
+        {"sample_weight": 1.0},
+    ],
+)
+def test_statements_that_are_none(tmp_path, about):
+    assert lmnn(tmp_path, about=about)[0] == 2
+
+
+@pytest.mark.parametrize("about", [{"slack_weight": 0.0}, {"slack_weight": -1.0}, {"initial_threshold": 0.5}])
+def test_parameters_that_pola_has_not(tmp_path, about):
+    assert pola(tmp_path, about=about)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"targets": np.zeros((4, 0))},
+        {"targets": np.zeros((4, 5))},
+        {"targets": np.array([[1.5], [0.0], [3.0], [2.0]])},
+        {"targets": np.array([[4], [0], [3], [2]])},
+        {"targets": np.array([[1e300], [0.0], [3.0], [2.0]])},
+        {"components": np.array([[1.0 + 1.0j]])},
+        {"components": np.array([["1.0"]])},
+        {"components": np.array([[np.nan]])},
+        {"components": np.array([[np.inf]])},
+        {"components": np.array([[2**53 + 1]])},
+        {"components": np.ones((1, 2))},
+        {"components": np.ones(1)},
+        {"components": np.ones((5, 1))},
+        {"multipliers": np.zeros(1)},
+        {"multipliers": None},
+        {"foreign": np.zeros(1)},
+    ],
+    ids=str,
+)
+def test_arrays_that_are_not_as_they_should_be(tmp_path, arrays):
+    code, text = lmnn(tmp_path, **arrays)
+    assert code == 2, text
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_no_examples_or_one(tmp_path, n):
+    assert lmnn(tmp_path, LINE[:n], CLASSES[:n], targets=np.zeros((n, 1)))[0] == 2
+
+
+@pytest.mark.parametrize(
+    "data", [{"y": np.array([0, 0, 1, 1, 1])}, {"y": np.array([0, 0, 1, np.nan])}, {"X": LINE + 0j}]
+)
+def test_data_that_are_none(tmp_path, data):
+    assert lmnn(tmp_path)[0] == 0
+    np.savez(tmp_path / "data.npz", **({"X": LINE, "y": CLASSES} | data))
+    assert checked(tmp_path)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "y", [np.array([0, 0, 1, 1]) + 2**53, np.array([0, 0, 1, 1], np.uint64) + 2**63, np.array(list("bbaa"))]
+)
+def test_labels_of_any_name(tmp_path, y):
+    """Classes 2^53 and 2^53 + 1 are two, in NPZ files and in CSV."""
+    codes = CLASSES
+    assert lmnn(tmp_path, y=codes)[0] == 0
+    np.savez(tmp_path / "data.npz", X=LINE, y=y)
+    assert checked(tmp_path)[0] == 0
+    (tmp_path / "data.csv").write_text("\n".join(f"{x},{label}" for x, label in zip(LINE[:, 0], y, strict=True)))
+    assert main([str(tmp_path / "data.csv"), str(tmp_path / "proof.npz")])[0] == 0
+
+
+def member(folder, name, header, content=b""):
+    """Replace a member of the proof by a header of NumPy's format and a content."""
+    path = folder / "proof.npz"
+    with zipfile.ZipFile(path) as file:
+        others = {entry: file.read(entry) for entry in file.namelist() if entry != name}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for entry, bytes_of in others.items():
+            file.writestr(entry, bytes_of)
+        with file.open(name, "w") as out:
+            out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + content)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000, 100000000000, 3), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "(" * 9000 + "1,), }",
+        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }",
+    ],
+    ids=range(7),
+)
+def test_headers_that_lie(tmp_path, header):
+    assert lmnn(tmp_path)[0] == 0
+    member(tmp_path, "multipliers.npy", header)
+    assert checked(tmp_path)[0] == 2
+
+
+def test_a_small_file_of_many_zeros_is_not_read(tmp_path):
+    """The header says more triplets than are read, or a shape that these data do not have."""
+    assert lmnn(tmp_path)[0] == 0
+    zeros = bytes(8 * 2**20)
+    for name in ("components.npy", "targets.npy", "coordinates.npy"):
+        member(tmp_path, name, f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**20}, 1), }}", zeros)
+        start = time.process_time()
+        code, text = checked(tmp_path)
+        assert code == 2
+        assert "of shape (1048576, 1)" in text or "and shape (1048576, 1)" in text
+        assert time.process_time() - start < 5.0
+        assert lmnn(tmp_path)[0] == 0
+
+
+def test_members_that_are_not_arrays_or_come_twice(tmp_path):
+    assert lmnn(tmp_path)[0] == 0
+    for path in (tmp_path / "proof.npz", tmp_path / "data.npz"):
+        whole = path.read_bytes()
+        inner = "components.npy" if path.name == "proof.npz" else "X.npy"
+        with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
+            file.writestr(inner, file.read(inner))
+        assert checked(tmp_path)[0] == 2
+        path.write_bytes(whole)
+        with zipfile.ZipFile(path, "a") as file:
+            file.writestr(inner.removesuffix(".npy"), b"raw")
+        assert checked(tmp_path)[0] == 2
+        path.write_bytes(whole)
+    for names, method in ((("X", "y"), zipfile.ZIP_STORED), (("X.npy", "y.npy"), zipfile.ZIP_BZIP2)):
+        with zipfile.ZipFile(tmp_path / "data.npz", "w", method) as file:
+            for name in names:
+                file.writestr(name, b"raw")
+        assert checked(tmp_path)[0] == 2
+
+
+def test_other_members_of_the_data_are_not_read(tmp_path):
+    assert lmnn(tmp_path)[0] == 0
+    np.savez(tmp_path / "data.npz", X=LINE, y=CLASSES, feature_names=np.array([None], dtype=object))
+    assert checked(tmp_path)[0] == 0
+
+
+def test_text_that_is_none(tmp_path):
+    for raw in (lambda said: "[" * 100_000, lambda said: "{}", lambda said: "3", lambda said: said + "x"):
+        assert lmnn(tmp_path, raw=raw)[0] == 2

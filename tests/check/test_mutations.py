@@ -1,0 +1,25 @@
+"""Mutated proof files against exact arithmetic, by both paths of the checker: accepted only if true.
+
+examples/benchmarks/corruptions.py --mutations runs more.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "benchmarks"))
+import mutations
+
+
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 12), marks=pytest.mark.slow)], ids=["few", "more"])
+@pytest.mark.parametrize("kind", mutations.KINDS)
+def test_what_is_accepted_is_true(kind, seeds, tmp_path):
+    codes = []
+    for seed in seeds:
+        found = mutations.violations(kind, seed, 25, tmp_path, n=10)
+        assert found.wrong == []
+        assert all(pair[0] == 0 for pair in found.codes[:1])  # the file that was not mutated, in balls
+        codes += found.codes
+    assert len(codes) >= 25
+    assert {code for pair in codes for code in pair} == {0, 1, 2}
