@@ -13,7 +13,7 @@ from sklearn import datasets as sklearn_datasets
 from sklearn.model_selection import train_test_split
 
 from sdpmetric.core import validation
-from sdpmetric.core.npz import read_npz
+from sdpmetric.core.files import read_npz
 from sdpmetric.datasets.fetch import FETCHED, fetch
 from sdpmetric.datasets.files import TABLES, Columns, Labels, Table, read_table
 
