@@ -153,7 +153,10 @@ def read_npz(path: str | Path) -> Arrays:
                 with archive.open(info) as stream:
                     arrays[info.filename.removesuffix(".npy")] = _array(stream, info)
     except _Objects as error:
-        raise ValueError(f"{path} {error}") from None
+        raise ValueError(
+            f"the array {str(error)!r} of {path} holds Python objects or records, and objects are not loaded since "
+            "they can run code; save it as numbers or strings."
+        ) from None
     except zipfile.BadZipFile as error:
         if not arrays and not zipfile.is_zipfile(path):
             raise ValueError(f"{path} is not an NPZ file; write one with numpy.savez.") from error
@@ -165,7 +168,7 @@ def read_npz(path: str | Path) -> Arrays:
 
 
 class _Objects(Exception):
-    """An array that is none of numbers or text."""
+    """The name of an array that is none of numbers or text."""
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
@@ -202,10 +205,7 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
     if HEADER.fullmatch(header) is None or descr is None or order is None or shape is None:
         raise ValueError(f"the header of {name} is not that of an array")
     if descr[1] is None or descr[1].lstrip("<>=|")[0] in "OV":
-        raise _Objects(
-            f"holds Python objects or records in the array {name!r}, which are not loaded since objects can run code; "
-            "save it as numbers or strings."
-        )
+        raise _Objects(name)
     try:
         dtype = np.dtype(descr[1])
     except TypeError as error:

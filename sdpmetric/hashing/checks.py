@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.schemas import Part, check_arrays, check_values, read_json
+from sdpmetric.core.schemas import TEXT, Part, check_arrays, check_values, read_json
 from sdpmetric.hashing.upkeep import Counters
 from sdpmetric.streams.step import MetricStep
 
@@ -22,6 +22,7 @@ LARGEST = 1e60
 LARGEST_DIRECTION = 100.0
 # What the arrays and the JSON text of an index's file have to be.
 ARRAYS = {
+    "about": TEXT,
     "components": Part("f8", ("r d",)),
     "directions": Part("f8", ("b r",)),
     "center": Part("f8", ("d",)),
