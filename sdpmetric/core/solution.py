@@ -304,8 +304,8 @@ class Solution:
                 fresh = RelaxationCertificate.of(fresh)
         if fresh is None or (fresh.kind, fresh.program) != (saved.kind, saved.program):
             return replace(self, certificate=replace(saved, as_saved=True))
-        if np.isnan(fresh.lower_bound):
-            raise ValueError("its multipliers prove nothing.")
+        if np.isnan([fresh.objective, fresh.lower_bound]).any():
+            raise ValueError("its components or multipliers are too large to be certified.")
         kept = self.status is not Status.OPTIMAL or fresh.proves_optimal(1.001 * saved.relative_gap + 1e-9)
         return replace(self, certificate=fresh, status=self.status if kept else Status.OPTIMAL_INACCURATE)
 
