@@ -256,8 +256,11 @@ def check(
     proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of Solution.save_proof.")],
 ) -> None:
     """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input."""
-    from sdpmetric.check.__main__ import main as check_files  # needs the extra "check"
-
+    try:
+        from sdpmetric.check.__main__ import main as check_files
+    except ImportError as error:
+        note("Error: a check needs python-flint: pip install 'sdpmetric[check]'.")
+        raise typer.Exit(BAD_INPUT) from error
     code, text = check_files([data, proof])
     typer.echo(text, err=code == BAD_INPUT)
     raise typer.Exit(code)
