@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -223,5 +224,7 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
         at += len(part)
     if at != n_bytes:
         raise ValueError(f"{name} ends early")
-    array: NDArray[np.generic] = raw.view(dtype).reshape(sizes, order="F" if order[1] == "True" else "C")
-    return array.astype(dtype.newbyteorder("="), copy=False)
+    flat = raw.view(dtype).astype(dtype.newbyteorder("="), copy=False)
+    if dtype.kind == "U" and flat.view(np.uint32).max(initial=0) > sys.maxunicode:
+        raise ValueError(f"{name} has characters that there are not")
+    return flat.reshape(sizes, order="F" if order[1] == "True" else "C")

@@ -140,6 +140,12 @@ def test_a_header_that_lies_is_refused_before_anything_is_allocated(tmp_path, sa
         read_npz(tmp_path / "x.npz")
 
 
+def test_characters_that_there_are_not_are_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.full(2, 0x110000, np.uint32).view("U2"))
+    with pytest.raises(ValueError, match="x has characters that there are not"):
+        read_npz(tmp_path / "x.npz")
+
+
 def test_arrays_of_every_kind_come_back(tmp_path):
     rng = np.random.default_rng(0)
     arrays = {
