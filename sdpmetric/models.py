@@ -16,9 +16,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 from sdpmetric.core import validation
+from sdpmetric.core.files import read_npz, write_npz
 from sdpmetric.core.frames import Frame
+from sdpmetric.core.schemas import Part, check_arrays, check_values, expected, read_json
 from sdpmetric.core.solution import Solution
-from sdpmetric.datasets import MeanNorm, read_npz
+from sdpmetric.datasets import MeanNorm
 
 FloatArray = NDArray[np.float64]
 Arrays = dict[str, NDArray[np.generic]]
@@ -29,8 +31,17 @@ STEPS = {
     kind.__name__: kind
     for kind in (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, Normalizer, PCA, MeanNorm)
 }
-# Of the files that `Model.save` writes.
+# Of the files that `Model.save` writes, and what their JSON text says.
 FORMAT = 1
+SAID = {
+    "format": "int",
+    "steps": "list",
+    "features": "list",
+    "label": "str | None",
+    "statement": "str",
+    "parameters": "dict",
+    "linear": "bool",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +167,7 @@ class Model:
         }
         problem = self.solution.problem
         saved = self.solution.to_arrays(fingerprint=None if problem is None else problem.fingerprint())
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **saved, **arrays, model=np.array(json.dumps(model)))
+        write_npz(path, saved | arrays | {"model": np.array(json.dumps(model))})
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
@@ -178,18 +188,55 @@ class Model:
                 f"{path} holds the arrays {', '.join(arrays) or '(none)'} and is no model; write one with "
                 "'sdpmetric solve DATA --output FILE' or Model.save."
             )
-        model = json.loads(str(arrays["model"]))
-        if model["format"] != FORMAT:
-            raise ValueError(f"{path} has format {model['format']}, and this version reads format {FORMAT}.")
-        return cls(
-            Solution.from_arrays(arrays),
-            make_pipeline(*([_step(*step, arrays) for step in enumerate(model["steps"])] or ["passthrough"])),
-            tuple(model["features"]),
-            model["label"],
-            model["statement"],
-            model["parameters"],
-            model["linear"],
-        )
+        solution = Solution.load(path)
+        with expected(path, "a model", "Model.save"):
+            model = read_json(arrays, "model")
+            if model.get("format") != FORMAT:
+                raise ValueError(f"it has format {model.get('format')}, and this version reads format {FORMAT}.")
+            check_values(model, SAID, "model", frozenset(SAID))
+            features, steps = cast(list[str], model["features"]), cast(list[object], model["steps"])
+            if not all(isinstance(name, str) for name in features):
+                raise ValueError("its features are no names.")
+            linear = bool(model["linear"])
+            width = _check_steps(steps, arrays, linear, len(features))
+            made = [_step(number, cast(dict[str, object], said), arrays) for number, said in enumerate(steps)]
+            preparation = make_pipeline(*(made or ["passthrough"]))
+            if width is not None:
+                with np.errstate(all="ignore"):
+                    prepared = np.asarray(preparation.transform(np.zeros((1, width))))
+                if not np.isfinite(prepared).all() or (linear and prepared.shape[1] != solution.components.shape[-1]):
+                    raise ValueError("its preparation does not fit its metric.")
+            return cls(
+                solution,
+                preparation,
+                tuple(features),
+                cast(str | None, model["label"]),
+                cast(str, model["statement"]),
+                cast(dict[str, Value], model["parameters"]),
+                linear,
+            )
+
+
+def _check_steps(steps: list[object], arrays: Arrays, linear: bool, n_features: int) -> int | None:
+    """Refuse steps whose arrays do not fit each other and the metric; returns how many features they take, if known."""
+    schema, width = {"components": Part("f", ("r d", "c r d") if linear else ("r n", "c r n"))}, "d"
+    for number, said in reversed(list(enumerate(steps))):
+        check_values(said, {"kind": "str", "state": "dict"}, f"step {number}", frozenset(("kind", "state")))
+        values = cast(dict[str, object], said)
+        kind = STEPS.get(str(values["kind"]))
+        if kind is None:
+            raise ValueError(f"step {number} is none of {', '.join(STEPS)}.")
+        if foreign := [name for name in cast(dict[str, object], values["state"]) if hasattr(kind, name)]:
+            raise ValueError(f"step {number} has no state {foreign[0]!r}.")
+        if kind is PCA:  # from this width to that of the next step
+            schema[f"step{number}_components_"] = Part("f", (f"{width} w{number}",))
+            schema[f"step{number}_mean_"] = Part("f", (f"w{number}",))
+        schema[f"step{number}_*"] = Part("f i", (width,))
+        width = f"w{number}" if kind is PCA else width
+    sizes = check_arrays(arrays, schema)
+    if n_features and sizes.setdefault(width, n_features) != n_features:
+        raise ValueError(f"it names {n_features} features, and its metric and preparation are of {sizes[width]}.")
+    return sizes.get(width)
 
 
 def _step(number: int, said: Mapping[str, object], arrays: Arrays) -> BaseEstimator:

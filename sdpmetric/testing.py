@@ -123,7 +123,9 @@ def check_saving(solution: Solution) -> None:
         path = Path(folder) / "solution.npz"
         solution.save(path)
         again = Solution.load(path, solution.problem)
-    assert again.certificate == solution.certificate, "the certificate changed on disk"
+    for name in ("objective", "lower_bound"):  # of the certificate that the problem makes again
+        here, there = getattr(solution, name), getattr(again, name)
+        assert _equal(here, there), f"{name} was {here} and is {there} when the file is loaded"
     assert (again.status, again.extras, again.solver) == (solution.status, solution.extras, solution.solver)
     assert np.array_equal(again.components, solution.components), "the components changed on disk"
     assert compare(again, solution).rows()[0] == compare(solution).rows()[0]

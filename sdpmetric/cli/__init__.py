@@ -27,6 +27,7 @@ from sdpmetric.cli.options import (
     TableOptions,
     with_options,
 )
+from sdpmetric.cli.streams import BAD_INPUT, note
 
 DEMO_COMPONENTS = 30
 
@@ -72,7 +73,7 @@ def solve(
     out = results.Output(as_json)
     stated, solution = results.solve(data, options, limits, output, out)
     if output is not None:
-        with inputs.input_errors():
+        with inputs.input_errors(output):
             stated.model(solution).save(output)
         out.say(f"Saved to {output}.")
         out.facts["output"] = str(output)
@@ -97,9 +98,9 @@ def transform(
     from sdpmetric.cli import inputs, tables
     from sdpmetric.models import Model
 
-    with inputs.input_errors():
+    with inputs.input_errors(model, data):
         if output is not None:
-            inputs.check_output(output, data)
+            inputs.check_output(output, data, model)
         learned = Model.load(model)
         loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
         tables.write(learned, learned.transform(loaded.X), loaded.y, output)
@@ -129,7 +130,8 @@ def evaluate(
     from sdpmetric.models import Model
 
     out = results.Output(as_json)
-    with inputs.input_errors():
+    with inputs.input_errors(model, data):
+        inputs.check_seed(seed)
         learned = Model.load(model)
         columns = inputs.columns_of(table, model=learned)
         test = inputs.load(data, columns, learned)
@@ -156,7 +158,7 @@ def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json
     from sdpmetric.cli import inputs, results
     from sdpmetric.core.registry import solvers_of
 
-    with inputs.input_errors():
+    with inputs.input_errors(data):
         inputs.check_limits(limits)
         problem = inputs.state(data, options).problem
         known = solvers_of(problem)
@@ -204,16 +206,16 @@ def verify(
     from sdpmetric.cli import inputs, results
     from sdpmetric.verbs import verify as verify_point
 
-    with inputs.input_errors():
+    with inputs.input_errors(metric, data):
         inputs.check_limits(LimitOptions(tol=proof.tol, max_time=proof.max_time))
         point = inputs.read_point(metric, key, kind)
         problem = inputs.state(data, options, point.model).problem
         problem.check_point(point.components, point.metric)
     if point.fingerprint not in (None, problem.fingerprint()):
-        inputs.note(f"Note: {metric} was solved for other data or options than these; it is certified on these.")
+        note(f"Note: {metric} was solved for other data or options than these; it is certified on these.")
     out = results.Output(as_json)
     out.say(problem.describe())
-    with inputs.input_errors(), results.progress(f"{data}: proving a lower bound"):
+    with inputs.input_errors(metric, data), results.progress(f"{data}: proving a lower bound"):
         certificate = verify_point(
             problem,
             point.components,
@@ -241,26 +243,31 @@ def report(
     out = results.Output()
     stated, solution = results.solve(data, options, limits, page, out)
     named = stated.table.features if len(stated.table.features) == stated.problem.X.shape[1] else None
-    with inputs.input_errors():
+    with inputs.input_errors(page):
         solution.report(page, stated.table.labels, feature_names=named if options.pca is None else None)
     out.say(f"Open {page} in a browser.")
     out.finish(solution.status.expected)
 
 
 @app.command()
+@with_options
 def check(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv or .npz file: the numbers that were solved.")],
     proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of Solution.save_proof.")],
 ) -> None:
     """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input."""
-    from sdpmetric.check.__main__ import main as check_files  # needs the extra "check"
-
+    try:
+        from sdpmetric.check.__main__ import main as check_files
+    except ImportError as error:
+        note("Error: a check needs python-flint: pip install 'sdpmetric[check]'.")
+        raise typer.Exit(BAD_INPUT) from error
     code, text = check_files([data, proof])
-    typer.echo(text)
+    typer.echo(text, err=code == BAD_INPUT)
     raise typer.Exit(code)
 
 
 @app.command()
+@with_options
 def demo(
     only: Annotated[list[str] | None, typer.Option(help="iris, wine or digits; may be repeated. Default: all.")] = None,
 ) -> None:

@@ -12,36 +12,47 @@ from pathlib import Path
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 from sklearn.pipeline import Pipeline
 
 from sdpmetric import api as api  # which registers all statements
 from sdpmetric import datasets
 from sdpmetric.cli.options import DEFAULT, LimitOptions, ProblemOptions, TableOptions, names
+from sdpmetric.cli.streams import BAD_INPUT, note
+from sdpmetric.core import files, validation
 from sdpmetric.core.problem import Labelled, Problem, statements
 from sdpmetric.core.run import Budget, check_tolerance
+from sdpmetric.core.schemas import FOREIGN, read_json
 from sdpmetric.core.solution import Solution
+from sdpmetric.datasets.named import in_folder
 from sdpmetric.models import Model, Value
 
 Array = NDArray[np.generic]
-BAD_INPUT = 2
 # What the array of a point is, and its key by default: a factor L, the matrix M, or the transpose of L as LDA has it.
 KINDS = ("components", "metric", "scalings")
 
 
 @contextmanager
-def input_errors() -> Iterator[None]:
-    """Turn what is wrong with the input into one sentence on standard error and the exit code 2."""
+def input_errors(*given: object) -> Iterator[None]:
+    """Turn what is wrong with the input into one sentence on standard error and the exit code 2.
+
+    Parameters
+    ----------
+    *given : str or Path
+        The data and files that are read, to be named where an error is no sentence.
+    """
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
-        note("Error: " + str(error).splitlines()[0])
+        if isinstance(error, OSError) and error.errno is not None:
+            if error.filename is None:  # of a standard stream
+                raise
+            error = OSError(f"{error.filename} cannot be read: {error.strerror}.")
+        note("Error: " + (str(error).splitlines() or [type(error).__name__])[0])
         raise typer.Exit(BAD_INPUT) from error
-
-
-def note(text: str) -> None:
-    """A line on standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
+    except FOREIGN as error:
+        said = " ".join(str(error).split()) or "no more is known"
+        note(f"Error: {' or '.join(map(str, given)) or 'the input'} cannot be used ({type(error).__name__}: {said}).")
+        raise typer.Exit(BAD_INPUT) from error
 
 
 def check_names(what: str, given: list[str], known: tuple[str, ...]) -> None:
@@ -51,21 +62,26 @@ def check_names(what: str, given: list[str], known: tuple[str, ...]) -> None:
             raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}.")
 
 
+def check_seed(seed: int) -> None:
+    """Refuse a seed that no generator of random numbers takes."""
+    validation.check_integer("--seed", seed, 0, 2**32 - 1)
+
+
 def check_limits(limits: LimitOptions) -> None:
     """Refuse limits out of range before any work."""
+    check_seed(limits.seed)
     Budget(limits.max_time, limits.max_iter)
     if limits.tol is not None:
         check_tolerance(limits.tol)
 
 
-def check_output(path: Path, data: str) -> None:
-    """Refuse a file that cannot be written, or that is the data, before any work."""
-    if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent} to save {path.name} in.")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; name a file in it.")
-    if path.exists() and Path(data).exists() and path.samefile(data):
-        raise ValueError(f"{path} holds the data; save to another file.")
+def check_output(path: Path, *inputs: str | Path) -> None:
+    """Refuse a file that cannot be written, or that is an input by whatever name, before any work."""
+    files.check_target(path)
+    for given in inputs:
+        for read in (Path(given), in_folder(given)):
+            if read is not None and path.is_file() and read.exists() and path.samefile(read):
+                raise ValueError(f"{path} would overwrite the input {given}; name another file.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +166,7 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
             raise ValueError(f"--set takes NAME=VALUE, got {setting!r}.")
         try:
             given[key] = json.loads(value)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             given[key] = value
     return given
 
@@ -213,10 +229,10 @@ def read_point(path: Path, key: str | None, kind: str | None) -> Point:
             "(L transposed); a matrix is never guessed to be one or the other."
         )
     array = arrays[found[0]]
-    about = json.loads(str(arrays["about"])) if "about" in arrays else {}
+    about = read_json(arrays, "about") if "about" in arrays else {}
     return Point(
         array.T if kind == "scalings" else array if kind == "components" else None,
         array if kind == "metric" else None,
         Model.load(path) if "model" in arrays else None,
-        about.get("fingerprint"),
+        str(about.get("fingerprint")) if about.get("fingerprint") else None,
     )

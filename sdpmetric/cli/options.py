@@ -12,6 +12,8 @@ from typing import Annotated, get_type_hints
 
 import typer
 
+from sdpmetric.cli.streams import guarded
+
 NAMED = ("iris", "wine", "digits", "breast_cancer")
 DEFAULT = "lmnn"
 
@@ -134,7 +136,7 @@ def names(given: list[str] | None) -> list[str]:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of the dataclasses that it takes."""
+    """Give a command an option for each field of the dataclasses that it takes, and guard its streams."""
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hints[name] for name in inspect.signature(command).parameters if is_dataclass(hints[name])}
     parameters: list[inspect.Parameter] = []
@@ -157,7 +159,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             name: group(**{option.name: given.pop(option.name) for option in fields(group)})
             for name, group in groups.items()
         }
-        command(**given, **built)
+        with guarded():
+            command(**given, **built)
 
     del expanded.__wrapped__
     expanded.__dict__["__signature__"] = inspect.Signature(parameters)

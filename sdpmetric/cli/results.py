@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, note, state
+from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, state
 from sdpmetric.cli.options import LimitOptions, ProblemOptions, SolverOptions
+from sdpmetric.cli.streams import Lines, note
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
@@ -42,7 +42,7 @@ class Output:
         self.as_json = as_json
         self.facts: dict[str, object] = {}
         # Wide enough for the table where it is not a terminal.
-        self.console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
+        self.console = Lines(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
 
     def say(self, *text: object, markup: bool = False) -> None:
         """Print lines, unless JSON is asked for."""
@@ -101,7 +101,7 @@ def solve(
     data: str, options: ProblemOptions, limits: SolverOptions, output: Path | None, out: Output
 ) -> tuple[Stated, Solution]:
     """State a problem and solve it, and say what is proven; `output` is a file that is to be written later."""
-    with input_errors():
+    with input_errors(data):
         check_limits(limits)
         if output is not None:
             check_output(output, data)
@@ -139,7 +139,7 @@ def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: LimitO
 @contextmanager
 def progress(title: str) -> Iterator[Callback]:
     """A live line on a terminal; elsewhere a line for the title and one a second; always on standard error."""
-    console = Console(stderr=True, highlight=False)
+    console = Lines(stderr=True, highlight=False)
     if not console.is_terminal:
         console.print(f"{title} ...", soft_wrap=True, markup=False)
         printer = Printer(note, interval=1.0)

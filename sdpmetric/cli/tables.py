@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import csv
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.files import replacing, write_npz
+from sdpmetric.datasets.files import is_number
 from sdpmetric.models import Model
 
 FORMATS = (".csv", ".npz", ".parquet")
+# How a cell begins that a spreadsheet runs.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, path: Path | None) -> None:
@@ -25,7 +30,8 @@ def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, p
     Z : (n, r) array
     y : (n,) array or None
     path : Path or None
-        By its suffix CSV, NPZ or Parquet; None: CSV on standard output.
+        By its suffix CSV, NPZ or Parquet; None: CSV on standard output. In CSV, text that a spreadsheet would take for
+        a formula gets an apostrophe in front.
 
     Raises
     ------
@@ -42,26 +48,32 @@ def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, p
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}.")
     if path.suffix.lower() == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            _csv(file, names, Z, label, y)
+        with replacing(path) as raw:
+            text = TextIOWrapper(raw, "utf-8", newline="")
+            _csv(text, names, Z, label, y)
+            text.detach()
     elif path.suffix.lower() == ".npz":
         arrays: dict[str, NDArray[np.generic]] = {"X": Z, "feature_names": np.array(names)}
-        if y is not None:
-            arrays["y"] = y
-        np.savez_compressed(path, allow_pickle=False, **arrays)
+        write_npz(path, arrays if y is None else arrays | {"y": y})
     else:
         try:
             import pandas
         except ImportError as error:
             raise ImportError("Parquet files need pandas and pyarrow: pip install pandas pyarrow.") from error
         frame = pandas.DataFrame(Z, columns=names)
-        (frame if y is None else frame.assign(**{str(label): y})).to_parquet(path, index=False)
+        with replacing(path) as raw:
+            (frame if y is None else frame.assign(**{str(label): y})).to_parquet(raw, index=False)
 
 
 def _csv(
     file: TextIO, names: list[str], Z: NDArray[np.float64], label: str | None, y: NDArray[np.generic] | None
 ) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(names if label is None else [*names, label])
+    writer.writerow(map(_inert, names if label is None else [*names, label]))
     for row, numbers in enumerate(Z.tolist()):
-        writer.writerow(numbers if y is None else [*numbers, y[row]])
+        writer.writerow(numbers if y is None else [*numbers, _inert(str(y[row]))])
+
+
+def _inert(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: with an apostrophe in front, where it begins like one."""
+    return text if not text.startswith(FORMULAS) or is_number(text) else f"'{text}"

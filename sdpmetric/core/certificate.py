@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import ClassVar, Self, cast
 
 from sdpmetric.core import html
 from sdpmetric.core.rigor import RIGORS, Rigor, reservation
+from sdpmetric.core.schemas import check_values
 from sdpmetric.core.status import Status
 
 # A lower bound may exceed an objective by this much, relatively, through rounding; a larger excess is a contradiction.
@@ -57,6 +58,8 @@ class Certificate(ABC):
     rigor : {"float", "rounding", "assumption"}
         What is claimed accounts for every rounding; or only by a guess, the default; or holds if `assumption` does.
     assumption : str or None
+    as_saved : bool
+        Whether it was read from a file and not made again.
     """
 
     objective: float
@@ -67,6 +70,7 @@ class Certificate(ABC):
     constraints: str = "triplets"
     rigor: Rigor = "rounding"
     assumption: str | None = None
+    as_saved: bool = field(default=False, compare=False)
 
     kind: ClassVar[str]
 
@@ -118,7 +122,8 @@ class Certificate(ABC):
         return reservation(self.rigor, self.assumption)
 
     def __str__(self) -> str:
-        return f"{self.program}: {self.finding()}{self.reservation}"
+        saved = "; read from a file, not certified again" if self.as_saved else ""
+        return f"{self.program}: {self.finding()}{self.reservation}{saved}"
 
     def facts(self) -> dict[str, object]:
         """What is known, by name, for tables."""
@@ -143,16 +148,14 @@ class Certificate(ABC):
         ValueError
             If there is no such kind, or its fields are not those given.
         """
-        given = dict(values)
-        kind = KINDS.get(str(given.pop("kind", None)))
-        if kind is None or not {f.name for f in fields(kind)} >= set(given):
-            raise ValueError(
-                f"{values.get('kind')!r} with {', '.join(given) or 'no fields'} is not a certificate; expected a kind "
-                f"among {', '.join(KINDS)} and its fields."
-            )
-        rows = given.get("contradiction")
-        if isinstance(rows, list):
-            given["contradiction"] = tuple(rows)
+        given, kind = dict(values), KINDS.get(str(values.get("kind")))
+        if kind is None or not given.pop("kind"):
+            raise ValueError(f"{values.get('kind')!r} is not a certificate of a kind among {', '.join(KINDS)}.")
+        needed = frozenset(f.name for f in fields(kind) if f.default is MISSING)
+        check_values(given, {f.name: f.type for f in fields(kind)}, "the certificate", needed)
+        if any(given.get(name) != given.get(name) for name in ("objective", "lower_bound")):
+            raise ValueError("the certificate has NaN as objective or lower bound.")
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
         return cast(Callable[..., Certificate], kind)(**given)
 
 

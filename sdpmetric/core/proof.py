@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.files import write_npz
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Extras
 
@@ -46,8 +47,7 @@ class Proof:
         claims = {"statement": self.statement, "objective": self.objective, "lower_bound": self.lower_bound}
         about = json.dumps({"format": 2} | claims | self.parameters | {"data": digest(self.data)})
         seal = digest(self.arrays, about)
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **self.arrays, about=np.array(about), seal=np.array(seal))
+        write_npz(path, self.arrays | {"about": np.array(about), "seal": np.array(seal)})
 
 
 def digest(arrays: dict[str, NDArray[np.generic]], text: str = "") -> str:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.core import html
-from sdpmetric.core.certificate import Certificate
+from sdpmetric.core import html, solution_file
+from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate
+from sdpmetric.core.files import read_npz, write_npz
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.npz import read_npz
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.recorder import Frame
+from sdpmetric.core.schemas import expected, read_json
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.linalg import psd
 from sdpmetric.triplets.triplets import Triplets
-
-# Of the files that `Solution.save` writes.
-FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -158,9 +156,7 @@ class Solution:
             The file to write, as given.
         """
         fingerprint = None if self.problem is None else self.problem.fingerprint()
-        arrays = self.to_arrays(fingerprint=fingerprint)
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+        write_npz(path, self.to_arrays(fingerprint=fingerprint))
 
     def to_arrays(self, **about: str | None) -> dict[str, NDArray[np.generic]]:
         """Everything but the problem as arrays, one of them, ``about``, JSON text; `from_arrays` reads them.
@@ -171,7 +167,7 @@ class Solution:
             What else the JSON text is to say.
         """
         said = {
-            "format": FORMAT,
+            "format": solution_file.FORMAT,
             "certificate": self.certificate.to_dict(),
             "status": self.status.word,
             "solver": self.solver,
@@ -272,6 +268,9 @@ class Solution:
     def load(cls, path: str | Path, problem: Problem | None = None) -> Solution:
         """Load what `save` wrote.
 
+        With the problem the point is certified again, by the multipliers of the file. Without it, and for regret, which
+        only the stream's learner knows, the certificate is that of the file and says so (`Certificate.as_saved`).
+
         Parameters
         ----------
         path : str or Path
@@ -283,26 +282,38 @@ class Solution:
         ValueError
             If the file was not written by `save`, or belongs to another problem.
         """
-        try:
+        what = (path, "a saved solution", "Solution.save")
+        with expected(*what):
             arrays = read_npz(path)
-            if missing := sorted({"about", "components", *_trace_keys()}.difference(arrays)):
-                raise ValueError(f"it lacks {', '.join(missing)}.")
-            about = json.loads(str(arrays["about"]))
-        except ValueError as error:
+            written = read_json(arrays, "about").get("format")
+        if written != solution_file.FORMAT:
             raise ValueError(
-                f"{path} is not a saved solution: expected an NPZ file that Solution.save wrote; {error}"
-            ) from error
-        if about.get("format") != FORMAT:
-            raise ValueError(
-                f"{path} has format {about.get('format')}, and this version of sdpmetric reads format {FORMAT}; "
+                f"{path} has format {written}, and this version of sdpmetric reads format {solution_file.FORMAT}; "
                 "solve again, or read it with the version that wrote it."
             )
-        saved = about["fingerprint"]
+        with expected(*what):
+            saved = solution_file.check(arrays).get("fingerprint")
+            solution = cls.from_arrays(arrays, problem)
         if problem is not None and saved is not None and problem.fingerprint() != saved:
             raise ValueError(
                 f"{path} is the solution of another problem: data or parameters differ; pass the one it was saved with."
             )
-        return cls.from_arrays(arrays, problem)
+        with expected(*what):
+            return solution._certified_again()
+
+    def _certified_again(self) -> Solution:
+        """The same point with the problem's own certificate; where it has none of this program, the old one, marked."""
+        saved, fresh = self.certificate, None
+        if self.problem is not None:
+            fresh = self.problem.certify_with(self.extras, self.components, dual=self.dual)
+            if saved.kind == RelaxationCertificate.kind and isinstance(fresh, DualityCertificate):
+                fresh = RelaxationCertificate.of(fresh)
+        if fresh is None or (fresh.kind, fresh.program) != (saved.kind, saved.program):
+            return replace(self, certificate=replace(saved, as_saved=True))
+        if np.isnan([fresh.objective, fresh.lower_bound]).any():
+            raise ValueError("its components or multipliers are too large to be certified.")
+        kept = self.status is not Status.OPTIMAL or fresh.proves_optimal(1.001 * saved.relative_gap + 1e-9)
+        return replace(self, certificate=fresh, status=self.status if kept else Status.OPTIMAL_INACCURATE)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
@@ -320,16 +331,15 @@ class Solution:
             dual = Dual(triplets, np.asarray(arrays["dual_values"], dtype=np.float64))
         elif "dual_values" in arrays:
             dual = np.asarray(arrays["dual_values"], dtype=np.float64)
-        whole = {f.name for f in fields(TraceRow) if isinstance(f.default, int) or f.name == "iteration"}
-        names = [f.name for f in fields(TraceRow)]
+        names, whole = [f.name for f in fields(TraceRow)], solution_file.WHOLE
         rows = [
             TraceRow(**{name: int(v) if name in whole else v for name, v in zip(names, row, strict=True)})
-            for row in zip(*(arrays[key].tolist() for key in _trace_keys()), strict=True)
+            for row in zip(*(arrays[f"trace_{name}"].tolist() for name in names), strict=True)
         ]
         return cls(
             components=cast(NDArray[np.floating], arrays["components"]),
             certificate=Certificate.from_dict(about["certificate"]),
-            status=next(s for s in Status if s.word == about["status"]),
+            status={status.word: status for status in Status}[about["status"]],
             solver=about["solver"],
             dual=dual,
             trace=Trace(rows),
@@ -338,7 +348,3 @@ class Solution:
             problem=problem,
             extras=about["extras"],
         )
-
-
-def _trace_keys() -> list[str]:
-    return [f"trace_{f.name}" for f in fields(TraceRow)]

@@ -1,6 +1,6 @@
 """Labelled data by name, from files, and from generators; and their preparation."""
 
-from sdpmetric.core.npz import read_npz
+from sdpmetric.core.files import read_npz
 from sdpmetric.datasets.files import TABLES, Columns, Table
 from sdpmetric.datasets.generators import concentric_circles, concentric_rings, noisy_digits, zebra_stripes
 from sdpmetric.datasets.named import NAMED, Split, load, load_split, load_table, names

@@ -20,6 +20,8 @@ DELIMITERS = (",", ";", "\t", "|")
 # What a word on the command line means, where a character is hard to type.
 WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
+# What pyarrow raises where bytes of a Parquet file are damaged; its own errors are of these kinds.
+DAMAGED = (ValueError, TypeError, LookupError, OSError, ArithmeticError, AttributeError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ class Columns:
         """The features and the label column of a file, or an error that says which column it lacks."""
         columns = ", ".join(header)
         if self.label is None and self.labelled:
-            if sum(map(_is_number, header)) >= max(1, len(header) - 1):
+            if sum(map(is_number, header)) >= max(1, len(header) - 1):
                 raise ValueError(f"the first line of {path} holds data, {columns}; give it a header of column names.")
             raise ValueError(
                 f"name the label column of {path} (label=, or --label on the command line); it has {columns}."
@@ -140,7 +142,11 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
         import pandas
     except ImportError as error:
         raise ImportError("Parquet files need pandas and pyarrow: pip install pandas pyarrow.") from error
-    frame = pandas.read_parquet(path)
+    try:
+        frame = pandas.read_parquet(path)
+    except DAMAGED as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} is damaged or no Parquet file ({said}); write or copy it again.") from error
     features, label = columns.chosen([str(name) for name in frame.columns], path)
     y = None
     if label is not None:
@@ -206,7 +212,8 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             raise ValueError(f"line {reader.line_num} of {path} is not valid CSV: {error}.") from error
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Say whether a cell of a table holds a finite number."""
     try:
         return bool(np.isfinite(float(cell)))
     except ValueError:
@@ -222,9 +229,9 @@ def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
     except ValueError:
         pass
     for cell, column in zip(cells, columns, strict=True):
-        if not _is_number(cell):
+        if not is_number(cell):
             what = f"holds {cell!r}" if cell else "is empty"
-            if _is_number(cell.replace(",", ".", 1)):
+            if is_number(cell.replace(",", ".", 1)):
                 remedy = "pass --decimal , (decimal=',') for decimal commas"
             else:
                 remedy = "expected a finite number: fill the cell, or drop (--drop) or encode the column"

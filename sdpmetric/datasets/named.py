@@ -13,7 +13,7 @@ from sklearn import datasets as sklearn_datasets
 from sklearn.model_selection import train_test_split
 
 from sdpmetric.core import validation
-from sdpmetric.core.npz import read_npz
+from sdpmetric.core.files import read_npz
 from sdpmetric.datasets.fetch import FETCHED, fetch
 from sdpmetric.datasets.files import TABLES, Columns, Labels, Table, read_table
 
@@ -165,7 +165,7 @@ def load_split(
 def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None]:
     """The data, and the number of leading rows for training where that is known."""
     name, path, folder = str(name_or_path), Path(name_or_path), _folder()
-    local = None if folder is None or path.name != name else folder / f"{name}.npz"
+    local = in_folder(name)
     if local is not None and name not in NAMED and local.is_file():
         path = local
     if path is not local and name not in NAMED and path.suffix.lower() in TABLES and path.is_file():
@@ -191,6 +191,12 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
     raise ValueError(f"{path} is not a .csv, .parquet or .npz file; convert it to one of them.")
 
 
+def in_folder(name: str | Path) -> Path | None:
+    """The file of the folder SDPMETRIC_DATA that a name may mean."""
+    folder = _folder()
+    return None if folder is None or Path(name).name != str(name) else folder / f"{name}.npz"
+
+
 def _arrays(path: Path, labelled: bool) -> tuple[Table, int | None]:
     arrays = read_npz(path)
     X, y, n_train = arrays.get("X"), arrays.get("y"), arrays.get("n_train")
@@ -201,7 +207,9 @@ def _arrays(path: Path, labelled: bool) -> tuple[Table, int | None]:
         raise ValueError(f"{path} has X of shape {X.shape} and y of shape {y.shape}; expected a label per row.")
     if n_train is not None and (n_train.size != 1 or n_train.dtype.kind not in "iu"):
         raise ValueError(f"n_train of {path} must be one integer, the number of leading rows for training.")
-    features = tuple(map(str, arrays["feature_names"])) if "feature_names" in arrays else ()
+    if X.ndim != 2:
+        raise ValueError(f"{path} has X of shape {X.shape}; expected a row for each example, (n, d).")
+    features = tuple(map(str, np.ravel(arrays["feature_names"]))) if "feature_names" in arrays else ()
     if features and len(features) != X.shape[-1]:
         raise ValueError(f"{path} has {len(features)} feature_names for {X.shape[-1]} columns of X.")
     return Table(X, y, features), None if n_train is None else int(n_train.item())

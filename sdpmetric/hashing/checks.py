@@ -1,19 +1,58 @@
-"""Checks of an index's arguments."""
+"""Checks of an index's arguments and of its files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sdpmetric.core import validation
+from sdpmetric.core.schemas import TEXT, Part, check_arrays, check_values, read_json
+from sdpmetric.hashing.upkeep import Counters
 from sdpmetric.streams.step import MetricStep
 
 FloatArray = NDArray[np.float64]
 
 # Larger entries of a factor or a step are refused: squares of its normals times squares of examples would overflow.
 LARGEST = 1e60
+# No Gaussian number is as large.
+LARGEST_DIRECTION = 100.0
+# What the arrays and the JSON text of an index's file have to be.
+ARRAYS = {
+    "about": TEXT,
+    "components": Part("f8", ("r d",)),
+    "directions": Part("f8", ("b r",)),
+    "center": Part("f8", ("d",)),
+    "rows": Part("f4 f8", ("n d",)),
+    "ids": Part("i8", ("n",)),
+}
+SETTINGS = {"rehash_share": "float", "search_share": "float", "max_pending": "int", "random_state": "int"}
+ABOUT = SETTINGS | {"next_id": "int", "counters": "dict"}
+
+
+class Settings(TypedDict):
+    """Arguments of an index, by name."""
+
+    rehash_share: float
+    search_share: float
+    max_pending: int
+    random_state: int
+
+
+def check_file(arrays: Mapping[str, NDArray[np.generic]]) -> tuple[Settings, Counters, int]:
+    """Settings, counters and next id of an index's file whose arrays fit each other."""
+    check_arrays(arrays, ARRAYS)
+    about = read_json(arrays, "about")
+    check_values(about, ABOUT, "about", frozenset(ABOUT))
+    counters = cast(dict[str, int], about["counters"])
+    check_values(counters, {f.name: f.type for f in fields(Counters)}, "counters")
+    if arrays["directions"].size and np.abs(cast(FloatArray, arrays["directions"])).max() > LARGEST_DIRECTION:
+        raise ValueError("its directions are no Gaussian vectors.")
+    next_id = validation.check_integer("next_id", cast(int, about["next_id"]), 0)
+    return cast(Settings, {name: about[name] for name in SETTINGS}), Counters(**counters), next_id
 
 
 def check_names(ids: ArrayLike) -> NDArray[np.int64]:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sdpmetric._loops import hashing as loops
 from sdpmetric.core import validation
-from sdpmetric.core.npz import read_npz
-from sdpmetric.hashing.checks import LARGEST, check_dtype, check_names, check_steps
+from sdpmetric.core.files import read_npz, write_npz
+from sdpmetric.core.schemas import expected
+from sdpmetric.hashing.checks import LARGEST, check_dtype, check_file, check_names, check_steps
 from sdpmetric.hashing.planes import Planes
 from sdpmetric.hashing.upkeep import Counters, Upkeep
 from sdpmetric.streams.step import MetricStep
@@ -294,17 +295,15 @@ class HashIndex:
         about = {name: getattr(self, name) for name in ("rehash_share", "search_share", "max_pending", "random_state")}
         about |= {"next_id": self._next_id, "counters": asdict(self.counters)}
         alive = self._upkeep.table.alive
-        with Path(path).open("wb") as file:
-            np.savez(
-                file,
-                allow_pickle=False,
-                about=np.array(json.dumps(about)),
-                components=self._upkeep.planes.components,
-                directions=self._upkeep.planes.directions,
-                center=self._center,
-                rows=self._upkeep.table.X[alive],
-                ids=self._upkeep.table.ids[alive],
-            )
+        arrays: dict[str, NDArray[np.generic]] = {
+            "about": np.array(json.dumps(about)),
+            "components": self._upkeep.planes.components,
+            "directions": self._upkeep.planes.directions,
+            "center": self._center,
+            "rows": self._upkeep.table.X[alive],
+            "ids": self._upkeep.table.ids[alive],
+        }
+        write_npz(path, arrays, compressed=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -319,19 +318,18 @@ class HashIndex:
         ValueError
             If the file was not written by `save`.
         """
-        arrays = read_npz(path)
-        if missing := sorted({"about", "components", "directions", "center", "rows", "ids"} - set(arrays)):
-            raise ValueError(f"{path} is not a saved index: it lacks {', '.join(missing)}.")
-        about = json.loads(str(arrays["about"]))
-        counters, next_id = Counters(**about.pop("counters")), about.pop("next_id")
-        rows = cast(NDArray[np.floating], arrays["rows"])
-        index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **about)
-        planes = Planes(index.components, cast(FloatArray, arrays["directions"]))
-        index._upkeep = index._started(planes, rows.dtype)
-        if len(rows):
-            index.add(rows, arrays["ids"])
-        index._center, index._next_id, index._upkeep.counters = cast(FloatArray, arrays["center"]), next_id, counters
-        return index
+        with expected(path, "a saved index", "HashIndex.save"):
+            arrays = read_npz(path)
+            settings, counters, next_id = check_file(arrays)
+            rows = cast(NDArray[np.floating], arrays["rows"])
+            index = cls(arrays["components"], len(arrays["directions"]), dtype=rows.dtype, **settings)
+            planes = Planes(index.components, cast(FloatArray, arrays["directions"]))
+            index._upkeep = index._started(planes, rows.dtype)
+            if len(rows):
+                index.add(rows, arrays["ids"])
+            index._center, index._next_id = cast(FloatArray, arrays["center"]), max(index._next_id, next_id)
+            index._upkeep.counters = counters
+            return index
 
     def _started(self, planes: Planes, dtype: np.dtype[np.floating]) -> Upkeep:
         shares = {"rehash_share": self.rehash_share, "search_share": self.search_share}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
+from sdpmetric.core.files import replacing
 from sdpmetric.core.solution import Solution
 from sdpmetric.report.contents import page_data
 
@@ -35,4 +36,5 @@ def write(
     values["DATA"] = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     for name, value in values.items():
         page = page.replace(f"%{name}%", value, 1)
-    path.write_text(page, encoding="utf-8")
+    with replacing(path) as file:
+        file.write(page.encode())

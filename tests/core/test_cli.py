@@ -355,7 +355,7 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, tmp_path):
         np.testing.assert_array_equal(again.X, Z)
     assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
     assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
-    assert_refused(run("transform", model, new, "--output", new), r"holds the data; save to another file")
+    assert_refused(run("transform", model, new, "--output", new), r"would overwrite the input .*new.csv; name another")
     assert_refused(run("transform", new, new), "is not an NPZ file")
     damaged = bytearray(model.read_bytes())
     with ZipFile(model) as members:

@@ -1,0 +1,230 @@
+"""Files: written whole or not at all, and read only where their parts are what they should be; no pickle."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import secrets
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[np.generic]]
+
+# What zipfile raises where bytes are damaged, a truncated stream and a flipped flag included.
+DAMAGED = (ValueError, OSError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, MemoryError)
+# A byte of a deflated stream makes at most so many.
+EXPANSION = 1040
+CHUNK = 1 << 24
+# Of the header of an array: its fields, and the types that are read.
+HEADER = re.compile(r"\{.*\}\s*", re.DOTALL)
+FIELDS = {
+    "descr": r"['\"]descr['\"]\s*:\s*(?:['\"]([<>=|]?[a-zA-Z]\d*(?:\[\w+\])?)['\"]|\[)",
+    "order": r"['\"]fortran_order['\"]\s*:\s*(True|False)",
+    "shape": r"['\"]shape['\"]\s*:\s*\(([\dL,\s]*)\)",
+}
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file for writing that replaces `path` at the end, if nothing failed; else the old one stays as it was.
+
+    The bytes go to a hidden file in the same folder and reach the disk before it is renamed. Links are followed, the
+    permissions of an existing file are kept, and a device or pipe is written to directly.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    OSError
+        If the file or its folder cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        check_target(path)
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+            return
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
+        if os.name == "posix":
+            _sync_folder(target.parent)
+    except OSError as error:
+        if error.errno is None or isinstance(error, BrokenPipeError):  # a sentence already, or nothing to be said
+            raise
+        reason = error.strerror or type(error).__name__
+        raise type(error)(f"{path} cannot be written: {reason}. What was there before is unchanged.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def check_target(path: str | Path) -> None:
+    """Refuse a path that `replacing` could not write.
+
+    Raises
+    ------
+    OSError
+        If it is a folder or in none, or permissions forbid it.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {Path(path).parent} to save {Path(path).name} in.")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(f"{path} may not be written; change its permissions, or name another file.")
+    if (target.is_file() or not target.exists()) and not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"no file may be made in the folder {target.parent}; change its permissions.")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the disk note the new name, where the file system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]], *, compressed: bool = True) -> None:
+    """Write an NPZ file, whole or not at all, without pickle.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to write, as given.
+    arrays : mapping of str to array
+    compressed : bool, default True
+    """
+    save = np.savez_compressed if compressed else np.savez
+    with replacing(path) as file:
+        save(file, allow_pickle=False, **arrays)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_npz(path: str | Path) -> Arrays:
+    """Read every array of an NPZ file, without pickle.
+
+    The sizes that the file declares are compared to its own before anything is allocated.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is not an NPZ file, is damaged, or holds Python objects.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    arrays: Arrays = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            _check_sizes(members, Path(path).stat().st_size)
+            for info in members:
+                with archive.open(info) as stream:
+                    arrays[info.filename.removesuffix(".npy")] = _array(stream, info)
+    except _Objects as error:
+        raise ValueError(
+            f"the array {str(error)!r} of {path} holds Python objects or records, and objects are not loaded since "
+            "they can run code; save it as numbers or strings."
+        ) from None
+    except zipfile.BadZipFile as error:
+        if not arrays and not zipfile.is_zipfile(path):
+            raise ValueError(f"{path} is not an NPZ file; write one with numpy.savez.") from error
+        raise ValueError(f"{path} is damaged ({error}); write or copy it again.") from error
+    except DAMAGED as error:
+        what = str(error) or type(error).__name__
+        raise ValueError(f"{path} is damaged ({what}); write or copy it again.") from error
+    return arrays
+
+
+class _Objects(Exception):
+    """The name of an array that is none of numbers or text."""
+
+
+def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Refuse members that cannot be as large as they say, by the size of the file."""
+    if len({info.filename for info in members}) < len(members):
+        raise ValueError("two arrays have one name")
+    for info in members:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{info.filename} is compressed in a way that NPZ files are not")
+        if info.compress_size > size or info.file_size > EXPANSION * (info.compress_size + 1):
+            raise ValueError(f"{info.filename} says that it has {info.file_size:,} bytes, in a file of {size:,}")
+    if (total := sum(info.file_size for info in members)) > _memory():
+        raise ValueError(f"its arrays have {total:,} bytes, more than the memory of this machine")
+
+
+def _memory() -> float:
+    """Bytes of the machine's memory, or infinity where that is not known."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
+    """One array, of exactly the bytes that its header says."""
+    name = info.filename.removesuffix(".npy")
+    start = stream.read(8)
+    if start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
+        raise ValueError(f"{name} is no array")
+    length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
+    header = stream.read(min(length, info.file_size)).decode("latin1")
+    found = {field: re.search(pattern, header) for field, pattern in FIELDS.items()}
+    descr, order, shape = (found[field] for field in FIELDS)
+    if HEADER.fullmatch(header) is None or descr is None or order is None or shape is None:
+        raise ValueError(f"the header of {name} is not that of an array")
+    if descr[1] is None or descr[1].lstrip("<>=|")[0] in "OV":
+        raise _Objects(name)
+    try:
+        dtype = np.dtype(descr[1])
+    except TypeError as error:
+        raise ValueError(f"{name} has the type {descr[1]!r}, which there is not") from error
+    sizes = [int(number) for number in re.findall(r"\d+", shape[1])]
+    n_bytes = math.prod(sizes) * dtype.itemsize
+    if n_bytes != info.file_size - stream.tell():
+        raise ValueError(f"the header of {name} says {n_bytes:,} bytes; it has {info.file_size - stream.tell():,}")
+    if dtype.itemsize == 0 or dtype.hasobject:
+        raise ValueError(f"{name} has the type {descr[1]!r}, which holds nothing")
+    raw = np.empty(n_bytes, np.uint8)
+    at = 0
+    while part := stream.read(CHUNK):
+        raw[at : at + len(part)] = np.frombuffer(part, np.uint8)
+        at += len(part)
+    if at != n_bytes:
+        raise ValueError(f"{name} ends early")
+    flat = raw.view(dtype).astype(dtype.newbyteorder("="), copy=False)
+    if dtype.kind == "U" and flat.view(np.uint32).max(initial=0) > sys.maxunicode:
+        raise ValueError(f"{name} has characters that there are not")
+    return flat.reshape(sizes, order="F" if order[1] == "True" else "C")

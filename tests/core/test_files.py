@@ -1,0 +1,273 @@
+"""Files: old or new file whole whatever happens, and a file is read only where its parts are what they should be.
+
+examples/benchmarks/sabotage.py does the same more often.
+"""
+
+import importlib.util
+import json
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric import datasets
+from sdpmetric.core.files import read_npz, replacing
+from sdpmetric.models import Model
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "benchmarks" / "sabotage.py"
+SPEC = importlib.util.spec_from_file_location("sabotage", SCRIPT)
+sabotage = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(sabotage)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a model and the data that it applies to."""
+    sabotage.solved()[0].save(tmp_path / "model.npz")
+    sabotage.write_data(tmp_path / "data.csv")
+    return tmp_path
+
+
+def edited(path, **changes):
+    """The file with other arrays; of None, without; of a function, with what it makes of the JSON text."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    for name, change in changes.items():
+        if change is None:
+            del arrays[name]
+        elif callable(change):
+            arrays[name] = np.array(json.dumps(change(json.loads(str(arrays[name])))))
+        else:
+            arrays[name] = change
+    np.savez(path, **arrays)
+    return path
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork")
+@pytest.mark.parametrize("name", ["solution", "index", "report", "table, csv"])
+def test_a_killed_writer_leaves_the_old_or_the_new_file(name):
+    found = sabotage.kill(name, 4, 0)
+    assert found["whole"] == 4
+
+
+def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail():
+        with replacing(path) as file:
+            file.write(b"new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
+def test_permissions_and_links_are_kept(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with replacing(link) as file:
+        file.write(b"new")
+    assert (path.read_text(), link.is_symlink(), stat.S_IMODE(path.stat().st_mode)) == ("new", True, 0o640)
+    mask = os.umask(0o027)
+    try:
+        with replacing(tmp_path / "fresh"):
+            pass
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["solution", "proof", "model", "index", "report"])
+def test_a_full_disk_is_one_sentence(name):
+    with pytest.raises(OSError, match=r"^/dev/full cannot be written: No space left on device\..*$"):
+        sabotage.WRITERS[name][1]("/dev/full", 0)
+
+
+def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
+    solution = sabotage.solved()[0].solution
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        solution.save(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        solution.save(tmp_path / "none" / "file.npz")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(PermissionError, match="no file may be made in the folder"):
+        solution.save(tmp_path / "file.npz")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) == tmp_path)
+    (tmp_path / "file.npz").touch()
+    with pytest.raises(PermissionError, match="may not be written; change its permissions"):
+        solution.save(tmp_path / "file.npz")
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="reads in a fork")
+@pytest.mark.parametrize("kind", [kind for kind in sabotage.KINDS if kind != "proof"])
+def test_a_damaged_file_is_refused_in_a_sentence_or_works(kind):
+    found, bad = sabotage.apart(kind, 40, 1000)
+    assert bad == []
+    assert found["refused"] > 10
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (b"(9999999999, 3)", "says 239,999,999,976 bytes"),
+        (b"(3, -1)", "is not that of an array"),
+        (b"(3, ", "is not that of an array"),
+    ],
+)
+def test_a_header_that_lies_is_refused_before_anything_is_allocated(tmp_path, said, sentence):
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    data = (tmp_path / "x.npy").read_bytes().replace(b"(3,)", said, 1)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", data)
+    with pytest.raises(ValueError, match=sentence):
+        read_npz(tmp_path / "x.npz")
+
+
+def test_characters_that_there_are_not_are_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.full(2, 0x110000, np.uint32).view("U2"))
+    with pytest.raises(ValueError, match="x has characters that there are not"):
+        read_npz(tmp_path / "x.npz")
+
+
+def test_arrays_of_every_kind_come_back(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "order": np.asfortranarray(rng.random((3, 4))),
+        "other": rng.random((2, 3)).astype(">f4"),
+        "text": np.array(["a", "\u00e4\u4e2d"]),
+        "bytes": np.array([b"a", b"bc"]),
+        "whole": np.arange(3, dtype=np.uint8),
+        "truth": np.array([True, False]),
+        "empty": np.zeros((0, 3)),
+        "scalar": np.array(2.5),
+        "complex": np.array([1 + 2j]),
+        "dates": np.array(["2026-11-23"], dtype="M8[D]"),
+    }
+    np.savez_compressed(tmp_path / "all.npz", **arrays)
+    for name, array in read_npz(tmp_path / "all.npz").items():
+        np.testing.assert_array_equal(array, arrays[name])
+        assert array.dtype == arrays[name].dtype.newbyteorder("=")
+
+
+# -- what a file claims ------------------------------------------------------------------------------------------------
+
+
+def claims(about):
+    return about | {"certificate": about["certificate"] | {"objective": 1.0, "lower_bound": 1.0}}
+
+
+def test_a_solution_is_certified_again_whatever_its_file_claims(tmp_path):
+    own = sabotage.solved()[0].solution
+    own.save(tmp_path / "s.npz")
+    edited(tmp_path / "s.npz", about=claims)
+    again = sm.Solution.load(tmp_path / "s.npz", own.problem)
+    assert again.objective >= own.lower_bound
+    assert again.lower_bound <= own.objective
+    assert again.status is sm.Status.OPTIMAL_INACCURATE  # what the file claims is not proven
+    assert not again.certificate.as_saved
+    believed = sm.Solution.load(tmp_path / "s.npz")
+    assert believed.objective == 1.0
+    assert believed.certificate.as_saved
+    assert "read from a file, not certified again" in str(believed)
+
+
+def test_regret_is_as_it_was_saved_and_says_so(tmp_path):
+    _, X, y = sabotage.solved()
+    both = np.array([(i, j) for i in range(len(y)) for j in range(i)])
+    problem = sm.POLAProblem(X, both, np.where(y[both[:, 0]] == y[both[:, 1]], 1, -1))
+    solution = sm.solve(problem, "online")
+    solution.save(tmp_path / "s.npz")
+    again = sm.Solution.load(tmp_path / "s.npz", problem)
+    assert again.certificate == solution.certificate
+    assert again.certificate.as_saved
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"components": np.eye(7)}, r"must have shape \(r, 3\)"),
+        ({"components": np.full((3, 3), np.nan)}, "components contains NaN or infinity"),
+        ({"components": np.array("x")}, "components has the type"),
+        ({"dual_values": np.zeros(2)}, r"dual_values has shape \(2,\), not"),
+        ({"dual_values": None}, "dual_values does not hold"),
+        ({"about": lambda about: about | {"extras": {"x": 1}}}, "x of extras must be absent"),
+        ({"about": lambda about: about | {"n_iter": "x"}}, "n_iter of about must be int, got 'x'"),
+        ({"about": lambda about: about | {"status": "fine"}}, "KeyError: 'fine'"),
+        ({"about": lambda about: {**about, "certificate": {"kind": "duality"}}}, "the certificate lacks lower_bound"),
+        ({"about": lambda about: [about]}, "about is no JSON object"),
+        ({"about": np.array("[" * 100_000)}, "about is no JSON text"),
+    ],
+)
+def test_a_solution_with_foreign_parts_is_refused(tmp_path, changes, sentence):
+    own = sabotage.solved()[0].solution
+    own.save(tmp_path / "s.npz")
+    with pytest.raises(ValueError, match=rf"s\.npz is not a saved solution: .*{sentence}"):
+        sm.Solution.load(edited(tmp_path / "s.npz", **changes), own.problem)
+
+
+def with_state(**values):
+    def changed(model):
+        first = model["steps"][0]
+        return model | {"steps": [first | {"state": first["state"] | values}, *model["steps"][1:]]}
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"step0_scale_": np.full(4, np.nan)}, "step0_scale_ contains NaN"),
+        ({"step0_scale_": np.ones(1)}, r"step0_scale_ has shape \(1,\), not \(w1\)"),
+        ({"step0_scale_": None}, "AttributeError"),
+        ({"step0_scale_": np.zeros(4)}, "contains infinity"),
+        ({"components": np.eye(5)}, "has shape"),
+        ({"model": with_state(transform=1)}, "step 0 has no state 'transform'"),
+        ({"model": lambda model: model | {"features": ["a"]}}, "names 1 features"),
+        ({"model": lambda model: model | {"steps": [3]}}, "step 0 is no JSON object"),
+        ({"model": lambda model: model | {"format": 9}}, "format 9"),
+        ({"model": np.array("null")}, "model is no JSON object"),
+    ],
+)
+def test_a_model_with_foreign_parts_is_refused(folder, changes, sentence):
+    with pytest.raises(ValueError, match=rf"model\.npz is not a (model|saved solution): .*{sentence}"):
+        Model.load(edited(folder / "model.npz", **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"directions": np.full((16, 3), np.nan)}, "directions contains NaN"),
+        ({"directions": np.full((16, 3), 1e300)}, "its directions are no Gaussian vectors"),
+        ({"ids": np.arange(3)}, r"ids has shape \(3,\), not \(n\)"),
+        ({"rows": np.zeros((24, 5), np.float32)}, r"rows has shape \(24, 5\), not \(n, d\)"),
+        ({"about": lambda about: about | {"counters": {"x": 1}}}, "x of counters"),
+        ({"about": lambda about: about | {"next_id": -5}}, "next_id must be"),
+    ],
+)
+def test_an_index_with_foreign_parts_is_refused(tmp_path, changes, sentence):
+    sabotage.index_of().save(tmp_path / "i.npz")
+    with pytest.raises(ValueError, match=rf"i\.npz is not a saved index: .*{sentence}"):
+        sm.HashIndex.load(edited(tmp_path / "i.npz", **changes))
+
+
+def test_a_table_of_x_without_rows_and_columns_is_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.array(1.0), feature_names=np.array("a"))
+    with pytest.raises(ValueError, match=r"x\.npz has X of shape \(\); expected a row for each example"):
+        datasets.load_table(tmp_path / "x.npz", datasets.Columns(labelled=False))
