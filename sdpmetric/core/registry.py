@@ -31,8 +31,8 @@ class Solver:
         Relative gap to prove where the user names none.
     options : tuple of str
         Names of the options it takes, those of the signature that come by name only.
-    default : bool
-        Whether it is "auto".
+    default : bool or callable
+        Whether it is "auto"; a callable decides for a problem, and goes before the others.
     stream : bool
         Whether its steps follow a stream, whose last step is the answer.
     when : callable or None
@@ -45,10 +45,16 @@ class Solver:
     steps: Steps
     tol: float
     options: tuple[str, ...]
-    default: bool = False
+    default: bool | Callable[..., bool] = False
     stream: bool = False
     when: Callable[..., bool] | None = None
     engines: bool = False
+
+    def rank(self, problem: Problem) -> int:
+        """Solvers of a problem are tried in this order."""
+        if callable(self.default):
+            return 0 if self.default(problem) else 2
+        return 1 if self.default else 2
 
 
 _SOLVERS: list[tuple[Scope, Solver]] = []
@@ -61,7 +67,7 @@ def solver(
     name: str,
     *,
     tol: float,
-    default: bool = False,
+    default: bool | Callable[..., bool] = False,
     stream: bool = False,
     when: Callable[..., bool] | None = None,
     engines: bool = False,
@@ -107,7 +113,8 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
     """
     if isinstance(statement, type):
         return _registered(statement)
-    return [entry for entry in _registered(type(statement)) if entry.when is None or entry.when(statement)]
+    found = [entry for entry in _registered(type(statement)) if entry.when is None or entry.when(statement)]
+    return sorted(found, key=lambda entry: entry.rank(statement))
 
 
 def find_solver(problem: Problem, name: str) -> Solver:
@@ -136,7 +143,7 @@ def _registered(statement: type[Problem]) -> list[Solver]:
             f"no solver takes {statement.__name__}: register one with solver(), or its program with formulation(), or "
             "make it a SmoothProblem."
         )
-    return sorted(found.values(), key=lambda entry: not entry.default)
+    return sorted(found.values(), key=lambda entry: entry.default is not True)
 
 
 def formulation(

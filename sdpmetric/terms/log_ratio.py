@@ -36,6 +36,7 @@ class LogRatio(ScalarLoss):
     bounds: FloatArray
 
     name = "log ratio"
+    boxed = False
 
     @property
     def highest(self) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr, expit
+from scipy.special import entr, expit, logit
 
 from sdpmetric.core.rigor import Rigor
 from sdpmetric.linalg.rigorous import all_above, all_below, exp_bounds, log1p_bounds, log_bounds
@@ -32,6 +32,10 @@ class ScalarLoss(ABC):
         Class attribute: whether the slopes jump, so that smoothing is needed.
     hard : bool
         Class attribute: whether the loss is infinite for ``u > 0``.
+    steep : bool
+        Class attribute: whether the conjugate's slopes are infinite at the ends of its domain.
+    boxed : bool
+        Class attribute: whether `conjugate_slopes` are known, as solvers on the dual need them.
     roundings : int or None
         Class attribute: how many relative roundings computed values and conjugates are off by at most. None, the
         default: they are taken to be accurate to 2e-15 of themselves, of the argument and of 1.
@@ -40,6 +44,8 @@ class ScalarLoss(ABC):
     name: ClassVar[str]
     kinked: ClassVar[bool] = False
     hard: ClassVar[bool] = False
+    steep: ClassVar[bool] = False
+    boxed: ClassVar[bool] = True
     roundings: ClassVar[int | None] = None
 
     @property
@@ -82,6 +88,14 @@ class ScalarLoss(ABC):
     @abstractmethod
     def conjugates(self, s: FloatArray) -> FloatArray:
         """``l*(s)`` for slopes between 0 and `highest`."""
+
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """The u at which the slope is s; by default 0, for losses that are linear on either side of 0."""
+        return np.zeros_like(s)
+
+    def slope_rates(self, u: FloatArray) -> FloatArray:
+        """The second derivative of a steep loss."""
+        raise NotImplementedError(f"{self.name} is not steep")
 
     @abstractmethod
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
@@ -163,6 +177,10 @@ class SquaredHinge(ScalarLoss):
         """``s^2 / 4``."""
         return 0.25 * s * s
 
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """``s / 2``."""
+        return 0.5 * s
+
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """``[u]_+^2``."""
         return cp.square(cp.pos(u)), []
@@ -192,6 +210,10 @@ class SmoothHinge(ScalarLoss):
         """``s^2 / 2``."""
         return 0.5 * s * s
 
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """S itself."""
+        return s
+
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """Half of Huber's function of the positive part."""
         return 0.5 * cp.huber(cp.pos(u), 1), []
@@ -201,6 +223,7 @@ class Logistic(ScalarLoss):
     """``log(1 + exp u)``, conjugate ``s log s + (1 - s) log(1 - s)`` on [0, 1]."""
 
     name = "logistic"
+    steep = True
 
     @property
     def highest(self) -> float:
@@ -229,6 +252,14 @@ class Logistic(ScalarLoss):
         inner, rest = np.where(s > 0.0, s, 1.0), np.where(s < 1.0, s, 0.0)
         first = all_below(s * -np.minimum(log_bounds(inner)[1], 0.0))
         return -all_below(first + all_below((1.0 - rest) * -np.minimum(log1p_bounds(-rest)[1], 0.0), 2))
+
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """``log(s / (1 - s))``."""
+        return np.asarray(logit(s))
+
+    def slope_rates(self, u: FloatArray) -> FloatArray:
+        """``l''(u)``."""
+        return np.asarray(expit(u) * expit(-u))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """``log(1 + exp u)``."""
@@ -296,6 +327,10 @@ class HalfSquare(ScalarLoss):
     def conjugates(self, s: FloatArray) -> FloatArray:
         """``s^2 / 2``."""
         return 0.5 * s * s
+
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """S itself."""
+        return s
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
         """Half the square of the part that costs."""

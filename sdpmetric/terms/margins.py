@@ -121,6 +121,10 @@ class MarginLoss(Loss):
         """``w_i l*(a_i / w_i)``."""
         return self.item_weights * self.scalar.conjugates(_ratio(a, self.item_weights))
 
+    def conjugate_slopes(self, a: FloatArray) -> FloatArray:
+        """The excess at which each multiplier is the slope, (m,)."""
+        return self.scalar.conjugate_slopes(_ratio(a, self.item_weights))
+
     def dual_value(self, a: FloatArray) -> float:
         """See `Loss.dual_value`: the exact multipliers are slopes of floats, ``a_i / w_i`` rounded, times weights."""
         s = np.clip(_ratio(a, self.item_weights), self.scalar.lowest, self.scalar.highest)

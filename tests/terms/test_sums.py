@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import data, hard_ones, random_problem
+from cases import data, different, hard_ones, random_problem
 from instances import rounding
 from seeds import blocks
 
@@ -101,3 +101,56 @@ def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
     L, K = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
     between = problem.objective(metric=0.5 * (L.T @ L + K.T @ K))
     assert between <= 0.5 * (problem.objective(L) + problem.objective(K)) + rounding(between)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge", "logistic"])
+@pytest.mark.parametrize("domain", ["all", "diagonal", "subspace", "tasks"])
+def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain):
+    rng = np.random.default_rng(5)
+    X, triplets = rng.normal(size=(40, 12)), different(rng, 60, 3, 40)
+    tasks = np.arange(40) % 2
+    if domain == "tasks":
+        triplets = triplets // 2 * 2
+        triplets = triplets[[len(set(row)) == 3 for row in triplets.tolist()]]
+    arguments = {
+        "all": {},
+        "diagonal": {"diagonal": True},
+        "subspace": {"subspace": rng.normal(size=(12, 5))},
+        "tasks": {"tasks": tasks},
+    }[domain]
+    near = np.eye(36 if domain == "tasks" else 12)
+    total = terms.TripletHinge(triplets, loss=loss) + 2.0 * terms.Frobenius(to=near) + 0.1 * terms.Trace()
+    problem = sm.MetricProblem(X, total, **arguments)
+    found, other = sm.solve(problem, "dual", tol=1e-6), sm.solve(problem, "factored", tol=1e-5)
+    assert found.certificate.proves_optimal(1e-6)
+    assert found.certificate.lower_bound <= other.objective
+    assert other.certificate.lower_bound <= found.objective
+
+
+def test_an_adapter_from_few_comparisons_is_proven_on_the_dual():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(90, 64))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    total = terms.TripletHinge(different(rng, 200, 3, 90), weights=np.full(200, 1 / 200))
+    problem = sm.MetricProblem(X, total + 1e-3 * terms.Frobenius(to=np.eye(64)))
+    assert sm.solvers_of(problem)[0].name == "dual"
+    solution = sm.solve(problem, tol=1e-5)
+    assert solution.status.word == "optimal"
+    descent = solution.components + 1e-3 * rng.normal(size=solution.components.shape)
+    verified = sm.verify(problem, descent)
+    assert verified.lower_bound >= solution.certificate.lower_bound * (1 - 2e-3)
+
+
+def test_hard_bounds_beside_a_frobenius_term_hold_or_contradict_on_the_dual():
+    rng = np.random.default_rng(7)
+    X, pairs = rng.normal(size=(30, 8)), different(rng, 20, 2, 30)
+    D = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
+    near = terms.Frobenius(to=np.eye(8))
+    solution = sm.solve(sm.MetricProblem(X, near + terms.DistanceBounds(pairs, 0.7 * D, 0.6 * D)), "dual", tol=1e-4)
+    assert solution.status.word == "optimal"
+    wrong = terms.DistanceBounds(
+        np.concatenate([pairs, pairs]),
+        np.concatenate([0.5 * D, np.full(20, np.inf)]),
+        np.concatenate([0.0 * D, 0.9 * D]),
+    )
+    assert sm.solve(sm.MetricProblem(X, near + wrong), "dual").status.word == "infeasible"
