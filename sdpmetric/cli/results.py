@@ -166,7 +166,7 @@ def sentence(certificate: Certificate, tol: float) -> str:
     if not isinstance(certificate, DualityCertificate):
         return f"{certificate}."
     between = f"the optimum lies between {certificate.lower_bound:.8g} and {certificate.objective:.8g}"
-    gap = f"relative gap {certificate.relative_gap:.1e}"
+    gap = certificate.gap_in_words(".1e")
     if certificate.proves_optimal(tol):
         return f"Proven: {between} ({gap}, asked {tol:.0e})."
     return f"Not proven to {tol:.0e}: {between} ({gap})."

@@ -21,6 +21,7 @@ from sdpmetric.problems import feasibility
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain, lift_tasks
 from sdpmetric.problems.fenchel import FenchelDual
+from sdpmetric.problems.free import resolution
 from sdpmetric.problems.hinge_constraints import hinge_constraints
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.problems.segment import Proven
@@ -37,8 +38,6 @@ WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 EXPLAINED = ("hinge", "squared hinge")
 # Mean distances are not scaled down below the square of this.
 SMALL = 0.3
-# Share of the objective of the zero metric that gaps are relative to at least.
-RESOLUTION = 1e-9
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -162,13 +161,8 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        for name, value in (
-            ("X", X),
-            ("terms", terms),
-            ("domain", domain),
-            ("names", tuple(names)),
-            ("weights", tuple(names)),
-        ):
+        own = {"X": X, "terms": terms, "domain": domain, "names": tuple(names), "weights": tuple(names)}
+        for name, value in own.items():
             object.__setattr__(self, name, value)
 
     def with_weights(self, **values: float) -> Self:
@@ -318,9 +312,14 @@ class MetricProblem(Problem):
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
             constraints="multipliers",
             null_dimension=proven.null_dimension,
-            resolution=RESOLUTION * self.total.size,
+            resolution=self._resolution if objective >= 0.0 >= proven.value else 0.0,
             weakness=weakness,
         )
+
+    @cached_property
+    def _resolution(self) -> float:
+        """See `DualityCertificate.resolution`."""
+        return resolution(self.X, self.total, self.domain)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.

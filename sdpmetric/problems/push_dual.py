@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,8 +21,9 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
-# Objectives below this share of that of the zero metric are what rounding leaves of null directions.
-RESOLUTION = 1e-14
+# Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
+# leaves such objectives of null directions.
+RESOLUTION = 1e-12
 
 
 def best_multiple_bound(
@@ -303,6 +304,7 @@ class PushSums:
         *,
         primal_residual: float,
         null_dimension: int,
+        free: Callable[[], bool],
         program: str = "LMNN",
     ) -> DualityCertificate:
         """The certificate of the point, by the best dual candidate.
@@ -317,6 +319,8 @@ class PushSums:
             The point, in the coordinates of the dual cones.
         given : DualCandidate or None
             The dual candidate; None: those of the slopes.
+        free : callable
+            Whether the infimum is proven to be 0.
         primal_residual, null_dimension, program
             As in `DualityCertificate`.
         """
@@ -335,6 +339,6 @@ class PushSums:
             n_active=self.n_active,
             null_dimension=null_dimension,
             program=program,
-            resolution=RESOLUTION * weight * self._push.source.total_weight,
+            resolution=RESOLUTION * weight * self._push.source.least_weight if lower_bound == 0.0 and free() else 0.0,
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
         )

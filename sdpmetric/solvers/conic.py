@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import cvxpy as cp
 import numpy as np
 
-from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import has_exact_program, solver
 from sdpmetric.core.run import Budget, Step
@@ -63,5 +63,7 @@ def steps(
             yield step
             if isinstance(step.certificate, InfeasibilityCertificate):
                 return
+            if isinstance(step.certificate, DualityCertificate) and step.certificate.resolution:
+                yield Step.certified(problem, problem.zero, point.dual, point.extras)  # perhaps it attains the 0
             if np.isfinite(step.objective):
                 break  # a feasible point is found

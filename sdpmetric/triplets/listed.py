@@ -65,6 +65,12 @@ class ListedTriplets:
         weights = self.candidates.weights
         return float(weights.sum()) if weights is not None else 0.0
 
+    @property
+    def least_weight(self) -> float:
+        """The least positive weight of a triplet."""
+        weights = np.ones(self.size) if self.candidates.weights is None else self.candidates.weights
+        return float(weights[weights > 0.0].min(initial=np.inf))
+
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""
         return self.candidates.anchors, self.candidates.targets[:, 0]

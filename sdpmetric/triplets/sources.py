@@ -87,6 +87,12 @@ class LabeledTriplets:
         """Sum of the weights of all triplets."""
         return self.totals_within(np.zeros(len(self.labels), dtype=np.int32))[0]
 
+    @property
+    def least_weight(self) -> float:
+        """A number not above the positive weight of any triplet."""
+        least = float(self.scales[self.scales > 0.0].min(initial=np.inf))
+        return least * least
+
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""
         anchors, slots = np.nonzero(self.targets >= 0)
