@@ -57,7 +57,7 @@ def best_multiple_bound(
         bound = multiple * total + max(0.0, 1.0 - multiple) * coincident
     else:
         multiple = min(limit, 2 * push_weight * total / squares) if squares > 0 else limit  # a parabola
-        bound = multiple * total - multiple**2 * squares / (4 * push_weight)
+        bound = multiple * total - multiple * multiple * squares / (4 * push_weight)
     return (bound, multiple) if math.isfinite(bound) else (0.0, 0.0)
 
 
@@ -233,7 +233,7 @@ class PushSums:
             sums, slopes = hinge_slopes(Z, part, gamma, push.squared, computed)
             count = slopes.size + 8
             self._total[g] = below(self._total[g] + below(push.weight * sums.slopes, count))
-            self._squares[g] = above(self._squares[g] + above(push.weight**2 * sums.squares, count))
+            self._squares[g] = above(self._squares[g] + above(push.weight * push.weight * sums.squares, count))
             coincident = push.weight * sum_below(slopes[together].ravel())
             self._coincident[g] = below(self._coincident[g] + below(coincident))
             yield g, part, slopes

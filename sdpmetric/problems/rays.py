@@ -54,7 +54,7 @@ def best_multiple(size: float, near: float, far: float, start: float) -> float:
     """
     if far <= near:
         return 1.0
-    return max(2.0 / (far - near), (start + 1.0) * far / (size + far**2)) if far < math.inf else 0.0
+    return max(2.0 / (far - near), (start + 1.0) * far / (size + far * far)) if far < math.inf else 0.0
 
 
 def best_dual_multiple(total: float, summed: float, size: float, start: float, ceiling: float) -> float:
@@ -73,7 +73,7 @@ def best_dual_multiple(total: float, summed: float, size: float, start: float, c
     """
     # The dual value is one parabola while b(tau a) > 1, and another one from `turn` on, where b stays at 1.
     turn = (start - 1.0) / -total if total < 0 else math.inf
-    best = _ratio(summed - start * total, size + total**2)
+    best = _ratio(summed - start * total, size + total * total)
     if best > turn:
         best = max(turn, _ratio(summed - total, size))
     multiple = min(best, ceiling)
