@@ -26,6 +26,7 @@ from sdpmetric.problems.hinge_constraints import hinge_constraints
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.problems.segment import Proven
 from sdpmetric.problems.slack import Slack
+from sdpmetric.problems.term_checks import check_bound_term
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.margins import MarginLoss
 
@@ -123,7 +124,7 @@ class MetricProblem(Problem):
                 f"{type(terms).__name__}."
             )
         given = (terms,) if isinstance(terms, Term) else terms.terms
-        bound = tuple(term.bind(data) for term in given if term.weight > 0.0)
+        bound = tuple(check_bound_term(term.bind(data), len(data)) for term in given if term.weight > 0.0)
         if not bound:
             raise ValueError("all terms have weight 0, so that there is nothing to minimise; give one a weight.")
         self._set(data, bound, domain)

@@ -54,6 +54,12 @@ class ListedTriplets:
             )
         )
 
+    def check(self, n: int) -> None:
+        """Refuse rows that are none of n examples; see `LabeledTriplets.check`."""
+        for rows in (self.candidates.anchors, self.candidates.targets, self.candidates.impostors):
+            if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= n)):
+                raise ValueError(f"listed triplets must name rows 0..{n - 1} of X by integers.")
+
     @property
     def size(self) -> int:
         """Number of distinct triplets."""

@@ -45,6 +45,18 @@ class LabeledTriplets:
     labels: IndexArray
     example_weights: FloatArray | None = None
 
+    def check(self, n: int) -> None:
+        """Refuse rows that are none of n examples; compiled loops check nothing."""
+        targets, labels, weights = self.targets, self.labels, self.scales
+        whole = targets.dtype.kind in "iu" and labels.dtype.kind in "iu" and targets.ndim == 2
+        if not whole or len(targets) != n or labels.shape != (n,) or weights.shape != (n,):
+            raise ValueError(
+                f"triplets of labels need integer targets ({n}, k), integer labels ({n},) and weights ({n},), got shapes "
+                f"{targets.shape}, {labels.shape} and {weights.shape}."
+            )
+        if targets.size and (targets.min() < -1 or targets.max() >= n) or labels.size and labels.min() < 0:
+            raise ValueError(f"targets must be row numbers, 0..{n - 1}, or -1 for none, and labels at least 0.")
+
     @classmethod
     def weighted(cls, targets: IndexArray, labels: IndexArray, weights: FloatArray | None) -> LabeledTriplets:
         """Triplets of weighted examples; those of weight 0 lose their target neighbors.
