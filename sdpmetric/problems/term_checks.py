@@ -12,8 +12,8 @@ from sdpmetric.terms.base import Loss, Term
 from sdpmetric.terms.margins import MarginLoss
 
 
-def check_bound_term(term: Term, n: int) -> None:
-    """Refuse a bound term whose rows, shapes or numbers do not fit n examples.
+def check_bound_term(term: Term, n: int) -> Term:
+    """A bound term, refused where its rows, shapes or numbers do not fit n examples.
 
     Parameters
     ----------
@@ -34,10 +34,12 @@ def check_bound_term(term: Term, n: int) -> None:
         raise ValueError(f"ridge of {term.name} must be a finite number of at least 0, got {term.ridge!r}.")
     for loss in term.losses:
         _check_loss(loss, n)
+    return term
 
 
 def _check_loss(loss: Loss, n: int) -> None:
     pairs, name = np.asarray(loss.distance_pairs()), loss.name
+    _check_rows(f"distance_pairs() of {name}", pairs, (len(pairs), 2), n)
     if isinstance(loss, MarginLoss):
         weights = np.asarray(loss.weights)
         if weights.ndim != 1:
@@ -47,7 +49,6 @@ def _check_loss(loss: Loss, n: int) -> None:
             raise ValueError(f"weights of {name} must be at least 0.")
         for role, rows in loss.roles().items():
             _check_rows(f"{role!r} in roles() of {name}", np.asarray(rows), (loss.size,), n)
-    _check_rows(f"distance_pairs() of {name}", pairs, (len(pairs), 2), n)
     _check_numbers(f"offset of {name}", np.asarray(loss.offset), (loss.size,))
     combination = loss.combination
     if not sp.issparse(combination) or combination.shape != (loss.size, len(pairs)):

@@ -51,10 +51,10 @@ class LabeledTriplets:
         whole = targets.dtype.kind in "iu" and labels.dtype.kind in "iu" and targets.ndim == 2
         if not whole or len(targets) != n or labels.shape != (n,) or weights.shape != (n,):
             raise ValueError(
-                f"triplets of labels need integer targets ({n}, k), integer labels ({n},) and weights ({n},), got shapes "
-                f"{targets.shape}, {labels.shape} and {weights.shape}."
+                f"triplets of labels need integer targets ({n}, k), integer labels ({n},) and weights ({n},), got "
+                f"shapes {targets.shape}, {labels.shape} and {weights.shape}."
             )
-        if targets.size and (targets.min() < -1 or targets.max() >= n) or labels.size and labels.min() < 0:
+        if min(targets.min(initial=-1), labels.min(initial=0) - 1) < -1 or targets.max(initial=-1) >= n:
             raise ValueError(f"targets must be row numbers, 0..{n - 1}, or -1 for none, and labels at least 0.")
 
     @classmethod
