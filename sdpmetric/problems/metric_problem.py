@@ -305,7 +305,7 @@ class MetricProblem(Problem):
             weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so that it is infinite"
         return DualityCertificate(
             objective=objective,
-            lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(proven.value, 0.0),
+            lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
             program="sum of terms",
             primal_residual=max(residual, violation),
             dual_residual=proven.residual,

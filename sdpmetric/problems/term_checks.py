@@ -41,7 +41,7 @@ def _check_loss(loss: Loss, n: int) -> None:
     pairs, name = np.asarray(loss.distance_pairs()), loss.name
     _check_rows(f"distance_pairs() of {name}", pairs, (len(pairs), 2), n)
     if isinstance(loss, MarginLoss):
-        weights = np.asarray(loss.weights)
+        weights = np.asarray(loss.item_weights)
         if weights.ndim != 1:
             raise ValueError(f"bind() of {name} must set weights to an array of shape (m,), got {weights.shape}.")
         _check_numbers(f"weights of {name}", weights, weights.shape)
