@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,15 @@ from sdpmetric.linalg.rigorous import Form, U, above, norm_above
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain
 from sdpmetric.problems.spans import separated
+from sdpmetric.terms.base import Loss
+from sdpmetric.terms.collapse import Collapse
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
-
+IndexArray = NDArray[np.int32]
 
 # Where the optimum is at most 0, gaps of this share of what the lightest part of a term costs count as closed.
-RESOLUTION = 1e-12
+RESOLUTION = 1e-9
 
 
 def resolution(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> float:
@@ -66,22 +69,50 @@ def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
 
 def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool:
     """Whether distances in directions in which no pulled pair differs reduce all losses to 0."""
-    losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
-    if total.ridge or total.entrywise or len(losses) < len(total.losses):
+    if total.ridge or total.entrywise:
         return False
-    pulled = [total.costs[0][total.costs[1] != 0.0]]
-    for loss in losses:
-        used = loss.combination.multiply(loss.item_weights[:, None] > 0.0)
-        pulled.append(loss.distance_pairs()[np.asarray((used > 0.0).sum(axis=0)).ravel() > 0])
-    pairs = np.concatenate(pulled)
+    pulled = [_pulled(loss) for loss in total.losses]
+    pairs = np.concatenate([total.costs[0][total.costs[1] != 0.0], *pulled])
     groups = separated(X, pairs[:, 0], pairs[:, 1])
-    for loss in losses:
-        nothing = np.zeros(loss.size)
-        if np.any(np.asarray(loss.scalar.lowest) != 0.0) or np.any(loss.scalar.conjugates(nothing) != 0.0):
-            return False
-        first, second = loss.distance_pairs().T
-        falls = (loss.combination < 0.0) @ (groups[first] != groups[second]).astype(np.float64) > 0.0
-        stays = (loss.offset <= 0.0) & (loss.scalar.values_above(nothing) <= 0.0)
-        if not (falls | stays | (loss.item_weights == 0.0)).all():
-            return False
-    return True
+    return all(_vanishes(loss, groups) for loss in total.losses)
+
+
+@singledispatch
+def _pulled(loss: Loss) -> IndexArray:
+    """Pairs whose distances have to stay 0 for a loss to vanish, (p, 2)."""
+    return np.zeros((0, 2), dtype=np.int32)
+
+
+@singledispatch
+def _vanishes(loss: Loss, groups: IndexArray) -> bool:
+    """Whether a loss is 0 in the limit where pairs within groups have distances of 0, and others grow."""
+    return False
+
+
+@_pulled.register
+def _(loss: MarginLoss) -> IndexArray:
+    used = loss.combination.multiply(loss.item_weights[:, None] > 0.0)
+    return loss.distance_pairs()[np.asarray((used > 0.0).sum(axis=0)).ravel() > 0]
+
+
+@_vanishes.register
+def _(loss: MarginLoss, groups: IndexArray) -> bool:
+    nothing, (first, second) = np.zeros(loss.size), loss.distance_pairs().T
+    if np.any(np.asarray(loss.scalar.lowest) != 0.0) or np.any(loss.scalar.conjugates(nothing) != 0.0):
+        return False  # it does not fall to 0
+    falls = (loss.combination < 0.0) @ (groups[first] != groups[second]).astype(np.float64) > 0.0
+    stays = (loss.offset <= 0.0) & (loss.scalar.values_above(nothing) <= 0.0)
+    return bool((falls | stays | (loss.item_weights == 0.0)).all())
+
+
+@_pulled.register
+def _(loss: Collapse) -> IndexArray:
+    pairs, index = loss.distance_pairs(), np.asarray(loss.index, dtype=np.int32)
+    return np.asarray(pairs[index[pairs[:, 0]] == index[pairs[:, 1]]])
+
+
+@_vanishes.register
+def _(loss: Collapse, groups: IndexArray) -> bool:
+    pairs, index = loss.distance_pairs(), np.asarray(loss.index, dtype=np.int32)
+    first, second = pairs[index[pairs[:, 0]] != index[pairs[:, 1]]].T
+    return bool((groups[first] != groups[second]).all())

@@ -23,7 +23,7 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
 # Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
 # leaves such objectives of null directions.
-RESOLUTION = 1e-12
+RESOLUTION = 1e-9
 
 
 def best_multiple_bound(

@@ -69,7 +69,7 @@ def test_an_optimum_of_0_at_the_zero_metric_is_proven(solver, factor):
         problem = sm.MetricProblem(X, factor * total)
         found = sm.solve(problem, solver=solver)
         assert found.status.ok, found
-        assert found.certificate.resolution <= 1e-12 * factor
+        assert found.certificate.resolution <= 1e-9 * factor
         assert sm.certify(problem, metric=1e-3 * np.eye(3)).gap > found.certificate.resolution
 
 
@@ -82,7 +82,7 @@ def test_null_directions_that_separate_all_classes_prove_an_infimum_of_0(rng, lo
         problem = sm.LMNNProblem.from_labels(X, y, 1, 0.3, loss=loss)
         found = sm.solve(problem)
         assert found.status.ok, found
-        assert 0.0 < found.certificate.resolution <= 1e-12
+        assert 0.0 < found.certificate.resolution <= 1e-9
     several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(split, y, 1, 0.3))
     assert several.status.ok
     assert several.certificate.resolution > 0.0
