@@ -109,4 +109,7 @@ def _best_multiple(problem: FrobeniusLMNNProblem, total: float, B: FloatArray, h
         L = psd.factor(multiple * B - problem.linear_cost)
         return total - float(np.sum((L @ B) * L)) / problem.frobenius
 
-    return headroom if slope(headroom) >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))
+    ends = slope(0.0), slope(headroom)
+    if not (math.isfinite(ends[0]) and math.isfinite(ends[1])):
+        return 0.0  # fourth powers of the data overflow
+    return headroom if ends[1] >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))
