@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from functools import singledispatch
 
@@ -19,11 +20,12 @@ from sdpmetric.engine import threads
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Images, U, above, below, metric_norm_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous import Images, U, above, below, metric_norm_above, square, sum_above, sum_below
 from sdpmetric.problems import contradiction, pola_certificate, rays
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pola import POLAProblem
+from sdpmetric.solvers.backend import no_panic
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.verbs import solve
 
@@ -149,7 +151,7 @@ def _comparator(problem: POLAProblem, gamma: float, tol: float) -> tuple[float, 
         q = np.sum((V @ point.components.T) ** 2, axis=1)
         rest = 1.0 - y * (point.threshold - q)
         value = point.value - 0.5 * gamma * float(a @ a)
-        size = 0.5 * rays.squared_norm(point.components) + 0.5 * (point.threshold - start) ** 2
+        size = 0.5 * rays.squared_norm(point.components) + 0.5 * square(point.threshold - start)
         objective = size + 0.5 / gamma * float(np.sum(np.maximum(rest, 0.0) ** 2))
         points = (a if objective < best else points[0], a if value > bound else points[1])
         best, bound = min(best, objective), max(bound, value)
@@ -180,7 +182,7 @@ def _highest(problem: POLAProblem, gamma: float, dual: FloatArray) -> float:
     missed = 1.0 - problem.signs * (b - far)
     hinges = np.maximum(0.0, missed + 4.0 * U * (1.0 + b + far))
     excess = above(abs(b - problem.initial_threshold))
-    size = above(0.5 * metric_norm_above(point.components) ** 2 + 0.5 * excess**2, 4)
+    size = above(0.5 * square(metric_norm_above(point.components)) + 0.5 * square(excess), 4)
     return above(size + above(0.5 / gamma * sum_above(hinges**2), 6))
 
 
@@ -192,7 +194,8 @@ def least_loss(problem: POLAProblem) -> float:
     multipliers that strictly contradict each other makes them feasible. The bound is 0 where there are none.
     """
     program = contradiction_program(problem)
-    program.solve(solver=cp.CLARABEL)
+    with suppress(cp.error.SolverError), no_panic():
+        program.solve(solver=cp.CLARABEL)
     found = named(program)["a"].value
     if found is None:
         return 0.0

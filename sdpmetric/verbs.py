@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from sdpmetric import solvers as solvers  # which registers all of them
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
+from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
@@ -89,7 +89,8 @@ def solve(
     Returns
     -------
     Solution
-        With `status` ``optimal`` only if the relative gap is proven to be at most `tol`.
+        With `status` ``optimal`` only if the relative gap is proven to be at most `tol`, or the optimum to be 0 or
+        less and the gap to be at most the certificate's `resolution`.
 
     Raises
     ------
@@ -339,7 +340,7 @@ def verify(
         return certificate
 
     def enough(row: TraceRow) -> bool:
-        return relative_gap(certificate.objective, row.lower_bound) <= tol
+        return replace(certificate, lower_bound=row.lower_bound).proves_optimal(tol)
 
     left = None if max_time is None else max(budget.remaining, 1e-3)
     proven = solve(problem, tol=tol, max_time=left, verbose=verbose, callback=enough).certificate

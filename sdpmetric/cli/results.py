@@ -166,8 +166,7 @@ def sentence(certificate: Certificate, tol: float) -> str:
     if not isinstance(certificate, DualityCertificate):
         return f"{certificate}."
     between = f"the optimum lies between {certificate.lower_bound:.8g} and {certificate.objective:.8g}"
-    gap = f"relative gap {certificate.relative_gap:.1e}"
-    rest = f"{certificate.reservation}."
+    gap, rest = certificate.gap_in_words(".1e"), f"{certificate.reservation}."
     if certificate.proves_optimal(tol):
         return f"{'Computed' if certificate.reservation else 'Proven'}: {between} ({gap}, asked {tol:.0e}){rest}"
     return f"Not proven to {tol:.0e}: {between} ({gap}){rest}"

@@ -9,32 +9,15 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import ClassVar, Self, cast
 
 from sdpmetric.core import html
+from sdpmetric.core.gap import absolute_gap as absolute_gap
+from sdpmetric.core.gap import closed, resolved
+from sdpmetric.core.gap import relative_gap as relative_gap
 from sdpmetric.core.rigor import RIGORS, Rigor, reservation
 from sdpmetric.core.schemas import check_values
 from sdpmetric.core.status import Status
 
-# A lower bound may exceed an objective by this much, relatively, through rounding; a larger excess is a contradiction.
-CONTRADICTION = 1e-6
 # Above this relative gap the message says why the bound may be weak.
 WEAK = 1e-6
-
-
-def absolute_gap(objective: float, lower_bound: float) -> float:
-    """The gap ``primal - dual``, at least 0; infinity where evidence is missing or contradicts itself."""
-    if not (math.isfinite(objective) and math.isfinite(lower_bound)):
-        return math.inf
-    gap = objective - lower_bound
-    return max(gap, 0.0) if gap >= -CONTRADICTION * max(1.0, abs(objective)) else math.inf
-
-
-def relative_gap(objective: float, lower_bound: float, resolution: float = 0.0) -> float:
-    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence.
-
-    A lower bound above the objective by more than rounding is no evidence: one of the two is wrong. The denominator is
-    at least `resolution`.
-    """
-    gap = absolute_gap(objective, lower_bound)
-    return gap / max(abs(objective), abs(lower_bound), resolution) if 0.0 < gap < math.inf else gap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +66,10 @@ class Certificate(ABC):
     def relative_gap(self) -> float:
         """The gap relative to the larger of objective and lower bound; see `relative_gap`."""
         return relative_gap(self.objective, self.lower_bound)
+
+    def gap_in_words(self, form: str = ".2e") -> str:
+        """The gap that decides whether the point is proven optimal, with numbers in a form."""
+        return f"relative gap {self.relative_gap:{form}}"
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the point is proven to be within a relative gap of `tol` of the optimum.
@@ -179,8 +166,8 @@ class DualityCertificate(Certificate):
     polished : bool
         Whether the multipliers behind `lower_bound` were refined by the fast solver's code.
     resolution : float
-        The relative gap is relative to at least this: a tiny share of the objective of the zero metric. In floating
-        point an optimum of 0 is attained only up to rounding, far below this.
+        0, unless the optimum is proven to be at most 0: then a gap of at most this counts as closed, a tiny share of
+        what one constraint costs. In floating point an optimum of 0 is often attained only up to rounding.
     weakness : str or None
         Why the lower bound may be weak, where that is known.
     """
@@ -197,9 +184,15 @@ class DualityCertificate(Certificate):
     kind: ClassVar[str] = "duality"
 
     @property
-    def relative_gap(self) -> float:
-        """The gap relative to the largest of objective, lower bound and resolution; see `relative_gap`."""
-        return relative_gap(self.objective, self.lower_bound, self.resolution)
+    def resolved(self) -> bool:
+        """Whether the gap is open, and at most the resolution; see `sdpmetric.core.gap`."""
+        return resolved(self.objective, self.lower_bound, self.resolution)
+
+    def gap_in_words(self, form: str = ".2e") -> str:
+        """The relative gap; where the resolution decides, the gap and the resolution."""
+        if self.resolved:
+            return f"gap {self.gap:{form}}, below the resolution {self.resolution:{form}} of this statement"
+        return super().gap_in_words(form)
 
     def with_origin(self, before: Certificate) -> Self:
         """As for every kind, and whose bounds they are."""
@@ -216,8 +209,8 @@ class DualityCertificate(Certificate):
         )
 
     def proves_optimal(self, tol: float) -> bool:
-        """Whether the relative gap is at most `tol`."""
-        return self.relative_gap <= tol
+        """Whether the relative gap is at most `tol`, or the gap at most the resolution."""
+        return closed(self.objective, self.lower_bound, tol, self.resolution)
 
     def status(self, tol: float) -> Status:
         """``optimal`` if the gap is proven."""
@@ -227,12 +220,12 @@ class DualityCertificate(Certificate):
         """Objective, lower bound and gap."""
         null = f", {self.null_dimension} null directions of the pull cost" if self.null_dimension else ""
         polished = ", multipliers polished" if self.polished else ""
-        weak = f"; {self.weakness}" if self.weakness is not None and self.relative_gap > WEAK else ""
+        weak = f"; {self.weakness}" if self.weakness is not None and not self.proves_optimal(WEAK) else ""
         own, proven = self.assumed_lower_bound, "" if self.reservation else "proven "
         beside = "" if own is None else f"; with its further constraints the lower bound is {own:.8g}"
         return (
-            f"objective {self.objective:.8g}, {proven}lower bound {self.lower_bound:.8g} ({self.kind}), relative gap "
-            f"{self.relative_gap:.2e}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"
+            f"objective {self.objective:.8g}, {proven}lower bound {self.lower_bound:.8g} ({self.kind}), "
+            f"{self.gap_in_words()}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"
         )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from sdpmetric.core import html
-from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.certificate import absolute_gap
 from sdpmetric.core.rigor import RIGORS
 from sdpmetric.core.solution import Solution
 
@@ -29,23 +29,23 @@ class Comparison:
 
     @property
     def consistent(self) -> bool:
-        """Whether every lower bound is at or below every objective, up to rounding."""
+        """Whether every lower bound is at or below every objective; see `sdpmetric.core.gap`."""
         lowest = min(s.objective for s in self.solutions)
-        return all(s.lower_bound <= lowest + 1e-9 * max(1.0, abs(lowest)) for s in self.solutions)
+        return all(s.lower_bound <= lowest or absolute_gap(lowest, s.lower_bound) == 0.0 for s in self.solutions)
 
     @property
     def verdict(self) -> str:
         """One sentence: what these solutions prove together."""
-        lowest = min(s.objective for s in self.solutions)
-        highest = max(s.lower_bound for s in self.solutions)
+        best = min(self.solutions, key=lambda solution: solution.objective)
+        lowest, highest = best.objective, max(s.lower_bound for s in self.solutions)
         if not self.consistent:
             return f"Contradiction: a lower bound of {highest:.10g} lies above an objective of {lowest:.10g}."
         weakest = max((s.certificate for s in self.solutions), key=lambda certificate: RIGORS.index(certificate.rigor))
         head = "Computed" if weakest.reservation else "Proven"
+        gap = replace(best.certificate, lower_bound=highest).gap_in_words(".1e")
         return (
-            f"{head}: the optimum lies between {highest:.8g} and {lowest:.8g} "
-            f"(relative gap {relative_gap(lowest, highest):.1e}); every lower bound is below every objective"
-            f"{weakest.reservation}."
+            f"{head}: the optimum lies between {highest:.8g} and {lowest:.8g} ({gap}); every lower bound is below "
+            f"every objective{weakest.reservation}."
         )
 
     def rows(self) -> list[tuple[str, ...]]:

@@ -254,6 +254,8 @@ def run(
         status = Status.USER_LIMIT
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    except (ArithmeticError, np.linalg.LinAlgError):  # numbers that are too large or too small for floats
+        status = Status.NUMERICAL_ERROR
     if patience is not None and favourite is not None:
         best = favourite
     if best is None or bound is None:
@@ -292,25 +294,13 @@ def run(
 
 
 def check_tolerance(tol: float) -> None:
-    """Refuse a tolerance that is not positive.
-
-    Raises
-    ------
-    ValueError
-        If it is not positive.
-    """
+    """Refuse a tolerance that is not positive by a ValueError."""
     if not validation.positive(tol):
         raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
 
 
 def check_patience(patience: int | None, score: Score | None) -> None:
-    """Refuse a patience that is not a positive integer, or without a score.
-
-    Raises
-    ------
-    ValueError
-        If it is so.
-    """
+    """Refuse a patience that is not a positive integer, or without a score, by a ValueError."""
     whole = validation.is_integer(patience)
     if patience is not None and not (score is not None and whole and patience >= 1):
         raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
@@ -327,7 +317,13 @@ def _certified(
     if best is bound and best.certificate is not None and components.dtype == best.components.dtype:
         certificate = best.certificate
     else:
-        certificate = problem.certify_with(best.extras, components, dual=dual)
+        try:
+            certificate = problem.certify_with(best.extras, components, dual=dual)
+        except (ArithmeticError, np.linalg.LinAlgError) as error:
+            raise ValueError(
+                f"the point found cannot be certified, as its numbers are too large or too small ({error}); scale the "
+                "features, for example to [0, 1], and choose weights nearer to 1."
+            ) from error
     for step in (best, bound):  # a bound that the problem proved at another point holds for this one too
         if step.certificate is not None and step.certificate.lower_bound > certificate.lower_bound:
             certificate = replace(certificate, lower_bound=step.certificate.lower_bound)

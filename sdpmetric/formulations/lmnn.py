@@ -248,7 +248,7 @@ class ReducedProgram:
         for N, Q, C, B in zip(variables, faces, costs, sums, strict=True):
             objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
             if frobenius:
-                objective += 0.5 * frobenius * unit**2 / push.weight * cp.sum_squares(N)
+                objective += 0.5 * frobenius * unit * unit / push.weight * cp.sum_squares(N)
         program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
         return cls(free, at_bound, program, list(variables), unit, push, faces)
 

@@ -199,13 +199,6 @@ class BoundTerms:
         parts = [linear, *(loss.value(part) for loss, part in pairs), *(term.value(L) for term in self.regularizers)]
         return math.inf if math.inf in parts else math.fsum(parts)
 
-    @cached_property
-    def size(self) -> float:
-        """The sum at the zero metric, without its sign; where a barrier is infinite, what it is e times from M0."""
-        d = self.centered.shape[1]
-        value = abs(self.value(np.zeros((0, d)))[0])
-        return value if math.isfinite(value) else d * sum(term.weight for term in self.regularizers)
-
     def highest(self, X: NDArray[np.floating], components: FloatArray, errors: FloatArray | None = None) -> float:
         """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold.
 

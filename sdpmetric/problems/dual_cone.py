@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sdpmetric.linalg import exact, psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.spans import DIMENSIONS, ENTRIES, forest, null_space
+from sdpmetric.problems.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
@@ -51,6 +51,14 @@ class DualCone:
     def groups(self) -> IndexArray:
         """Groups of examples, (n,): only pairs within a group may have a multiplier."""
         return self._decided[1]
+
+    @cached_property
+    def apart(self) -> IndexArray:
+        """Groups of examples, (n,), every two of which are proven to differ in a direction that costs nothing."""
+        pull = self.pull
+        if pull.ridge or pull.coordinates.null.shape[1] == 0:
+            return np.zeros(len(self.X), dtype=np.int32)
+        return separated(self.X, pull.first, pull.second)
 
     @property
     def weakness(self) -> str | None:
@@ -113,14 +121,14 @@ class DualCone:
             return self._images(np.zeros((len(V), 1)), varying), groups, weakness
         if pull.ridge:
             return self._images(self._complemented(varying), varying), groups, None
-        live = varying & self._pulled()
-        groups = _refined(groups, self.X[:, varying & ~live].astype(np.float64))
+        live = varying & differing(self.X, self.pull.first, self.pull.second)
+        groups = refined(groups, self.X[:, varying & ~live].astype(np.float64))
         distinct = len(np.unique(self.X[:, live], axis=0)) if rank < live.sum() else 0
         if rank >= min(int(live.sum()), distinct - 1):
             return self._images(V, live), groups, None
         integral = self._eliminated(live)
         if integral is not None and integral.shape[1] == live.sum() - rank:
-            return self._images(V, live), _refined(groups, exact.integers(self.X[:, live]) @ integral), None
+            return self._images(V, live), refined(groups, exact.integers(self.X[:, live]) @ integral), None
         weakness = (
             f"{int(live.sum()) - rank} directions cost nothing up to rounding, which is not proven exactly: "
             "they are taken as directions of very little cost"
@@ -137,14 +145,6 @@ class DualCone:
         root = np.linalg.cholesky(cost.matrix)
         images = Images.of(self.X, self.pull.X, scipy.linalg.solve_triangular(root, images.map.T, lower=True).T)
         return images, self._cost(images)
-
-    def _pulled(self) -> NDArray[np.bool_]:
-        """Features in which some pair of the cost differs, exactly."""
-        differ = np.zeros(self.X.shape[1], dtype=bool)
-        for start in range(0, len(self.pull.first), rigorous.ROWS_AT_ONCE):
-            some = slice(start, start + rigorous.ROWS_AT_ONCE)
-            differ |= (self.X[self.pull.first[some]] != self.X[self.pull.second[some]]).any(axis=0)
-        return differ
 
     def _eliminated(self, live: NDArray[np.bool_]) -> NDArray[np.object_] | None:
         """All directions in which no pair of the cost differs, in whole numbers; None where that is too much work."""
@@ -177,12 +177,3 @@ class DualCone:
         complement = np.zeros((len(V), Q.shape[1]))
         complement[varying] = Q / math.sqrt(self.pull.ridge)
         return np.concatenate([V, complement], axis=1)
-
-
-def _refined(groups: IndexArray, keys: NDArray[np.float64] | NDArray[np.object_]) -> IndexArray:
-    """Groups split up so that the rows of `keys` agree exactly within each."""
-    if not keys.shape[1]:
-        return groups
-    number: dict[tuple[object, ...], int] = {}
-    rows = zip(groups.tolist(), keys.tolist(), strict=True)
-    return np.array([number.setdefault((group, *key), len(number)) for group, key in rows], dtype=np.int32)

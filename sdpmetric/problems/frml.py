@@ -191,8 +191,8 @@ class FRMLProblem(Problem):
         L, residual = validation.check_point(components, metric, self.X.shape[1])
         if len(L) > self.n_components:
             sigma = np.linalg.svd(L, compute_uv=False)
-            dropped = float(sigma[self.n_components] ** 2) if len(sigma) > self.n_components else 0.0
-            residual = max(residual, dropped / max(float(sigma[0]) ** 2, 1e-300))
+            dropped = float(sigma[self.n_components]) if len(sigma) > self.n_components else 0.0
+            residual = max(residual, (dropped / max(float(sigma[0]), 1e-300)) ** 2)
             L = np.asarray(psd.leading(L, self.n_components), dtype=np.float64)
         if dual is not None:
             if self.loss != "auc":

@@ -12,7 +12,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Form, Images, above, below, metric_norm_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous import Form, Images, above, below, metric_norm_above, square, sum_above, sum_below
 from sdpmetric.problems.push import ClippedMultipliers
 from sdpmetric.problems.push_dual import SMOOTHINGS
 from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, margin_form, slope_form, target_bounds
@@ -48,7 +48,7 @@ def certificate(
             totals[g] = below(totals[g] + below(mu * sums.slopes, slopes.size + 4))
             forms[g] += slope_form(plain, block, slopes, accuracy=np.inf).times(mu)
     cost = base.pull_cost.bound(L, images)
-    penalty = above(0.5 * problem.frobenius * metric_norm_above(L) ** 2, 4)
+    penalty = above(0.5 * problem.frobenius * square(metric_norm_above(L)), 4)
     objective = above(cost + above(mu * sum_above(np.array(losses)), 2) + penalty, 3)
     violation = 0.0
     tries = [(total, form, 1.0) for total, form in zip(totals, forms, strict=True)]
@@ -97,7 +97,7 @@ def _value(problem: FrobeniusLMNNProblem, multiple: float, total: float, form: F
     """A float not above the dual value of a multiple of multipliers, which may miss their boxes by rounding."""
     if multiple <= 0.0:
         return 0.0  # no multipliers at all prove 0
-    lost = (form.times(multiple) - problem.cost_form).positive_part ** 2
+    lost = square((form.times(multiple) - problem.cost_form).positive_part)
     return max(0.0, below(multiple * total, 12) - above(0.5 * lost / problem.frobenius, 12))
 
 
@@ -110,6 +110,8 @@ def _best_multiple(problem: FrobeniusLMNNProblem, total: float, B: FloatArray, h
         L = psd.factor(multiple * B - problem.linear_cost)
         return total - float(np.sum((L @ B) * L)) / problem.frobenius
 
-    if not slope(0.0) > 0.0:  # rounding of the linear cost is more than the Frobenius term
+    ends = slope(0.0), slope(headroom)
+    # Rounding of the linear cost is more than the Frobenius term, or fourth powers of the data overflow.
+    if not (0.0 < ends[0] < math.inf and math.isfinite(ends[1])):
         return 0.0
-    return headroom if slope(headroom) >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))
+    return headroom if ends[1] >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))

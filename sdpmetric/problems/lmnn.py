@@ -75,6 +75,9 @@ class LMNNProblem(Problem):
     classes: NDArray[np.generic] | None = field(default=None, metadata=NOT_STATED)
     search: SearchMethod = field(default="auto", metadata=NOT_STATED)
 
+    def __post_init__(self) -> None:
+        self.source.check(len(self.X))
+
     @classmethod
     def from_labels(
         cls,
@@ -276,10 +279,7 @@ class LMNNProblem(Problem):
 
     @property
     def null_groups(self) -> IndexArray:
-        """Groups of examples that agree in the null space of the pull cost, (n,).
-
-        An impostor of another group can be pushed away at no cost, so its hinges vanish from the problem.
-        """
+        """Groups of examples that agree in the null space of the pull cost, (n,); see `PullCost.null_groups`."""
         return self.pull_cost.null_groups
 
     def candidates(

@@ -41,6 +41,7 @@ def certificate(
         None if dual is None else candidate(problem, check_triplet_multipliers(dual)),
         primal_residual=primal_residual,
         null_dimension=problem.coordinates.null.shape[1],
+        free=lambda: problem.source.totals_within(problem.cone.apart)[1] == 0,
     )
 
 

@@ -21,10 +21,12 @@ from sdpmetric.problems import feasibility
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain, lift_tasks
 from sdpmetric.problems.fenchel import FenchelDual
+from sdpmetric.problems.free import resolution
 from sdpmetric.problems.hinge_constraints import hinge_constraints
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.problems.segment import Proven
 from sdpmetric.problems.slack import Slack
+from sdpmetric.problems.term_checks import check_bound_term
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.margins import MarginLoss
 
@@ -37,8 +39,6 @@ WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 EXPLAINED = ("hinge", "squared hinge")
 # Mean distances are not scaled down below the square of this.
 SMALL = 0.3
-# Share of the objective of the zero metric that gaps are relative to at least.
-RESOLUTION = 1e-9
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -124,7 +124,7 @@ class MetricProblem(Problem):
                 f"{type(terms).__name__}."
             )
         given = (terms,) if isinstance(terms, Term) else terms.terms
-        bound = tuple(term.bind(data) for term in given if term.weight > 0.0)
+        bound = tuple(check_bound_term(term.bind(data), len(data)) for term in given if term.weight > 0.0)
         if not bound:
             raise ValueError("all terms have weight 0, so that there is nothing to minimise; give one a weight.")
         self._set(data, bound, domain)
@@ -162,13 +162,8 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        for name, value in (
-            ("X", X),
-            ("terms", terms),
-            ("domain", domain),
-            ("names", tuple(names)),
-            ("weights", tuple(names)),
-        ):
+        own = {"X": X, "terms": terms, "domain": domain, "names": tuple(names), "weights": tuple(names)}
+        for name, value in own.items():
             object.__setattr__(self, name, value)
 
     def with_weights(self, **values: float) -> Self:
@@ -310,7 +305,7 @@ class MetricProblem(Problem):
             weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so that it is infinite"
         return DualityCertificate(
             objective=objective,
-            lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(proven.value, 0.0),
+            lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
             program="sum of terms",
             rigor=self.total.rigor,
             primal_residual=max(residual, violation),
@@ -319,9 +314,14 @@ class MetricProblem(Problem):
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
             constraints="multipliers",
             null_dimension=proven.null_dimension,
-            resolution=RESOLUTION * self.total.size,
+            resolution=self._resolution if objective >= 0.0 >= proven.value else 0.0,
             weakness=weakness,
         )
+
+    @cached_property
+    def _resolution(self) -> float:
+        """See `DualityCertificate.resolution`."""
+        return resolution(self.X, self.total, self.domain)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.

@@ -44,8 +44,18 @@ def certificate(
         None if dual is None else candidate(problem, check_triplet_multipliers(dual)),
         primal_residual=primal_residual,
         null_dimension=sum(each.coordinates.null.shape[1] for each in costs),
+        free=lambda: _free(problem),
         program="Multi-metric LMNN",
     )
+
+
+def _free(problem: MultiMetricLMNNProblem) -> bool:
+    """Whether directions that cost nothing separate the members of each region from all examples of other classes."""
+    counts = (
+        impostor_counts(problem.source.labels, cone.apart, problem.regions == region)
+        for region, cone in enumerate(problem.cones)
+    )
+    return not any((problem.source.target_counts @ each).any() for each in counts)
 
 
 def candidate(problem: MultiMetricLMNNProblem, dual: Dual) -> DualCandidate:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.linalg.rigorous import square
 from sdpmetric.problems import rays
 
 FloatArray = NDArray[np.float64]
@@ -58,7 +59,7 @@ class PairMargins:
 
     def objective(self, size: float, q: FloatArray, b: float) -> float:
         """The objective of a metric with ``||A||_F^2 = size``; hard margins are not checked."""
-        value = 0.5 * size + 0.5 * (b - self.start) ** 2
+        value = 0.5 * size + 0.5 * square(b - self.start)
         if self.slack_weight is not None:
             value += float(self.ceilings @ np.maximum(0.0, 1.0 - self.of(q, b)))
         return value

@@ -167,7 +167,7 @@ class POLAProblem(Problem):
     def radius(self) -> float:
         """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1, rounded upwards."""
         longest = above(float(np.sum(self.differences**2, axis=1).max(initial=0.0)), 3 * self.X.shape[1] + 2)
-        return above(longest**2 + 1.0, 2)
+        return above(longest * longest + 1.0, 2)
 
     def distances(self, components: FloatArray) -> FloatArray:
         """Squared distances of the pairs under a factor (r, d), (p,)."""
@@ -187,7 +187,7 @@ class POLAProblem(Problem):
         loss : float, default 1
             1 bounds the mistakes; beta bounds the updates of the batch conversion.
         """
-        return above(2.0 * self.radius * objective / loss**2, 4)
+        return above(2.0 * self.radius * objective / loss / loss, 5)
 
     def objective(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, threshold: float | None = None

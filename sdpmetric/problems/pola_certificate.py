@@ -14,7 +14,7 @@ from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Images, U, above, metric_norm_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous import Images, U, above, metric_norm_above, square, sum_above, sum_below
 from sdpmetric.problems import contradiction, rays
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers 
     excess = 1.0 - problem.margins.of(q, b)
     if problem.slack_weight is None:  # a hard margin that is missed by rounding only counts as met
         excess = np.where(excess <= ROUNDING * max(1.0, b), np.minimum(excess, 0.0), excess)
-    sums = {"frobenius": 0.5 * rays.squared_norm(L), "threshold": 0.5 * (b - problem.initial_threshold) ** 2}
+    sums = {"frobenius": 0.5 * rays.squared_norm(L), "threshold": 0.5 * square(b - problem.initial_threshold)}
     weight, missed = problem.slack_weight, np.maximum(excess, 0.0)
     slack = {} if weight is None else {"slack": float(problem.margins.ceilings @ missed) / weight}
     return Constraints(
@@ -155,7 +155,7 @@ def _highest(problem: POLAProblem, components: FloatArray, threshold: float) -> 
         multiple = above(1.0 / least, 2) if least < 1.0 else 1.0
     rounding = 4.0 * U * (multiple * b + problem.initial_threshold) if multiple != 1.0 else 0.0
     excess = above(abs(multiple * b - problem.initial_threshold) + rounding)
-    return above(0.5 * (multiple * size) ** 2 + 0.5 * excess**2 + slack, 8)
+    return above(0.5 * square(multiple * size) + 0.5 * square(excess) + slack, 8)
 
 
 def lowest(problem: POLAProblem, dual: FloatArray) -> float:
@@ -174,10 +174,10 @@ def lowest(problem: POLAProblem, dual: FloatArray) -> float:
     least = math.inf
     for total in (sum_below(a * y), sum_above(a * y)):  # concave in the total: least at an end
         if start + total < 1.0:
-            parts = np.array([value, 0.5 * (1.0 - start) ** 2, -total])
+            parts = np.array([value, 0.5 * square(1.0 - start), -total])
         else:
             parts = np.array([value, -0.5 * total * total, -total * start])
-        least = min(least, math.fsum(parts) - 8.0 * U * float(np.abs(parts).sum()))
+        least = min(least, sum_below(parts) - 8.0 * U * float(np.abs(parts).sum()))
     return least
 
 
@@ -203,6 +203,5 @@ def dual_point(problem: POLAProblem, dual: FloatArray) -> DualPoint:
     scale = float(dual @ np.einsum("ij,ij->i", problem.differences, problem.differences))
     rounding = 4 * L.shape[1] * float(np.finfo(float).eps) * scale
     size = math.sqrt(rays.squared_norm(L)) + rounding
-    away = b - problem.initial_threshold
-    value = float(dual.sum()) - 0.5 * size * size + 0.5 * away * away - total * b
+    value = float(dual.sum()) - 0.5 * square(size) + 0.5 * square(b - problem.initial_threshold) - total * b
     return DualPoint(L, b, value)

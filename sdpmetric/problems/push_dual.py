@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,8 +21,9 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
-# Objectives below this share of that of the zero metric are what rounding leaves of null directions.
-RESOLUTION = 1e-14
+# Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
+# leaves such objectives of null directions.
+RESOLUTION = 1e-9
 
 
 def best_multiple_bound(
@@ -56,7 +57,7 @@ def best_multiple_bound(
         bound = multiple * total + max(0.0, 1.0 - multiple) * coincident
     else:
         multiple = min(limit, 2 * push_weight * total / squares) if squares > 0 else limit  # a parabola
-        bound = multiple * total - multiple**2 * squares / (4 * push_weight)
+        bound = multiple * total - multiple * multiple * squares / (4 * push_weight)
     return (bound, multiple) if math.isfinite(bound) else (0.0, 0.0)
 
 
@@ -232,7 +233,7 @@ class PushSums:
             sums, slopes = hinge_slopes(Z, part, gamma, push.squared, computed)
             count = slopes.size + 8
             self._total[g] = below(self._total[g] + below(push.weight * sums.slopes, count))
-            self._squares[g] = above(self._squares[g] + above(push.weight**2 * sums.squares, count))
+            self._squares[g] = above(self._squares[g] + above(push.weight * push.weight * sums.squares, count))
             coincident = push.weight * sum_below(slopes[together].ravel())
             self._coincident[g] = below(self._coincident[g] + below(coincident))
             yield g, part, slopes
@@ -303,6 +304,7 @@ class PushSums:
         *,
         primal_residual: float,
         null_dimension: int,
+        free: Callable[[], bool],
         program: str = "LMNN",
     ) -> DualityCertificate:
         """The certificate of the point, by the best dual candidate.
@@ -317,6 +319,8 @@ class PushSums:
             The point, in the coordinates of the dual cones.
         given : DualCandidate or None
             The dual candidate; None: those of the slopes.
+        free : callable
+            Whether the infimum is proven to be 0.
         primal_residual, null_dimension, program
             As in `DualityCertificate`.
         """
@@ -336,6 +340,6 @@ class PushSums:
             null_dimension=null_dimension,
             program=program,
             rigor="float",
-            resolution=RESOLUTION * weight * self._push.source.total_weight,
+            resolution=RESOLUTION * weight * self._push.source.least_weight if lower_bound == 0.0 and free() else 0.0,
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
         )

@@ -46,8 +46,8 @@ class Recognised:
         least, most = self.shares
         objective = above(most * certificate.objective, 3)
         bound = below(least * max(0.0, certificate.lower_bound), 3)
-        program = f"sum of terms, which is {certificate.program}"
-        return replace(certificate, objective=objective, lower_bound=bound, program=program)
+        program, resolution = f"sum of terms, which is {certificate.program}", least * certificate.resolution
+        return replace(certificate, objective=objective, lower_bound=bound, program=program, resolution=resolution)
 
     def listed(self, dual: Dual, roles: Mapping[str, IndexArray]) -> FloatArray:
         """Multipliers of all triplets of the term, in their order, from those of some of them.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.linalg import exact
+from sdpmetric.linalg.rigorous import ROWS_AT_ONCE, Images, above, norm_above
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.integer]
 
 # Elimination in whole numbers is tried for so many entries and dimensions at most.
 ENTRIES, DIMENSIONS = 400_000, 128
+# Points that are tested for affine independence at most.
+POINTS = 1500
 
 
 def null_space(rows: exact.IntegerArray) -> exact.IntegerArray | None:
@@ -39,6 +43,73 @@ def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, I
     return a[apart], b[apart]
 
 
+def differing(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> NDArray[np.bool_]:
+    """Features in which some pair differs, exactly, (d,)."""
+    differ = np.zeros(X.shape[1], dtype=bool)
+    for start in range(0, len(first), ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        differ |= (X[first[some]] != X[second[some]]).any(axis=0)
+    return differ
+
+
+def refined(groups: NDArray[np.int32], keys: FloatArray | exact.IntegerArray) -> NDArray[np.int32]:
+    """Groups split up so that the rows of `keys` agree exactly within each."""
+    if not keys.shape[1]:
+        return groups
+    number: dict[tuple[object, ...], int] = {}
+    rows = zip(groups.tolist(), keys.tolist(), strict=True)
+    return np.array([number.setdefault((group, *key), len(number)) for group, key in rows], dtype=np.int32)
+
+
+def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> NDArray[np.int32]:
+    """Groups of examples, (n,), every two of which are proven to differ in directions in which no given pair does.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        The exact data.
+    first, second : (p,) integer arrays
+    """
+    points, place = np.unique(X.astype(np.float64) + 0.0, axis=0, return_inverse=True)
+    place = place.ravel()
+    if len(points) <= POINTS and independent(points):  # of points that no pairs connect, no difference is spanned
+        graph = sp.coo_array((np.ones(len(first)), (place[first], place[second])), shape=(len(points),) * 2)
+        return np.asarray(sp.csgraph.connected_components(graph, directed=False)[1], dtype=np.int32)[place]
+    live = differing(X, first, second)
+    groups = refined(np.zeros(len(X), dtype=np.int32), X[:, ~live].astype(np.float64))
+    if X[:, live].size > ENTRIES or live.sum() > DIMENSIONS:
+        return groups
+    whole, (a, b) = exact.integers(X[:, live]), forest(first, second, len(X))
+    null = null_space(whole[a] - whole[b])
+    return groups if null is None else refined(groups, whole @ null)
+
+
+def independent(points: FloatArray) -> bool:
+    """Whether n points are proven to span n - 1 dimensions: a map takes their differences to nearly unit vectors.
+
+    Parameters
+    ----------
+    points : (n, d) array
+        Exact.
+    """
+    n, d = points.shape
+    if n - 1 > d:
+        return False
+    centered = points - points.mean(axis=0)
+    scale = np.abs(centered).max(axis=0, initial=0.0)
+    unit = np.divide(centered, scale, out=np.zeros_like(centered), where=scale > 0.0)
+    Q, R = np.linalg.qr((unit[1:] - unit[0]).T)
+    if not np.diag(R).all():
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        V = scipy.linalg.solve_triangular(R, Q.T).T / np.where(scale > 0.0, scale, 1.0)[:, None]
+    if not np.isfinite(V).all():
+        return False
+    images = Images.of(points, centered, V)
+    off, errors = images.points[1:] - images.points[0] - np.eye(n - 1), images.errors[1:] + images.errors[0]
+    return bool(above(norm_above(off) + float(np.sqrt(np.sum(errors * errors))), n * n + 8) < 0.99)
+
+
 def dimension(
     X: NDArray[np.floating], first: IndexArray, second: IndexArray, enough: int, basis: FloatArray | None = None
 ) -> int:
@@ -58,10 +129,7 @@ def dimension(
     if k <= enough or not len(first):
         return k if len(first) else 0
     if basis is None:
-        differ = np.zeros(k, dtype=bool)
-        for start in range(0, len(first), 4096):
-            some = slice(start, start + 4096)
-            differ |= (X[first[some]] != X[second[some]]).any(axis=0)
+        differ = differing(X, first, second)
         if (k := int(differ.sum())) <= enough:
             return k
         X = X[:, differ]

@@ -28,7 +28,7 @@ def sentences(certificate: Certificate) -> list[str]:
         return [
             f"The objective of this metric is {value}.",
             f"No metric has an objective below {bound}{rank}: {proven}.",
-            f"So the objective is at most {certificate.relative_gap:.2g} (relatively) above the best possible one.",
+            _distance(certificate),
             f"{certificate.n_active:,} {certificate.constraints} are active at this metric.",
             "The bound was computed by the problem from multipliers. It holds whether or not the solver is right.",
         ]
@@ -51,6 +51,17 @@ def sentences(certificate: Certificate) -> list[str]:
         rows = ", ".join(map(str, certificate.contradiction[:10]))
         return [f"No metric satisfies all constraints: {certificate.constraints} {rows} contradict each other."]
     return [str(certificate)]
+
+
+def _distance(certificate: DualityCertificate) -> str:
+    """How far the objective may be from the best possible one."""
+    if certificate.resolved:
+        return (
+            f"So the objective is at most {certificate.gap:.2g} above the best possible one, which is proven to be at "
+            f"most 0; gaps up to {certificate.resolution:.2g}, a tiny share of what one constraint costs, count as "
+            "closed then."
+        )
+    return f"So the objective is at most {certificate.relative_gap:.2g} (relatively) above the best possible one."
 
 
 def checks(solution: Solution) -> list[dict[str, str]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -89,10 +90,26 @@ class Backend:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 warnings.simplefilter("ignore", RuntimeWarning)  # a point slightly outside the domain of a logarithm
-                program.solve(solver=self.name, **self.timed(budget, options))
+                with no_panic():
+                    program.solve(solver=self.name, **self.timed(budget, options))
         except cp.error.SolverError:
             return "solver_error"
+        except ValueError as error:
+            if "Problem data contains" not in str(error):  # NaN or infinity, which no backend takes
+                raise
+            return "solver_error"
         return str(program.status)
+
+
+@contextmanager
+def no_panic() -> Iterator[None]:
+    """Raise CVXPY's error where a backend written in Rust panics, which is no `Exception`."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise cp.error.SolverError(f"the backend panicked: {error}") from error
 
 
 def _smallest() -> cp.Problem:

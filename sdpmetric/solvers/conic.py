@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import cvxpy as cp
 import numpy as np
 
-from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import has_exact_program, solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.status import Status
 from sdpmetric.formulations import formulate
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.backend import Backend, BackendOptions
@@ -52,16 +53,20 @@ def steps(
     """
     chosen = Backend.of(backend, backend_options)
     exact = formulate(problem, scaled=True)
-    programs = [exact] if exact.infeasibility is None else [exact, exact.infeasibility]
+    programs, answered = [exact] if exact.infeasibility is None else [exact, exact.infeasibility], False
     for settings in chosen.settings:
         budget.spend()
         for here in programs:
             if chosen.run(here.program, budget, settings) not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
                 continue
-            point = here.read()
+            point, answered = here.read(), True
             step = Step.certified(problem, psd.factor(point.metric), point.dual, point.extras)
             yield step
             if isinstance(step.certificate, InfeasibilityCertificate):
                 return
+            if isinstance(step.certificate, DualityCertificate) and step.certificate.resolution:
+                yield Step.certified(problem, problem.zero, point.dual, point.extras)  # perhaps it attains the 0
             if np.isfinite(step.objective):
                 break  # a feasible point is found
+    if not answered:
+        yield Step(problem.zero, status=Status.SOLVER_ERROR)

@@ -87,13 +87,14 @@ def steps(
     training, held_out = _split(problem.relevance, share, 0 if random_state is None else random_state)
     items = training if Q is None else np.arange(len(X))
     related = problem.relevance.part(training, items, unanswerable="exclude")
+    spread = mean_squared_distance(X)
     stream = FRMLStream(
         X.shape[1],
         problem.n_components,
         loss=problem.loss,
         gamma=problem.gamma,
         regularization=problem.regularization,
-        step=step / mean_squared_distance(X) ** 2,
+        step=step / spread / spread,
         decay=decay * batch_size / max(1, len(related.queries)),
         batch_size=batch_size,
         scale=problem.scale,

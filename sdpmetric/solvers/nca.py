@@ -60,6 +60,8 @@ def steps(
         nonlocal best, reached, stationarity
         budget.spend()
         factor = packed.factor(flat)
+        if not np.isfinite(factor).all():
+            raise OverflowError("components are too large for floats")
         value, gradient = problem.value_and_gradient(factor)
         if value <= best:
             best, reached, stationarity = value, factor, problem.stationarity(factor, gradient)

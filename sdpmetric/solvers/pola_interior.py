@@ -197,6 +197,8 @@ def _longest(value: FloatArray, change: FloatArray) -> float:
 def _solver(F: FloatArray, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
     """What solves ``(F F^T + diag) x = right``, factorized on the smaller side of F."""
     t, m = F.shape
+    if not (np.isfinite(F).all() and np.isfinite(diagonal).all()):
+        raise scipy.linalg.LinAlgError("the scales of the differences overflow")
     if t <= m:
         factor = scipy.linalg.cho_factor(F @ F.T + np.diag(diagonal))
         return lambda right: np.asarray(scipy.linalg.cho_solve(factor, right))

@@ -149,7 +149,7 @@ def _descend(
         if value < lowest[0]:
             lowest[0], point.F = value, F.copy()
             residual = point.residual(F, S) if weight else math.inf
-            if residual <= 0.5 * weight and residual**2 <= close * weight * abs(value):
+            if residual <= 0.5 * weight and residual * residual <= close * weight * abs(value):
                 raise _CloseEnough
         return value, point.gradient(F, S).ravel()
 
@@ -171,6 +171,8 @@ def _barrier(problem: MetricProblem) -> float:
 def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list[FloatArray], width: float) -> Step:
     """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
     dual = problem.state_dual(a)
+    if not (np.isfinite(dual).all() and np.isfinite(L).all()):
+        raise OverflowError("multipliers or components are too large for floats")
     if not problem.total.kinked:  # the point is stationary
         return Step.certified(problem, L, dual, step=width)
     other = problem.dual.minimizer(a)

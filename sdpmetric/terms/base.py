@@ -23,7 +23,6 @@ from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
 
 # Roundings between exact multipliers and computed ones; conjugates that are only computed err by so much, relatively.
 ROUNDINGS, ACCURACY = 6, 1e-14
@@ -87,6 +86,11 @@ class Term(ABC):
     def ridge(self) -> float:
         """What it adds to the weight of the trace."""
         return 0.0
+
+    @property
+    def least_weight(self) -> float:
+        """What the lightest part of a bound term costs in its unit; infinity where it is a hard constraint."""
+        return self.weight
 
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
@@ -168,6 +172,11 @@ class Regularizer(Term):
     def rigor(self) -> Rigor:
         """The grade is "rounding" with the `highest` of this class, which guesses, else "float"."""
         return "rounding" if type(self).highest is Regularizer.highest else "float"
+
+    @property
+    def zero(self) -> FloatArray | None:
+        """The matrix at which a bound term is exactly 0, (d, d); None where that is not known."""
+        return None
 
     @abstractmethod
     def value(self, components: FloatArray) -> float:

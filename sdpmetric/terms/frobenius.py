@@ -55,6 +55,11 @@ class Frobenius(Regularizer):
         """``M0``."""
         return np.asarray(self.to, dtype=np.float64)
 
+    @property
+    def zero(self) -> FloatArray:
+        """``M0``."""
+        return self.target
+
     def value(self, components: FloatArray) -> float:
         """``weight / 2 ||M - M0||_F^2``."""
         return 0.5 * self.weight * float(np.sum((components.T @ components - self.target) ** 2))

@@ -77,6 +77,11 @@ class LogDet(Regularizer):
         values, vectors = np.linalg.eigh(self.target)
         return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
+    @property
+    def zero(self) -> FloatArray:
+        """``M0``."""
+        return self.target
+
     def value(self, components: FloatArray) -> float:
         """``weight`` times the divergence; infinity for a singular metric."""
         return self._value(np.asarray(np.linalg.svd(components @ self.inverse_root, compute_uv=False)))

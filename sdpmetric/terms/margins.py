@@ -75,6 +75,11 @@ class MarginLoss(Loss):
         w = np.asarray(self.weights, dtype=np.float64)
         return self.weight * np.where(w > 0.0, 1.0, 0.0) if self.scalar.hard else self.weight * w
 
+    @property
+    def least_weight(self) -> float:
+        """The least positive weight of a loss."""
+        return np.inf if self.hard else float(self.item_weights[self.item_weights > 0.0].min(initial=np.inf))
+
     @cached_property
     def box(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest multipliers, (m,) each."""

@@ -62,6 +62,12 @@ class Pull(Term):
         """Say in a few words what the term is."""
         return f"pull over {len(np.asarray(self.pairs)):,} pairs"
 
+    @property
+    def least_weight(self) -> float:
+        """The least positive cost of a pair."""
+        costs = self.pair_costs()[1]
+        return float(costs[costs > 0.0].min(initial=np.inf))
+
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs and their weights."""
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)

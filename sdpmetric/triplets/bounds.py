@@ -7,7 +7,7 @@ import numpy as np
 from sdpmetric._loops import bounds
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.linalg.rigorous import ACCURACY, Form, Images, above, gamma, norms_above, sum_above
+from sdpmetric.linalg.rigorous import ACCURACY, Form, Images, above, gamma, norms_above, square, sum_above
 from sdpmetric.triplets import totals
 from sdpmetric.triplets.margins import slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates, Triplets
@@ -29,7 +29,7 @@ def inactive_beyond(images: Images) -> float:
     """
     g = gamma(images.map.shape[1] + 8)
     e = float(images.errors.max(initial=0.0))
-    return above((1.0 + g + 4.0 * e) ** 2 / (1.0 - g) ** 2 - 1.0 + 1e-15, 8)
+    return above(square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 8)
 
 
 def target_bounds(images: Images, anchors: IndexArray, targets: IndexArray) -> tuple[FloatArray, FloatArray]:
@@ -106,7 +106,7 @@ def unit_groups(images: Images, groups: IndexArray, highest: float) -> IndexArra
 def unit_hinges(images: Images, groups: IndexArray, highest: float) -> bool:
     """`sdpmetric.triplets.totals.unit_hinges` of exact images."""
     error = float(images.errors.max(initial=0.0))
-    return error**2 <= totals.COINCIDENT and totals.unit_hinges(images.points, groups, highest, error)
+    return error * error <= totals.COINCIDENT and totals.unit_hinges(images.points, groups, highest, error)
 
 
 def scatter_form(

@@ -54,6 +54,12 @@ class ListedTriplets:
             )
         )
 
+    def check(self, n: int) -> None:
+        """Refuse rows that are none of n examples; see `LabeledTriplets.check`."""
+        for rows in (self.candidates.anchors, self.candidates.targets, self.candidates.impostors):
+            if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= n)):
+                raise ValueError(f"listed triplets must name rows 0..{n - 1} of X by integers.")
+
     @property
     def size(self) -> int:
         """Number of distinct triplets."""
@@ -64,6 +70,12 @@ class ListedTriplets:
         """Sum of the weights of all triplets."""
         weights = self.candidates.weights
         return float(weights.sum()) if weights is not None else 0.0
+
+    @property
+    def least_weight(self) -> float:
+        """The least positive weight of a triplet."""
+        weights = np.ones(self.size) if self.candidates.weights is None else self.candidates.weights
+        return float(weights[weights > 0.0].min(initial=np.inf))
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""

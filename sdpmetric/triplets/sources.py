@@ -45,6 +45,18 @@ class LabeledTriplets:
     labels: IndexArray
     example_weights: FloatArray | None = None
 
+    def check(self, n: int) -> None:
+        """Refuse rows that are none of n examples; compiled loops check nothing."""
+        targets, labels, weights = self.targets, self.labels, self.scales
+        whole = targets.dtype.kind in "iu" and labels.dtype.kind in "iu" and targets.ndim == 2
+        if not whole or len(targets) != n or labels.shape != (n,) or weights.shape != (n,):
+            raise ValueError(
+                f"triplets of labels need integer targets ({n}, k), integer labels ({n},) and weights ({n},), got "
+                f"shapes {targets.shape}, {labels.shape} and {weights.shape}."
+            )
+        if min(targets.min(initial=-1), labels.min(initial=0) - 1) < -1 or targets.max(initial=-1) >= n:
+            raise ValueError(f"targets must be row numbers, 0..{n - 1}, or -1 for none, and labels at least 0.")
+
     @classmethod
     def weighted(cls, targets: IndexArray, labels: IndexArray, weights: FloatArray | None) -> LabeledTriplets:
         """Triplets of weighted examples; those of weight 0 lose their target neighbors.
@@ -86,6 +98,12 @@ class LabeledTriplets:
     def total_weight(self) -> float:
         """Sum of the weights of all triplets."""
         return self.totals_within(np.zeros(len(self.labels), dtype=np.int32))[0]
+
+    @property
+    def least_weight(self) -> float:
+        """A number not above the positive weight of any triplet."""
+        least = float(self.scales[self.scales > 0.0].min(initial=np.inf))
+        return least * least
 
     def target_pairs(self) -> tuple[IndexArray, IndexArray]:
         """The (anchor, target) pairs, each once."""

@@ -42,7 +42,7 @@ def unit_hinges(Z: FloatArray, groups: IndexArray, near: float, error: float = 0
     _, first = np.unique(groups, return_index=True)
     centers = Z[first]
     radius = math.sqrt(float(np.square(Z - centers[groups]).sum(axis=1).max()))
-    if not 4.0 * radius**2 <= COINCIDENT:
+    if not 4.0 * radius * radius <= COINCIDENT:
         return False
     if len(centers) == 1 or not Z.shape[1]:
         return len(centers) == 1

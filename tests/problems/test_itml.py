@@ -123,7 +123,7 @@ def test_a_prior_that_keeps_all_bounds_is_the_optimum():
         assert solution.objective <= 1e-6
         assert solution.lower_bound >= 0.0
     assert problem.objective(metric=np.eye(3)) == 0.0
-    assert problem.certify(metric=np.eye(3)).relative_gap <= 1e-9
+    assert problem.certify(metric=np.eye(3)).proves_optimal(1e-9)
 
 
 def test_similar_duplicates_keep_every_bound():

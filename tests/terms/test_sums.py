@@ -82,7 +82,7 @@ def test_hard_data(kind):
     push = terms.TripletHinge(labels=y, n_neighbors=2)
     for total in (terms.Pull(labels=y) + push, terms.Frobenius() + push, terms.LogDet() + push):
         solution = sm.solve(sm.MetricProblem(X, total), tol=1e-3)
-        assert solution.relative_gap <= 1e-3, solution
+        assert solution.status.ok, solution
         assert solution.components.dtype == X.dtype
 
 

@@ -25,6 +25,7 @@ from sdpmetric.linalg.rigorous.directed import (
     log1p_bounds,
     log_bounds,
     log_sum_exp,
+    square,
     sum_above,
     sum_below,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "norm_above",
     "norms_above",
     "off_orthonormal",
+    "square",
     "sum_above",
     "sum_below",
 ]

@@ -20,6 +20,11 @@ def gamma(n: float) -> float:
     return n * U / (1.0 - n * U) * (1.0 + 8.0 * U) if n * U < 0.5 else math.inf
 
 
+def square(value: float) -> float:
+    """A square, infinity where it is too large for a float; ``**`` raises an error there."""
+    return value * value
+
+
 def above(value: float, roundings: float = 1) -> float:
     """A float not below the exact value of a nonnegative expression, from its computed value.
 
@@ -49,8 +54,11 @@ def all_below(values: FloatArray, roundings: float = 1) -> FloatArray:
 
 
 def sum_above(values: FloatArray) -> float:
-    """A float not below the exact sum of floats of any signs."""
-    total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
+    """A float not below the exact sum of floats of any signs; infinity where partial sums are too large for floats."""
+    try:
+        total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
+    except (OverflowError, ValueError):
+        return math.inf
     return math.nextafter(total, math.inf) if total else total
 
 

@@ -13,6 +13,7 @@ from sdpmetric.core.certificate import DualityCertificate, relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget, BudgetSpent, Step
+from sdpmetric.core.status import Status
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets, margin_adjoints
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -262,6 +263,9 @@ def generate(
         if len(free) == solved and whole:  # the reduced program is the full one: only accuracy is missing
             settings = settings[1:]
         faces = reduction.faces(L, dual)  # the backend's own multipliers show which directions the faces lack
+    if patience == PATIENCE and best_gap == np.inf:  # no program was solved
+        bound = certificate.lower_bound
+        yield Step(components, certificate.objective, bound, certificate=certificate, status=Status.SOLVER_ERROR)
 
 
 def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> Step:

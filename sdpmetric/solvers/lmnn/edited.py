@@ -20,6 +20,7 @@ from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.solvers.backend import no_panic
 
 STATED = (MARGINS, SLACKS, CONE)
 # How much longer than the solution found a minimizer may be, where nothing else bounds it; see `EditedProgram.bound`.
@@ -78,7 +79,7 @@ class EditedProgram:
         expected, same = problem.cost(factor, problem.embed(factor)), True
         if xi is not None:
             xi.value = np.ones(xi.size)
-            slopes = np.asarray(expression.grad[xi].todense()).ravel()
+            slopes = sp.csr_matrix(expression.grad[xi]).toarray().ravel()  # of one slack it is a number
             weights = slopes / (problem.push_weight * (2 if problem.squared else 1))
             every = all_triplets(problem)
             own = problem.source.weights_of(every)
@@ -102,8 +103,9 @@ class EditedProgram:
         """
         data, chain, inverse = self.program.get_problem_data(backend, solver_opts=dict(options))
         self.M.value = None
-        raw = chain.solve_via_data(self.program, data, solver_opts=dict(options))
         try:
+            with no_panic():
+                raw = chain.solve_via_data(self.program, data, solver_opts=dict(options))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 self.program.unpack_results(raw, chain, inverse)
@@ -133,6 +135,7 @@ class EditedProgram:
             unconstrained,
             primal_residual=max(outside, violation),
             program=f"LMNN with {len(further)} further constraint{'' if len(further) == 1 else 's'}",
+            resolution=0.0,  # an infimum of 0 may be out of reach
         )
         if own > certificate.lower_bound and not certificate.proves_optimal(WEAK):
             certificate = replace(certificate, rigor="assumption", assumption=ASSUMED, assumed_lower_bound=own)

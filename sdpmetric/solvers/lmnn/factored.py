@@ -173,7 +173,7 @@ def refine_until_proven(
         if ended and working.whole:  # the certificate searches by itself, and candidates are seldom missing here
             step = _certified(problem, state, gamma, budget)
             yield step
-            if step.certificate is not None and step.certificate.relative_gap <= tol:
+            if step.certificate is not None and step.certificate.proves_optimal(tol):
                 return
         listed = moved or patience <= 0 or ended
         yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if listed else None, budget)

@@ -44,8 +44,8 @@ class Nearness:
         M = L.T @ L
         # A metric near 0 gives no scale for the optimal one: it is scaled to distances of about 1.
         spread = 2.0 * float(np.sum(np.var(problem.base.centered, axis=0)))
-        size = max(float(np.sum(M**2)), 1.0 / spread**2) if spread > 0.0 else math.inf
-        return cls(max(0.0, 2.0 * wanted / size - problem.frobenius), M)
+        size = max(float(np.sum(M**2)), 1.0 / spread / spread) if spread > 0.0 else math.inf
+        return cls(max(0.0, 2.0 * wanted / size - problem.frobenius) if size > 0.0 else 0.0, M)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class PolyakStep:
         """See `PaperStep.length`."""
         if gradient == 0:
             return 0.0
-        step = max(objective - bound, 0.0) / gradient**2
+        step = max(objective - bound, 0.0) / gradient / gradient
         return min(step, LONGEST_MOVE * metric / gradient) if metric > 0 else step
 
     def restart(self) -> None:

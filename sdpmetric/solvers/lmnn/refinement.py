@@ -185,7 +185,7 @@ def _least_change(free: Movable | WorkingSet, E: FloatArray, enough: float) -> F
     before_all = rr
     for _ in range(60):
         check_deadline()
-        if rr <= max(1e-6 * before_all, enough**2) or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
+        if rr <= max(1e-6 * before_all, enough * enough) or rr == 0.0 or rr > 1e6 * before_all:  # done, or broken down
             break
         Hd = free.curvature(d)
         curvature = float(np.sum(d * Hd))

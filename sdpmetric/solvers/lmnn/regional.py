@@ -139,6 +139,6 @@ def solved_by_zero(problem: RegionalProblem, tol: float) -> Step | None:
     zero = problem.lift_regional(np.zeros((len(problem.pull_costs), 0, rank)))
     zero = zero[..., :0, :] if idle else zero
     certificate = problem.certify(zero)
-    if not idle and rank and certificate.relative_gap > tol:
+    if not idle and rank and not certificate.proves_optimal(tol):
         return None
     return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)

@@ -1,0 +1,118 @@
+"""Proofs that the optimum of a sum of terms is at most 0, so that small gaps need not be relative to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpmetric.linalg.rigorous import Form, U, above, norm_above
+from sdpmetric.problems.bound_terms import BoundTerms
+from sdpmetric.problems.domains import Domain
+from sdpmetric.problems.spans import separated
+from sdpmetric.terms.base import Loss
+from sdpmetric.terms.collapse import Collapse
+from sdpmetric.terms.margins import MarginLoss
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+# Where the optimum is at most 0, gaps of this share of what the lightest part of a term costs count as closed.
+RESOLUTION = 1e-9
+
+
+def resolution(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> float:
+    """See `sdpmetric.DualityCertificate`; arguments as in `optimum_is_free`."""
+    unit = min(term.least_weight for term in total.terms)
+    return RESOLUTION * unit if optimum_is_free(X, total, domain) else 0.0
+
+
+def optimum_is_free(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> bool:
+    """Whether the optimum is proven to be at most 0.
+
+    At the zero metric; at the metric that the only regularizer is a distance from; or along a direction in which no
+    pulled pair differs.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        The exact data.
+    total : BoundTerms
+    domain : Domain
+    """
+    if total.highest(X, np.zeros((0, X.shape[1]))) <= 0.0:
+        return True
+    if not domain.whole:
+        return False
+    return _free_at_target(X, total) if total.regularizers else _free_in_null_directions(X, total)
+
+
+def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
+    """Whether everything but the one regularizer costs nothing at its target."""
+    target = total.regularizers[0].zero
+    if len(total.regularizers) != 1 or target is None:
+        return False
+    rest = replace(total, terms=tuple(term for term in total.terms if not term.regularizers))
+    values, vectors = np.linalg.eigh(target)
+    L = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    gram = Form.congruent(np.eye(len(L)), L)
+    # With R = M0 - L'L, (I + Y)^(1/2) L is a factor of M0 where |Y| <= |R| / sigma^2, sigma the least singular value.
+    off = above(norm_above(gram.matrix - target) + gram.error + U * norm_above(target), 4)
+    share = above(off / gram.least, 2) if gram.least > 0.0 else math.inf
+    if not share < 0.5:
+        return False
+    return not rest.terms or rest.highest(X, L, np.full(L.shape, above(share * norm_above(L), 2))) <= 0.0
+
+
+def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool:
+    """Whether distances in directions in which no pulled pair differs reduce all losses to 0."""
+    if total.ridge or total.entrywise:
+        return False
+    pulled = [_pulled(loss) for loss in total.losses]
+    pairs = np.concatenate([total.costs[0][total.costs[1] != 0.0], *pulled])
+    groups = separated(X, pairs[:, 0], pairs[:, 1])
+    return all(_vanishes(loss, groups) for loss in total.losses)
+
+
+@singledispatch
+def _pulled(loss: Loss) -> IndexArray:
+    """Pairs whose distances have to stay 0 for a loss to vanish, (p, 2)."""
+    return np.zeros((0, 2), dtype=np.int32)
+
+
+@singledispatch
+def _vanishes(loss: Loss, groups: IndexArray) -> bool:
+    """Whether a loss is 0 in the limit where pairs within groups have distances of 0, and others grow."""
+    return False
+
+
+@_pulled.register
+def _(loss: MarginLoss) -> IndexArray:
+    used = loss.combination.multiply(loss.item_weights[:, None] > 0.0)
+    return loss.distance_pairs()[np.asarray((used > 0.0).sum(axis=0)).ravel() > 0]
+
+
+@_vanishes.register
+def _(loss: MarginLoss, groups: IndexArray) -> bool:
+    nothing, (first, second) = np.zeros(loss.size), loss.distance_pairs().T
+    if np.any(np.asarray(loss.scalar.lowest) != 0.0) or np.any(loss.scalar.conjugates(nothing) != 0.0):
+        return False  # it does not fall to 0
+    falls = (loss.combination < 0.0) @ (groups[first] != groups[second]).astype(np.float64) > 0.0
+    stays = (loss.offset <= 0.0) & (loss.scalar.values_above(nothing) <= 0.0)
+    return bool((falls | stays | (loss.item_weights == 0.0)).all())
+
+
+@_pulled.register
+def _(loss: Collapse) -> IndexArray:
+    pairs, index = loss.distance_pairs(), np.asarray(loss.index, dtype=np.int32)
+    return np.asarray(pairs[index[pairs[:, 0]] == index[pairs[:, 1]]])
+
+
+@_vanishes.register
+def _(loss: Collapse, groups: IndexArray) -> bool:
+    pairs, index = loss.distance_pairs(), np.asarray(loss.index, dtype=np.int32)
+    first, second = pairs[index[pairs[:, 0]] != index[pairs[:, 1]]].T
+    return bool((groups[first] != groups[second]).all())

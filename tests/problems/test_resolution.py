@@ -1,0 +1,137 @@
+"""When a gap counts as closed: relative to the larger number, or by a resolution where the optimum is at most 0."""
+
+import math
+from dataclasses import replace
+
+import flint
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.core.gap import closed, relative_gap
+from sdpmetric.problems.spans import independent, separated
+
+
+def made(objective, lower_bound, **rest):
+    return sm.DualityCertificate(objective=objective, lower_bound=lower_bound, program="p", **rest)
+
+
+def pairs_of(rng, m, n):
+    return np.argsort(rng.random((m, n)), axis=1)[:, :2]
+
+
+def test_a_bound_above_the_objective_is_no_evidence_at_any_size():
+    for size in (1e-300, 1e-9, 1.0, 1e300):
+        assert relative_gap(size, 500 * size) == math.inf
+        assert relative_gap(size, size * (1 + 1e-9)) == math.inf
+        assert relative_gap(size, size * (1 - 0.5)) == pytest.approx(0.5)
+    assert relative_gap(1e-9, 5e-7) == math.inf
+
+
+def test_a_resolution_closes_a_gap_and_the_text_says_so():
+    assert not closed(0.0, -4.6e-25, 1e-3)
+    assert closed(0.0, -4.6e-25, 1e-3, 1e-15)
+    assert not closed(0.0, -4.6e-25, 1e-3, 1e-30)
+    assert not closed(1.0, -math.inf, 1e-3, math.inf)
+    found = made(0.0, -4.6e-25, resolution=1e-15)
+    assert found.proves_optimal(1e-3)
+    assert "gap 4.60e-25, below the resolution 1.00e-15 of this statement" in str(found)
+    assert "resolution" not in str(made(2.0, 1.0, resolution=1e-15))
+
+
+@pytest.mark.parametrize("factor", [1e-20, 1.0, 1e20])
+def test_a_factor_of_a_sum_makes_nothing_optimal(factor):
+    X, y = load_iris(return_X_y=True)
+    problem = sm.MetricProblem(X, factor * (terms.Pull(labels=y) + terms.TripletHinge(labels=y)))
+    assert not sm.certify(problem, metric=30 * np.eye(4)).proves_optimal(0.5)
+    assert sm.solve(problem).status.ok
+
+
+def test_a_fit_is_not_optimal_beside_large_targets(rng):
+    X, pairs = rng.normal(size=(30, 2)), pairs_of(rng, 200, 30)
+    targets = 1e8 * np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
+    problem = sm.MetricProblem(X, terms.DistanceTargets(pairs, targets) + 1e-15 * terms.Trace())
+    found = sm.certify(problem, metric=1e8 * (1 - 1e-7) * np.eye(2))
+    assert found.objective > 1e3
+    assert not found.proves_optimal(0.5)
+
+
+@pytest.mark.parametrize("solver", ["factored", "conic"])
+@pytest.mark.parametrize("factor", [1e-20, 1.0])
+def test_an_optimum_of_0_at_the_zero_metric_is_proven(solver, factor):
+    for seed in (0, 1, 4):  # Clarabel ends at 1e-11 for the second
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(30, 3))
+        total = 10 ** rng.uniform(-1, 1) * terms.Trace() + terms.Pull(pairs_of(rng, 40, 30))
+        total += terms.Budget(pairs_of(rng, 20, 30)) + terms.Frobenius() + 0.1 * terms.Repulsion(pairs_of(rng, 20, 30))
+        problem = sm.MetricProblem(X, factor * total)
+        found = sm.solve(problem, solver=solver)
+        assert found.status.ok, found
+        assert found.certificate.resolution <= 1e-9 * factor
+        assert sm.certify(problem, metric=1e-3 * np.eye(3)).gap > found.certificate.resolution
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_null_directions_that_separate_all_classes_prove_an_infimum_of_0(rng, loss):
+    y = np.repeat([0, 1, 2], [4, 6, 5])
+    split = np.column_stack([rng.normal(size=(15, 2)), [0.0, 1e-3, 5.0] @ np.eye(3)[y].T])
+    spread = np.column_stack([split[:, 0], split[:, 1] + split[:, 2], 3 * split[:, 2]])  # a sum of features is null
+    for X in (split, np.round(spread * 2**20), rng.normal(size=(15, 40)), rng.normal(size=(15, 300))):
+        problem = sm.LMNNProblem.from_labels(X, y, 1, 0.3, loss=loss)
+        found = sm.solve(problem)
+        assert found.status.ok, found
+        assert 0.0 < found.certificate.resolution <= 1e-9
+    several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(split, y, 1, 0.3))
+    assert several.status.ok
+    assert several.certificate.resolution > 0.0
+    together = sm.MetricProblem(
+        split, terms.Pull(labels=y, n_neighbors=3) + terms.TripletHinge(labels=y, n_neighbors=1, loss=loss)
+    )
+    assert sm.solve(together).status.ok
+
+
+def test_without_such_directions_there_is_no_resolution(rng):
+    y = np.repeat([0, 1, 2], [4, 6, 5])
+    X = np.column_stack([rng.normal(size=(15, 2)), np.array([0.5, 0.5, 0.9])[y]])  # classes 0 and 1 are not apart
+    near = np.column_stack([rng.normal(size=(15, 2)), y + 1e-12 * rng.normal(size=15)])  # hardly any pull is some
+    for data, ridge in ((X, 0.0), (near, 0.0), (np.column_stack([X[:, :2], y]), 0.1)):
+        problem = sm.LMNNProblem.from_labels(data, y, 1, 0.3, ridge=ridge)
+        assert sm.certify(problem, metric=1e6 * np.eye(3)).resolution == 0.0
+        assert sm.solve(problem).certificate.resolution == 0.0
+
+
+@pytest.mark.parametrize("regularizer", [terms.LogDet, terms.Frobenius])
+def test_the_target_of_the_only_regularizer_may_cost_nothing(rng, regularizer):
+    X, A, pairs = rng.normal(size=(30, 3)), rng.normal(size=(3, 3)), pairs_of(rng, 20, 30)
+    M0 = A @ A.T + np.eye(3)
+    D = np.einsum("pi,ij,pj->p", X[pairs[:, 0]] - X[pairs[:, 1]], M0, X[pairs[:, 0]] - X[pairs[:, 1]])
+    for share, free in ((2.0, True), (0.9, False)):
+        problem = sm.MetricProblem(X, regularizer(to=M0) + terms.DistanceBounds(pairs, at_most=share * D, loss="hinge"))
+        assert (sm.certify(problem, metric=M0).resolution > 0.0) is free
+        assert sm.solve(problem).status.ok or not free
+
+
+def test_separated_groups_are_those_of_exact_ranks():
+    def rank(rows):
+        return flint.fmpz_mat(rows.astype(int).tolist()).rank() if len(rows) else 0
+
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n, d = 7, int(rng.integers(1, 9))
+        X, pairs = rng.integers(-2, 3, size=(n, d)).astype(float), pairs_of(rng, 4, n)
+        rows, groups = X[pairs[:, 0]] - X[pairs[:, 1]], separated(X, pairs[:, 0], pairs[:, 1])
+        for a in range(n):
+            for b in range(a):
+                apart = rank(np.vstack([rows, X[a] - X[b]])) > rank(rows)
+                assert (groups[a] != groups[b]) == apart
+        assert not independent(X) or rank(X[1:] - X[0]) == n - 1
+
+
+def test_compare_allows_no_absolute_slack():
+    X, y = load_iris(return_X_y=True)
+    found = sm.solve(sm.LMNNProblem.from_labels(X, y))
+    low, high = (replace(found, certificate=made(1e-9, bound)) for bound in (0.0, 1.5e-9))
+    assert sm.compare(low).consistent
+    assert not sm.compare(low, high).consistent

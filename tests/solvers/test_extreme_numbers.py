@@ -1,0 +1,112 @@
+"""Numbers at the ends of what floats hold, and backends that break: a status or a sentence, never another error."""
+
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.linalg.rigorous import sum_above, sum_below
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture
+def data(rng):
+    y = np.repeat([0, 1, 2], [9, 8, 7])
+    return rng.normal(size=(24, 3)) + 0.7 * y[:, None], y
+
+
+def check(problem, solver="auto", **options):
+    """A solve ends with a status and numbers that do not contradict each other, or a sentence of this package."""
+    try:
+        found = sm.solve(problem, solver, max_time=0.3, **options)
+    except ValueError as error:
+        if type(error) is not ValueError or not str(error).endswith("."):  # LinAlgError is one, too
+            raise
+        return None
+    certificate = found.certificate
+    assert np.isfinite(found.components).all()
+    assert not math.isnan(certificate.objective)
+    assert certificate.lower_bound <= certificate.objective
+    return found
+
+
+@pytest.mark.parametrize("push_weight", [1e-300, 1e-160])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_push_weights_of_any_size(data, push_weight, loss):
+    X, y = data
+    problem = sm.LMNNProblem.from_labels(X, y, 2, push_weight, loss=loss)
+    for solver in ("factored", "subgradient"):
+        assert check(problem, solver) is not None
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-10, 1e10, 1e100, 1e150])
+def test_scales_of_data_with_fourth_powers(data, scale):
+    X, y = data
+    total = terms.LogDet() + terms.Frobenius() + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2)
+    check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5))
+    check(sm.FrobeniusLMNNProblem.from_labels(scale * X, y, 2, 0.3, 0.5), "conic")
+    check(sm.MetricProblem(scale * X, total))
+    check(sm.RCAProblem.from_labels(scale * X, y, 0.1), "conic")
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-150, 1e150, 1e300])
+def test_weights_of_terms_of_any_size(data, weight):
+    X, y = data
+    pairs = np.array([[0, 1], [2, 3], [9, 10]])
+    for loss in (terms.TripletHinge(labels=y, loss="squared_hinge"), terms.DistanceTargets(pairs, 2.0)):
+        check(sm.MetricProblem(X, terms.Trace() + weight * loss))
+        check(sm.MetricProblem(X, weight * terms.LogDet() + loss))
+
+
+def test_sums_that_overflow_are_infinite():
+    assert sum_above(np.full(3, 1e308)) == math.inf
+    assert sum_below(np.full(3, -1e308)) == -math.inf
+    assert sum_above(np.array([math.inf, -math.inf])) == math.inf
+
+
+class PanicException(BaseException):
+    """As PyO3 raises it where code in Rust panics."""
+
+
+@pytest.mark.parametrize("statement", ["lmnn", "frobenius", "rca", "sum"])
+def test_a_panic_of_the_backend_is_a_solver_error(data, monkeypatch, statement):
+    X, y = data
+
+    def panic(*args, **options):
+        raise PanicException("Eigval error: Eigen(1)")
+
+    problem = {
+        "lmnn": lambda: sm.LMNNProblem.from_labels(X, y, 2),
+        "frobenius": lambda: sm.FrobeniusLMNNProblem.from_labels(X, y, 2),
+        "rca": lambda: sm.RCAProblem.from_labels(X, y, 0.1),
+        "sum": lambda: sm.MetricProblem(X, terms.Frobenius() + terms.TripletHinge(labels=y)),
+    }[statement]()
+    with monkeypatch.context() as patched:
+        patched.setattr(cp.Problem, "solve", panic)
+        found = sm.solve(problem, "conic")
+    assert found.status is sm.Status.SOLVER_ERROR
+    assert found.lower_bound <= sm.solve(problem, "conic").objective
+
+
+def test_another_base_exception_of_a_backend_passes(data, monkeypatch):
+    X, y = data
+
+    def leave(*args, **options):
+        raise SystemExit
+
+    monkeypatch.setattr(cp.Problem, "solve", leave)
+    with pytest.raises(SystemExit):
+        sm.solve(sm.RCAProblem.from_labels(X, y, 0.1), "conic")
+
+
+def test_an_edited_program_may_have_one_triplet():
+    problem = sm.LMNNProblem.from_triplets([[0.0], [1.0], [3.0]], [[0, 1, 2]], push_weight=0.5)
+    program = sm.to_cvxpy(problem)
+    M = next(v for v in program.variables() if v.name() == "M")
+    edited = cp.Problem(program.objective, [*program.constraints, M[0, 0] <= 0.1])
+    found = sm.solve(problem, "conic", program=edited)
+    assert found.objective == pytest.approx(0.5 * 0.1 + 0.5 * 0.2, rel=1e-6)

@@ -1,0 +1,84 @@
+"""Terms of others are checked before compiled loops read the rows that they name; see docs/terms.md."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.triplets.listed import ListedTriplets
+from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.triplets.triplets import Triplets
+
+PAGE = Path(__file__).parents[2] / "docs" / "terms.md"
+N = 40
+
+
+@pytest.fixture(scope="module")
+def own():
+    """The term of the page, without its last lines, which use it."""
+    code = PAGE.read_text().split("## A term of your own")[1].split("```python")[1].split("rng =")[0]
+    names: dict[str, object] = {"__name__": __name__}
+    exec(code, names)
+    return names["Apart"]
+
+
+@pytest.fixture
+def X(rng):
+    return rng.normal(size=(N, 3))
+
+
+@pytest.mark.parametrize("row", [N, -1, 10**9])
+def test_a_row_that_is_not_there_is_refused(own, X, rng, row):
+    pairs = rng.integers(0, N, size=(30, 2))
+    assert sm.MetricProblem(X, terms.Trace() + 0.1 * own(pairs)).total.n_multipliers == 30
+    pairs[3, 1] = row
+    with pytest.raises(ValueError, match=rf"distance_pairs\(\) of apart names row {row}, .* 0\.\.39"):
+        sm.MetricProblem(X, terms.Trace() + 0.1 * own(pairs))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "match"),
+    [
+        ("distance_pairs", lambda self: self.pairs.astype(float), r"distance_pairs\(\) of apart must be integers"),
+        ("distance_pairs", lambda self: self.pairs.ravel(), r"distance_pairs\(\) of apart must be integers"),
+        ("offset", property(lambda self: np.ones(29)), "offset of apart must be finite numbers of shape"),
+        ("offset", property(lambda self: np.full(30, np.nan)), "offset of apart must be finite"),
+        ("combination", property(lambda self: -np.eye(30)), "combination of apart must be a sparse array"),
+        ("combination", property(lambda self: -sp.eye_array(29)), "combination of apart must be a sparse array"),
+        ("combination", property(lambda self: np.inf * sp.eye_array(30)), "combination of apart must be finite"),
+        ("bind", lambda self, X: replace(self, weights=-np.ones(30)), "weights of apart must be at least 0"),
+        ("bind", lambda self, X: replace(self, weights=np.full(30, np.inf)), "weights of apart must be finite"),
+        ("roles", lambda self: {"first": np.full(30, N)}, r"'first' in roles\(\) of apart names row 40"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_a_sentence(own, X, rng, attribute, value, match):
+    changed = dataclass(frozen=True, eq=False, repr=False)(type("Changed", (own,), {attribute: value}))
+    with pytest.raises(ValueError, match=match):
+        sm.MetricProblem(X, terms.Trace() + changed(rng.integers(0, N, size=(30, 2))))
+
+
+def test_pairs_with_costs_are_checked_too(X):
+    class Cost(terms.Pull):
+        def pair_costs(self):
+            return np.array([[0, N]]), np.ones(1)
+
+    with pytest.raises(ValueError, match=r"pair_costs\(\) of pull names row 40"):
+        sm.MetricProblem(X, Cost([[0, 1]]))
+
+
+def test_triplet_sources_of_others_are_checked(X):
+    labels, targets = np.zeros(N, dtype=np.int32), np.full((N, 1), N, dtype=np.int32)
+    for source in (
+        LabeledTriplets(targets, labels),
+        LabeledTriplets(targets - 2 - N, labels),
+        LabeledTriplets(targets[1:] - 1, labels),
+        LabeledTriplets(targets - 1.0, labels),
+        LabeledTriplets(targets - 1, labels - 1),
+        ListedTriplets.from_triplets(Triplets.from_array(np.array([[0, 1, N]])), np.ones(1)),
+    ):
+        with pytest.raises(ValueError, match=r"triplets|targets must be row numbers"):
+            sm.LMNNProblem(X, source)
