@@ -22,6 +22,7 @@ from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.owned import owned
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
@@ -42,7 +43,7 @@ class Extras(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem(ABC):
-    """A statement: a dataclass whose fields are its data and parameters.
+    """A statement: a dataclass whose fields are its data and parameters, which it owns; see `sdpmetric.core.owned`.
 
     Attributes
     ----------
@@ -66,10 +67,13 @@ class Problem(ABC):
         def X(self) -> NDArray[np.floating]:
             """The data."""
 
+    def __post_init__(self) -> None:
+        owned(self)
+
     def _assign(self, **values: object) -> None:
         """Set the fields, in the constructor of a statement that checks its arguments itself."""
         for name, value in values.items():
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, owned(value))
 
     @property
     def zero(self) -> FloatArray:

@@ -79,6 +79,7 @@ class FrobeniusLMNNProblem(Problem):
     frobenius: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if validation.check_number("frobenius", self.frobenius, 0.0) == 0.0:
             raise ValueError("frobenius must be positive; state LMNN without it as an LMNNProblem.")
         if self.base.squared:

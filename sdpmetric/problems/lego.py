@@ -16,6 +16,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.owned import owned
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg.distances import distances
@@ -80,7 +81,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         initial_metric: ArrayLike | None = None,
     ) -> None:
-        data = validation.check_data(X)
+        data = owned(validation.check_data(X), X)
         rows, goals, marks = check_targets(data, pairs, targets, sides)
         if not len(rows):
             raise ValueError("there are no pairs; a stream needs at least one.")

@@ -162,14 +162,7 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        for name, value in (
-            ("X", X),
-            ("terms", terms),
-            ("domain", domain),
-            ("names", tuple(names)),
-            ("weights", tuple(names)),
-        ):
-            object.__setattr__(self, name, value)
+        self._assign(X=X, terms=terms, domain=domain, names=tuple(names), weights=tuple(names))
 
     def with_weights(self, **values: float) -> Self:
         """State the same problem with other weights of terms; data are shared.

@@ -96,8 +96,7 @@ class MMCProblem(SmoothProblem):
         data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
         weights = check_pair_weights(pair_weights, len(rows))
-        for name, value in (("X", data), ("pairs", rows), ("similar", flags), ("pair_weights", weights)):
-            object.__setattr__(self, name, value)
+        self._assign(X=data, pairs=rows, similar=flags, pair_weights=weights)
         for kind, none in (("similar", not flags.any()), ("dissimilar", flags.all())):
             if none:
                 raise ValueError(f"there are no {kind} pairs; MMC needs pairs of both kinds.")

@@ -19,6 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, RegretCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
@@ -80,7 +81,7 @@ class POLAProblem(Problem):
         initial_threshold: float = 1.0,
         pair_weights: ArrayLike | None = None,
     ) -> None:
-        data = validation.check_data(X)
+        data = owned(validation.check_data(X), X)
         validation.check_entries("X", data)
         rows = pair_checks.check_pairs(pairs, len(data))
         weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)

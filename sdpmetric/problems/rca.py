@@ -107,9 +107,8 @@ class RCAProblem(Problem):
                 f"and dtype {given.dtype}."
             )
         weights = check_sample_weight(sample_weight, len(data))
-        for name, value in (("X", data), ("chunks", given.astype(np.int64)), ("sample_weight", weights)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "ridge", self.sample_size.ridge(ridge))
+        self._assign(X=data, chunks=given.astype(np.int64), sample_weight=weights)
+        self._assign(ridge=self.sample_size.ridge(ridge))
         if not self.coordinates.rank:
             raise ValueError(
                 "no chunklet has two different members, so that no covariance is known; pass larger chunklets."
