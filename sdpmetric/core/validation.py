@@ -26,6 +26,8 @@ UNLABELLED = (
 LARGEST = 1e70
 # Above the first, squared distances of entries overflow; below the second, those of close examples underflow.
 LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
+# Of a metric; sums of them must be numbers, too.
+LARGEST_ENTRY = 1e306
 
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
@@ -275,9 +277,9 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     M = real_array("metric", metric)
     if M.shape != (d, d):
         raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
-    if not np.isfinite(M).all():
-        raise ValueError("metric contains NaN or infinity.")
     size = float(np.abs(M).max(initial=0.0))
+    if not size <= LARGEST_ENTRY:
+        raise ValueError(f"metric has an entry of {size:.3g}; pass finite numbers of at most {LARGEST_ENTRY:g}.")
     if np.abs(M - M.T).max(initial=0.0) > PSD_TOLERANCE * size:
         raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
     values = np.linalg.eigvalsh(psd.symmetrize(M))

@@ -18,6 +18,7 @@ from sdpmetric.engine.interface import (
     ShardLost,
     Shards,
     Shared,
+    TooLittleMemory,
     parts_of,
 )
 
@@ -81,13 +82,13 @@ class Dask:
 
         Raises
         ------
-        MemoryError
+        TooLittleMemory
             If one of them cannot hold so many bytes.
         """
         workers = self._workers()
         for address, (_, memory) in workers.items():
             if memory and size > memory:
-                raise MemoryError(
+                raise TooLittleMemory(
                     f"a shard needs about {size / 2**30:.3g} GiB, and worker {address} has {memory / 2**30:.3g} GiB; "
                     "start workers with more memory, or reduce the rows or the features."
                 )

@@ -58,7 +58,8 @@ class PairMargins:
 
     def objective(self, size: float, q: FloatArray, b: float) -> float:
         """The objective of a metric with ``||A||_F^2 = size``; hard margins are not checked."""
-        value = 0.5 * size + 0.5 * (b - self.start) ** 2
+        way = b - self.start
+        value = 0.5 * size + 0.5 * way * way  # a power that overflows is an error, a product infinite
         if self.slack_weight is not None:
             value += float(self.ceilings @ np.maximum(0.0, 1.0 - self.of(q, b)))
         return value

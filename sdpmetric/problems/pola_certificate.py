@@ -154,7 +154,7 @@ def _highest(problem: POLAProblem, components: FloatArray, threshold: float) -> 
         multiple = above(1.0 / least, 2) if least < 1.0 else 1.0
     rounding = 4.0 * U * (multiple * b + problem.initial_threshold) if multiple != 1.0 else 0.0
     excess = above(abs(multiple * b - problem.initial_threshold) + rounding)
-    return above(0.5 * (multiple * size) ** 2 + 0.5 * excess**2 + slack, 8)
+    return above(0.5 * (multiple * size) * (multiple * size) + 0.5 * excess * excess + slack, 8)
 
 
 def lowest(problem: POLAProblem, dual: FloatArray) -> float:

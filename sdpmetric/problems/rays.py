@@ -54,7 +54,7 @@ def best_multiple(size: float, near: float, far: float, start: float) -> float:
     """
     if far <= near:
         return 1.0
-    return max(2.0 / (far - near), (start + 1.0) * far / (size + far**2)) if far < math.inf else 0.0
+    return max(2.0 / (far - near), (start + 1.0) * far / (size + far * far)) if far < math.inf else 0.0
 
 
 def best_dual_multiple(total: float, summed: float, size: float, start: float, ceiling: float) -> float:

@@ -50,7 +50,10 @@ def all_below(values: FloatArray, roundings: float = 1) -> FloatArray:
 
 def sum_above(values: FloatArray) -> float:
     """A float not below the exact sum of floats of any signs."""
-    total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
+    try:
+        total = math.fsum(values)  # the nearest float; 0 only where the exact sum is 0
+    except OverflowError:
+        return math.inf
     return math.nextafter(total, math.inf) if total else total
 
 
