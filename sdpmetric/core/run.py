@@ -208,7 +208,7 @@ def run(
 
     try:
         try:
-            with threads.one_pool(), deadline(budget.ends):
+            with threads.one_pool(), deadline(budget.ends, budget.last):
                 for step in steps:
                     finite = bool(np.isfinite(step.components).all())
                     if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
@@ -293,7 +293,7 @@ def _answer(
     if stream and best.certificate is not None:  # of the stream; only its learner knows it
         return best, (in_dtype(best.components, problem.X.dtype), best.certificate, None), status
     try:
-        with threads.one_pool(), deadline(budget.last):
+        with threads.one_pool(), deadline(budget.last, budget.last):
             if best.certificate is None:
                 budget.check_reserve()
             return best, _certified(problem, best, bound, tol), status
@@ -303,8 +303,12 @@ def _answer(
         status = Status.USER_LIMIT
     # A certified point needs no search, nor does the zero metric, and workers may still be at work on the last one.
     best = Step(problem.zero) if seen.certified is None else seen.certified
-    with threads.one_pool(), using(Threads()):
-        return best, _certified(problem, best, best, tol), status
+    try:
+        with threads.one_pool(), using(Threads()), deadline(budget.last):
+            return best, _certified(problem, best, best, tol), status
+    except BudgetSpent:
+        with threads.one_pool(), using(Threads()):
+            return best, _certified(problem, best, best, tol), status
 
 
 def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certified:

@@ -41,7 +41,8 @@ class Interrupt:
 
 
 def check(name, solver, share):
-    options = {"tol": TOLERANCES.get(solver), "max_iter": 200}
+    tol = TOLERANCES.get(solver, entry_of(name, solver).tol)
+    options = {"tol": tol, "max_iter": 200}
     with Interrupt(np.inf) as counted:
         sm.solve(make(name), solver, **options)
     problem = make(name)
@@ -56,7 +57,7 @@ def check(name, solver, share):
     if solution.certificate.kind not in ("regret", "infeasibility"):
         again = sm.certify(make(name), solution.components, extras=solution.extras)
         assert again.objective == pytest.approx(solution.objective, rel=1e-9, abs=1e-9)
-    ended = solution.status is Status.INTERRUPTED or solution.certificate.settles(entry_of(name, solver).tol)
+    ended = solution.status is Status.INTERRUPTED or solution.certificate.settles(tol)
     assert ended or not interrupt.inside
 
 
