@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Seconds after which a worker that does not answer is looked for.
 LOOK = 2.0
+# Seconds for which a solve without workers waits for new ones.
+PATIENCE = 30.0
 
 ResultT = TypeVar("ResultT", covariant=True)
 
@@ -114,7 +117,11 @@ class Dask:
         return {address: n for address, (n, _) in workers.items()}
 
     def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
-        """See `Engine.place`."""
+        """See `Engine.place`; where all workers are lost, others are waited for."""
+        began = time.perf_counter()
+        while not self._there() and time.perf_counter() < began + PATIENCE:
+            check_deadline()
+            time.sleep(0.1)
         workers = self.workers_for(size)
         if shared not in self._sent or self._sent[shared].status != "finished":
             # One copy, which workers take from each other: Dask's broadcast waits for ever for a worker that has gone.
