@@ -18,8 +18,9 @@ from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Extras, Problem, check_problem, refuse
 from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of
-from sdpmetric.core.run import Budget, Callback, Score, check_patience, check_tolerance, run
+from sdpmetric.core.run import Budget, Callback, Score, after, check_calls, check_tolerance, run
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import Engine, resolve
 from sdpmetric.engine.interface import using
@@ -112,26 +113,25 @@ def solve(
     entry = find_solver(problem, solver)
     tol = entry.tol if tol is None else tol
     check_tolerance(tol)
-    check_patience(patience, score)
+    check_calls(callback, score, patience)
     budget = Budget(max_time, max_iter)
     options = _check_options(problem, entry, options, random_state)
     bounded = None if n_components is None else _rank_bound(problem, entry, n_components)
     if full is not None:
         _check_full(problem, full, n_components, options)
-    printer = Printer(stream=entry.stream, tol=tol) if verbose else None
     if engine is not None and not entry.engines:
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
         )
     drive = partial(run, problem, budget=budget, solver=entry.name, tol=tol, callback=callback)
-    drive = partial(drive, score=score, printer=printer)
+    drive = partial(drive, score=score, printer=Printer(stream=entry.stream, tol=tol) if verbose else None)
     with using(resolve(engine)):
         if full is None:
             steps = entry.steps(problem, budget, tol, **options)
             full = drive(steps, stream=entry.stream, patience=patience if n_components is None else None)
         if bounded is None or n_components is None or len(full.components) <= n_components:
             return full
-        return drive(bounded(problem, budget, full, n_components), relaxed=True, patience=patience)
+        return drive(after(full, bounded(problem, budget, full, n_components)), relaxed=True, patience=patience)
 
 
 def _check_options(
@@ -198,13 +198,12 @@ def path(
         Seconds for each point.
     verbose : bool, default False
     **weights : sequence of float
-        Exactly one of the statement's weights (`Problem.weights`) with its values along the path, for example
-        ``push_weight=[0.1, 0.5, 0.9]`` or ``ridge=[1.0, 0.1]``.
+        Exactly one of `Problem.weights` with its values along the path, for example ``push_weight=[0.1, 0.5, 0.9]``.
 
     Returns
     -------
     list of Solution
-        One for each value; `Solution.problem` is the problem that it solves.
+        One for each value, up to an interruption; `Solution.problem` is the problem that it solves.
 
     Raises
     ------
@@ -230,13 +229,14 @@ def path(
             f"got {', '.join(f'{name}=' for name in weights) or 'none'}."
         )
     ((name, values),) = weights.items()
-    here = [problem.with_weights(**{name: float(value)}) for value in values]
     takes_start = "start" in find_solver(problem, solver).options
     solutions: list[Solution] = []
-    for at in here:
+    for at in problem.with_each(name, values):
         start = solutions[-1].components if takes_start and solutions and solutions[-1].components.size else None
         once = partial(solve, at, solver, tol=tol, max_time=max_time, verbose=verbose)
         solutions.append(once() if start is None else once(start=start))
+        if solutions[-1].status is Status.INTERRUPTED:
+            break
     return solutions
 
 

@@ -51,9 +51,10 @@ def solve(client: Client, state: Callable[..., Problem], *data: object, **option
     """
     sizes = [getattr(part, "nbytes", None) for part in data]
     known = [int(size) for size in sizes if isinstance(size, int | float) and math.isfinite(size)]
-    Dask(client).workers_for(2 * sum(known))  # the chunks and what is made of them
+    engine = Dask(client)
+    engine.workers_for(2 * sum(known))  # the chunks and what is made of them
     how = partial(cast(Callable[..., Solution], verbs.solve), **options)
-    return cast(Solution, client.submit(_solve, state, how, *client.compute(list(data)), pure=False).result())
+    return cast(Solution, engine.wait(client.submit(_solve, state, how, *client.compute(list(data)), pure=False)))
 
 
 def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], *data: object) -> Solution:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
-from typing import Protocol, cast, overload
+from typing import Protocol, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+GivenT = TypeVar("GivenT")
 
 # What arrays of a kind that is no number hold.
 KINDS = {"M": "dates", "m": "durations", "c": "complex numbers", "U": "text", "S": "text", "T": "text"}
@@ -47,6 +49,13 @@ class Frame(Protocol):
     def __getitem__(self, name: str) -> Column: ...
     @overload
     def __getitem__(self, name: list[str]) -> ArrayLike: ...
+
+
+def unmasked(name: str, given: GivenT) -> GivenT:
+    """What is given, refused where it is a masked array with masked entries, whose hidden numbers would be used."""
+    if np.ma.is_masked(given):
+        raise ValueError(f"{name} has masked entries; drop them, or fill them in with filled().")
+    return given
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core import validation
+from sdpmetric.core.frames import unmasked
 from sdpmetric.core.sample_weight import check_sample_weight
 
 # Up to this number of examples, pairs are drawn from a list of all pairs.
@@ -84,7 +85,7 @@ def check_targets(
 
 def _numbers(name: str, given: ArrayLike, p: int) -> FloatArray:
     try:
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(unmasked(name, given), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, one for each pair ({error}).") from error
     if values.shape not in ((), (p,)):
@@ -186,7 +187,7 @@ def _different_rows(pairs: ArrayLike, n: int) -> IndexArray:
 
 def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
     """Flags of pairs, bool or +1 and -1, as bool; (p,)."""
-    given = np.asarray(similar)
+    given = np.asarray(unmasked("similar", similar))
     if given.shape != (n_pairs,):
         raise ValueError(f"similar has shape {given.shape} for {n_pairs} pairs; pass one value per pair.")
     if given.dtype.kind == "b":

@@ -7,7 +7,7 @@ A statement has *capabilities* besides: methods that it has or has not, found by
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypedDict, runtime_checkable
@@ -22,9 +22,12 @@ from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.owned import owned
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
+# Squared distances under a metric may be so large, and their sums larger.
+LARGEST_DISTANCE = 1e300
 
 
 class Extras(TypedDict, total=False):
@@ -42,7 +45,7 @@ class Extras(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem(ABC):
-    """A statement: a dataclass whose fields are its data and parameters.
+    """A statement: a dataclass whose fields are its data and parameters, which it owns; see `sdpmetric.core.owned`.
 
     Attributes
     ----------
@@ -66,10 +69,13 @@ class Problem(ABC):
         def X(self) -> NDArray[np.floating]:
             """The data."""
 
+    def __post_init__(self) -> None:
+        owned(self)
+
     def _assign(self, **values: object) -> None:
         """Set the fields, in the constructor of a statement that checks its arguments itself."""
         for name, value in values.items():
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, owned(value))
 
     @property
     def zero(self) -> FloatArray:
@@ -142,9 +148,22 @@ class Problem(ABC):
         Raises
         ------
         ValueError
-            If the point has the wrong shape, is not finite, or is not PSD.
+            If the point has the wrong shape, is not finite, is not PSD, or is too large for squared distances.
         """
-        return validation.check_point(components, metric, self.X.shape[1])
+        L, residual = validation.check_point(components, metric, self.X.shape[1])
+        with np.errstate(over="ignore"):
+            distance, trace = float(np.sum((np.abs(L) @ self._ranges) ** 2)), float(np.sum(L**2))
+        if distance > LARGEST_DISTANCE or trace > validation.LARGEST_ENTRY:
+            raise ValueError(
+                f"the {'components are' if metric is None else 'metric is'} too large: squared distances of the "
+                "examples, or the trace, overflow; divide by a number."
+            )
+        return L, residual
+
+    @cached_property
+    def _ranges(self) -> FloatArray:
+        """The largest difference of two examples in each feature, (d,)."""
+        return np.asarray(np.ptp(np.asarray(self.X, dtype=np.float64), axis=0))
 
     def fingerprint(self) -> str:
         """Return a hash of data and parameters, so that a saved solution finds its problem."""
@@ -167,6 +186,14 @@ class Problem(ABC):
             known = f"its weights are {', '.join(self.weights)}" if self.weights else "it has no weights"
             raise TypeError(f"{type(self).__name__} has no weight {', '.join(foreign)}; {known}.")
         return replace(self, **values)
+
+    def with_each(self, name: str, values: Iterable[float]) -> list[Self]:
+        """State the same problem with each of some values of a weight, all of them checked at once."""
+        try:
+            numbers = [float(value) for value in values]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be a list of numbers, the values along the path, got {values!r}.") from error
+        return [self.with_weights(**{name: number}) for number in numbers]
 
     def best_scale(self, components: FloatArray) -> float:
         """The number s > 0 that about minimizes the objective of ``s * components``, not above that of s = 1.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.budget import Budget as Budget
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate, relative_gap
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
@@ -22,77 +22,12 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.engine import threads
+from sdpmetric.engine.interface import Threads, TooLittleMemory, using
 from sdpmetric.triplets.limits import BudgetSpent as BudgetSpent
 from sdpmetric.triplets.limits import deadline
 
 Callback = Callable[[TraceRow], bool | None]
 Score = Callable[[FloatArray], float]
-
-
-class Budget:
-    """Time and iterations that a solve may take.
-
-    Parameters
-    ----------
-    max_time : float or None
-        Seconds; None: no limit.
-    max_iter : int or None
-        Iterations (evaluations of the objective and its gradient); None: no limit.
-
-    Attributes
-    ----------
-    spent : int
-        Iterations so far.
-    reserve : float
-        Seconds that the certificate is expected to take. A solve ends early enough for it to be made within 1.2 times
-        the time limit and a second.
-    """
-
-    def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
-        for name, limit in (("max_time", max_time), ("max_iter", max_iter)):
-            if limit is not None and not validation.positive(limit):
-                raise ValueError(f"{name} must be positive or None (no limit), got {limit!r}.")
-        self.max_time = math.inf if max_time is None else float(max_time)
-        self.max_iter = math.inf if max_iter is None else int(max_iter)
-        self.spent, self.reserve = 0, 0.0
-        self._began = time.perf_counter()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self._began
-
-    @property
-    def remaining(self) -> float:
-        """Seconds left, possibly infinite."""
-        return max(self.max_time - self.elapsed, 0.0)
-
-    @property
-    def ends(self) -> float:
-        """When the steps have to end, on the clock of ``time.perf_counter``; possibly infinity."""
-        return self._began + min(self.max_time, max(self.last - self._began - self.reserve, 0.0))
-
-    @property
-    def last(self) -> float:
-        """When the certificate has to be there, on the same clock; the rest is for that of the zero metric."""
-        return self._began + 1.1 * self.max_time + 0.5
-
-    def spend(self, iterations: int = 1) -> None:
-        """Count iterations.
-
-        Raises
-        ------
-        BudgetSpent
-            If the time is over or the iterations are used up.
-        """
-        if self.spent >= self.max_iter or time.perf_counter() >= self.ends:
-            raise BudgetSpent
-        self.spent += iterations
-
-    def check_reserve(self) -> None:
-        """Raise `BudgetSpent` where not even a quarter of the reserve, which is generous, is left for a certificate."""
-        if time.perf_counter() + 0.25 * self.reserve > self.last:
-            raise BudgetSpent
 
 
 @dataclass(frozen=True)
@@ -167,6 +102,40 @@ class Step:
         )
 
 
+@dataclass
+class _Seen:
+    """The best of the steps so far, by each measure, and why the solve ends."""
+
+    status: Status | None
+    best: Step | None = None
+    bound: Step | None = None
+    certified: Step | None = None
+    """The best of those that have a certificate."""
+    favourite: Step | None = None
+    """The step with the best score, the latest of equals."""
+    idle: int = 0
+    """How many steps did not better that score."""
+
+    @property
+    def lower_bound(self) -> float:
+        """The best one."""
+        return -math.inf if self.bound is None else self.bound.lower_bound
+
+    def take(self, step: Step, *, last: bool) -> Step:
+        """Take a step, which `last` makes the best one whatever its objective; return the best one."""
+        self.idle = self.idle + 1 if self.favourite is not None and not step.score > self.favourite.score else 0
+        if self.favourite is None or not step.score < self.favourite.score:
+            self.favourite = step
+        if self.best is None or last or step.objective <= self.best.objective:  # the latest of equals
+            self.best = step
+        proven = step.lower_bound, step.certificate is not None  # of equal bounds, a certified one
+        if self.bound is None or proven > (self.bound.lower_bound, self.bound.certificate is not None):
+            self.bound = step
+        if step.certificate is not None and (self.certified is None or step.objective <= self.certified.objective):
+            self.certified = step
+        return self.best
+
+
 def run(
     problem: Problem,
     steps: Iterator[Step],
@@ -209,88 +178,96 @@ def run(
         Writes each row that is due, and how the solve ended.
     """
     check_tolerance(tol)
-    check_patience(patience, score)
+    check_calls(callback, score, patience)
     trace, passed = Trace(), Recorder()
-    best: Step | None = None
-    bound: Step | None = None
-    certified: Step | None = None  # the best of those that have a certificate
-    favourite, idle = None, 0  # the step with the best score, and how many did not better it
-    status = None if patience is None else Status.STOPPED_EARLY
+    seen = _Seen(None if patience is None else Status.STOPPED_EARLY)
+
+    def end() -> Solution:
+        given = seen.best if patience is None or seen.favourite is None else seen.favourite
+        best, (components, certificate, dual), status = _answer(problem, seen, given, budget, tol, stream)
+        if relaxed and isinstance(certificate, DualityCertificate):
+            certificate = RelaxationCertificate.of(certificate)
+        if status is None or certificate.settles(tol):
+            status = certificate.status(tol)
+        solution = Solution(
+            components=components,
+            certificate=certificate,
+            status=status,
+            solver=solver,
+            dual=dual,
+            trace=trace,
+            n_iter=budget.spent,
+            seconds=budget.elapsed,
+            problem=problem,
+            extras=best.extras,
+            frames=tuple(passed.frames),
+        )
+        if printer is not None:
+            printer.end(solution)
+        return solution
+
     try:
-        with threads.one_pool(), deadline(budget.ends):
-            for step in steps:
-                if not np.isfinite(step.components).all() or math.isnan(step.objective) or math.isnan(step.lower_bound):
-                    status = Status.NUMERICAL_ERROR
-                    break
-                if score is not None:
-                    step = replace(step, score=float(score(step.components)))
-                    idle = idle + 1 if favourite is not None and not step.score > favourite.score else 0
-                    favourite = step if favourite is None or not step.score < favourite.score else favourite
-                if best is None or stream or step.objective <= best.objective:  # the latest of equals
-                    best = step
-                proven = step.lower_bound, step.certificate is not None  # of equal bounds, a certified one
-                if bound is None or proven > (bound.lower_bound, bound.certificate is not None):
-                    bound = step
-                if step.certificate is not None and (certified is None or step.objective <= certified.objective):
-                    certified = step
-                seen = (step.objective, step.lower_bound, step.step, step.n_active)
-                rest = (step.extras.get("screened", math.nan), step.extras.get("mistakes", 0), step.score)
-                row = TraceRow(budget.spent, budget.elapsed, *seen, *rest)
-                passed.see(len(trace), step.components)
-                trace.rows.append(row)
-                if printer is not None:
-                    printer(row)
-                status = step.status or status
-                if not stream and relative_gap(best.objective, bound.lower_bound) <= tol:
-                    break
-                if step.certificate is not None and step.certificate.proves_optimal(tol):
-                    break
-                if callback is not None and callback(row):
-                    status = Status.USER_LIMIT
-                    break
-                if patience is not None and idle >= patience:
-                    break
-    except BudgetSpent:
-        status = Status.USER_LIMIT
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    except (ArithmeticError, np.linalg.LinAlgError):  # numbers that are too large or too small for floats
-        status = Status.NUMERICAL_ERROR
-    if patience is not None and favourite is not None:
-        best = favourite
-    if best is None or bound is None:
-        best = bound = Step(problem.zero)
-    if stream and best.certificate is not None:  # of the stream; only its learner knows it
-        components, certificate, dual = in_dtype(best.components, problem.X.dtype), best.certificate, None
-    else:
         try:
-            with threads.one_pool(), deadline(budget.last):
-                if best.certificate is None:
-                    budget.check_reserve()
-                components, certificate, dual = _certified(problem, best, bound, tol)
-        except BudgetSpent:  # a certified point needs no search, nor does the zero metric
-            best = bound = Step(problem.zero) if certified is None else certified
-            components, certificate, dual = _certified(problem, best, bound, tol)
-    if relaxed and isinstance(certificate, DualityCertificate):
-        certificate = RelaxationCertificate.of(certificate)
-    if status is None or certificate.settles(tol):
-        status = certificate.status(tol)
-    solution = Solution(
-        components=components,
-        certificate=certificate,
-        status=status,
-        solver=solver,
-        dual=dual,
-        trace=trace,
-        n_iter=budget.spent,
-        seconds=budget.elapsed,
-        problem=problem,
-        extras=best.extras,
-        frames=tuple(passed.frames),
-    )
-    if printer is not None:
-        printer.end(solution)
-    return solution
+            with threads.one_pool(), deadline(budget.ends, budget.last):
+                for step in steps:
+                    finite = bool(np.isfinite(step.components).all())
+                    if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
+                        seen.status = Status.NUMERICAL_ERROR
+                        break
+                    if score is not None:
+                        step = replace(step, score=float(score(step.components)))
+                    best = seen.take(step, last=stream)
+                    numbers = (step.objective, step.lower_bound, step.step, step.n_active)
+                    rest = (step.extras.get("screened", math.nan), step.extras.get("mistakes", 0), step.score)
+                    row = TraceRow(budget.spent, budget.elapsed, *numbers, *rest)
+                    passed.see(len(trace), step.components)
+                    trace.rows.append(row)
+                    if printer is not None:
+                        printer(row)
+                    seen.status = step.status or seen.status
+                    if not stream and relative_gap(best.objective, seen.lower_bound) <= tol:
+                        break
+                    if step.certificate is not None and step.certificate.proves_optimal(tol):
+                        break
+                    if callback is not None and callback(row):
+                        seen.status = Status.USER_LIMIT
+                        break
+                    if patience is not None and seen.idle >= patience:
+                        break
+        except TooLittleMemory:  # of a worker, before any work
+            raise
+        except (BudgetSpent, MemoryError):
+            seen.status = Status.USER_LIMIT
+        except (ArithmeticError, np.linalg.LinAlgError):  # numbers that are too large or too small for floats
+            seen.status = Status.NUMERICAL_ERROR
+        return end()
+    except KeyboardInterrupt:  # a second one ends at once
+        seen.status = Status.INTERRUPTED
+        return end()
+
+
+def after(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
+    """Steps that go on from another solve, only the first one where that was interrupted."""
+    for step in steps:
+        yield step
+        if full.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+
+
+def check_calls(callback: Callback | None, score: Score | None, patience: int | None = None) -> None:
+    """Refuse a callback or a score that cannot be called, and a patience that is no count or has no score.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is so.
+    """
+    for name, given in (("callback", callback), ("score", score)):
+        if given is not None and not callable(given):
+            raise TypeError(f"{name} must be a function or None, got {given!r}.")
+    whole = validation.is_integer(patience)
+    if patience is not None and not (score is not None and whole and patience >= 1):
+        raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
 
 
 def check_tolerance(tol: float) -> None:
@@ -299,16 +276,38 @@ def check_tolerance(tol: float) -> None:
         raise ValueError(f"tol must be a positive relative gap, got {tol!r}.")
 
 
-def check_patience(patience: int | None, score: Score | None) -> None:
-    """Refuse a patience that is not a positive integer, or without a score, by a ValueError."""
-    whole = validation.is_integer(patience)
-    if patience is not None and not (score is not None and whole and patience >= 1):
-        raise ValueError(f"patience must be a positive number of steps, and needs score=, got {patience!r}.")
+Certified = tuple[NDArray[np.floating], Certificate, Multipliers | None]
 
 
-def _certified(
-    problem: Problem, best: Step, bound: Step, tol: float
-) -> tuple[NDArray[np.floating], Certificate, Multipliers | None]:
+def _answer(
+    problem: Problem, seen: _Seen, best: Step | None, budget: Budget, tol: float, stream: bool
+) -> tuple[Step, Certified, Status | None]:
+    """The step that is the answer, its certificate, and why the solve ended."""
+    bound, status = seen.bound, seen.status
+    if best is None or bound is None:
+        best = bound = Step(problem.zero)
+    if stream and best.certificate is not None:  # of the stream; only its learner knows it
+        return best, (in_dtype(best.components, problem.X.dtype), best.certificate, None), status
+    try:
+        with threads.one_pool(), deadline(budget.last, budget.last):
+            if best.certificate is None:
+                budget.check_reserve()
+            return best, _certified(problem, best, bound, tol), status
+    except BudgetSpent:
+        pass
+    except MemoryError:
+        status = Status.USER_LIMIT
+    # A certified point needs no search, nor does the zero metric, and workers may still be at work on the last one.
+    best = Step(problem.zero) if seen.certified is None else seen.certified
+    try:
+        with threads.one_pool(), using(Threads()), deadline(budget.last):
+            return best, _certified(problem, best, best, tol), status
+    except BudgetSpent:
+        with threads.one_pool(), using(Threads()):
+            return best, _certified(problem, best, best, tol), status
+
+
+def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certified:
     """The certificate of the best point, in the data's dtype, with the best lower bound."""
     if best.certificate is not None and best.certificate.proves_optimal(tol):
         bound = best

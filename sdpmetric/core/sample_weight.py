@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.frames import unmasked
 
 
 def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
@@ -13,7 +14,7 @@ def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
     if weights is None:
         return None
     try:
-        array = np.array(weights, dtype=np.float64)
+        array = np.array(unmasked("sample_weight", weights), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers, one for each example ({error}).") from error
     if array.ndim == 0:
@@ -32,7 +33,7 @@ def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
     if weights is None:
         return None
     try:
-        array = np.array(weights, dtype=np.float64)
+        array = np.array(unmasked("pair_weights", weights), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"pair_weights must be numbers, one for each pair ({error}).") from error
     if array.shape != (p,) or not (np.isfinite(array) & (array > 0.0)).all():

@@ -16,8 +16,8 @@ class Status(Enum):
     )
     USER_LIMIT = (
         "user_limit",
-        "The limit on time or iterations came first; this is the best certified point so far: "
-        "raise max_time or max_iter, or ask for a larger tol.",
+        "The limit on time or iterations, or memory, came first; this is the best certified point so far: "
+        "raise max_time or max_iter, or ask for a larger tol; where memory was too small, try another solver.",
     )
     INFEASIBLE = (
         "infeasible",

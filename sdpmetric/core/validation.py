@@ -9,7 +9,8 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core.frames import columns_in_errors
+from sdpmetric.core.frames import columns_in_errors, unmasked
+from sdpmetric.core.owned import owned
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.triplets.triplets import Triplets
@@ -25,6 +26,8 @@ UNLABELLED = (
 LARGEST = 1e70
 # Above the first, squared distances of entries overflow; below the second, those of close examples underflow.
 LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150
+# Of a metric; sums of them must be numbers, too.
+LARGEST_ENTRY = 1e306
 
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
@@ -32,7 +35,7 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
     try:
         with columns_in_errors(X):
             array: NDArray[np.floating] = check_array(
-                X, dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
+                unmasked("X", X), dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
             )
     except ValueError as error:
         if "Complex data" in str(error):
@@ -47,7 +50,7 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
 
 def check_examples(X: ArrayLike) -> NDArray[np.floating]:
     """`check_data` for a statement about squared distances of X; refused where they overflow or underflow."""
-    array = check_data(X)
+    array = owned(check_data(X), X)
     low, high = array.min(axis=0).astype(np.float64), array.max(axis=0).astype(np.float64)
     if max(float(high.max()), -float(low.min())) > LARGEST_SQUARED:
         raise _out_of_range("overflow")
@@ -58,7 +61,7 @@ def check_examples(X: ArrayLike) -> NDArray[np.floating]:
 
 def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
     """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
-    labels = column_or_1d(y, warn=False)
+    labels = column_or_1d(unmasked("y", y), warn=False)
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} rows of X; pass one label per row.")
     check_names("y", labels)
@@ -112,7 +115,7 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
 def rectangular(name: str, given: ArrayLike) -> NDArray[np.integer]:
     """An array of row numbers whose rows have one length."""
     try:
-        return np.asarray(given)
+        return np.asarray(unmasked(name, given))
     except ValueError as error:
         raise ValueError(f"{name} must have rows of equal length ({error}); pass an array of row numbers.") from error
 
@@ -274,9 +277,9 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
     M = real_array("metric", metric)
     if M.shape != (d, d):
         raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
-    if not np.isfinite(M).all():
-        raise ValueError("metric contains NaN or infinity.")
     size = float(np.abs(M).max(initial=0.0))
+    if not size <= LARGEST_ENTRY:
+        raise ValueError(f"metric has an entry of {size:.3g}; pass finite numbers of at most {LARGEST_ENTRY:g}.")
     if np.abs(M - M.T).max(initial=0.0) > PSD_TOLERANCE * size:
         raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
     values = np.linalg.eigvalsh(psd.symmetrize(M))
@@ -334,6 +337,7 @@ def _is_missing(label: object) -> bool:
 
 def real_array(name: str, given: ArrayLike | None) -> FloatArray:
     """A copy in float64 of a dense array of real numbers."""
+    unmasked(name, given)
     try:
         array = np.asarray(given)
         if array.dtype.kind == "c":

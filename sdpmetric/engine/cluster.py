@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Concatenate, Generic
+from typing import TYPE_CHECKING, Concatenate, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from sdpmetric.engine import threads
+from sdpmetric.engine.deadline import check_deadline, remaining
 from sdpmetric.engine.interface import (
     Held,
     Loops,
@@ -18,6 +21,7 @@ from sdpmetric.engine.interface import (
     ShardLost,
     Shards,
     Shared,
+    TooLittleMemory,
     parts_of,
 )
 
@@ -27,6 +31,20 @@ if TYPE_CHECKING:
 
 # Seconds after which a worker that does not answer is looked for.
 LOOK = 2.0
+# Seconds for which a solve without workers waits for new ones.
+PATIENCE = 30.0
+
+ResultT = TypeVar("ResultT", covariant=True)
+
+
+class Waiting(Protocol[ResultT]):
+    """A future of Dask, of one of its actors, or of its loop."""
+
+    def result(self, timeout: float) -> ResultT:
+        """What it stands for."""
+
+    def done(self) -> bool:
+        """Whether that is there."""
 
 
 class Dask:
@@ -69,35 +87,47 @@ class Dask:
 
     def _workers(self) -> dict[str, tuple[int, int]]:
         """Threads and bytes of memory, 0 for no limit, of each worker by its address."""
-        found = self.client.scheduler_info(n_workers=-1)["workers"]
+        found = self._there()
         if not found:
             raise ValueError(
                 "the Dask client has no workers; start some, or wait for them with client.wait_for_workers(1)."
             )
         return {address: (int(info["nthreads"]), int(info["memory_limit"])) for address, info in found.items()}
 
+    def _there(self) -> dict[str, dict[str, int]]:
+        """What the scheduler knows of each worker."""
+        found: dict[str, dict[str, int]] = self._answer(self.client.scheduler.identity(n_workers=-1))["workers"]
+        return found
+
     def workers_for(self, size: int) -> dict[str, int]:
         """Threads of each worker by its address.
 
         Raises
         ------
-        MemoryError
+        TooLittleMemory
             If one of them cannot hold so many bytes.
         """
         workers = self._workers()
         for address, (_, memory) in workers.items():
             if memory and size > memory:
-                raise MemoryError(
+                raise TooLittleMemory(
                     f"a shard needs about {size / 2**30:.3g} GiB, and worker {address} has {memory / 2**30:.3g} GiB; "
                     "start workers with more memory, or reduce the rows or the features."
                 )
         return {address: n for address, (n, _) in workers.items()}
 
     def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
-        """See `Engine.place`."""
+        """See `Engine.place`; where all workers are lost, others are waited for."""
+        began = time.perf_counter()
+        while not self._there() and time.perf_counter() < began + PATIENCE:
+            check_deadline()
+            time.sleep(0.1)
         workers = self.workers_for(size)
         if shared not in self._sent or self._sent[shared].status != "finished":
-            self._sent[shared] = self.client.scatter(shared, broadcast=True, hash=False)
+            # One copy, which workers take from each other: Dask's broadcast waits for ever for a worker that has gone.
+            self._sent[shared] = self._answer(
+                self.client.scatter(shared, hash=False, asynchronous=True), tuple(workers)
+            )
         parts = parts_of(list(workers.values()))
         actors = {
             address: self.client.submit(
@@ -105,22 +135,40 @@ class Dask:
             )
             for (address, n), part in zip(workers.items(), parts, strict=True)
         }
-        return _Actors(self, {address: self._wait(future, address) for address, future in actors.items()})
+        return _Actors(self, {address: self.wait(future, [address]) for address, future in actors.items()})
 
-    def _wait(self, future: Future, address: str) -> Actor:
-        """The result of a future that belongs to one worker."""
+    def _answer(self, asked: Coroutine[object, object, R], workers: Collection[str] = ()) -> R:
+        """What the scheduler answers, before the deadline and as long as these workers are there."""
+        answer = asyncio.run_coroutine_threadsafe(asked, self.client.loop.asyncio_loop)
+        try:
+            return self.wait(answer, workers)
+        finally:
+            answer.cancel()
+
+    def wait(self, future: Waiting[R], workers: Collection[str] | None = None) -> R:
+        """The result of a future that needs some workers; by default, any one.
+
+        Raises
+        ------
+        BudgetSpent
+            After the deadline of the calling thread.
+        ShardLost
+            If one of the workers has gone, or what they held.
+        """
         while True:
+            done = future.done()
             try:
-                return future.result(timeout=LOOK)
-            except TimeoutError:
-                self.look_for(address)
-            except CancelledError as error:  # its inputs were lost with a worker
+                return future.result(timeout=max(min(LOOK, remaining()), 0.0))
+            except TimeoutError as error:
+                if done:  # Dask itself has given up
+                    raise ShardLost(str(error)) from error
+                check_deadline()
+                if workers is None:
+                    self._workers()
+                elif gone := set(workers) - set(self._there() if workers else ()):
+                    raise ShardLost(f"worker {min(gone)} has gone.") from error
+            except (OSError, CancelledError) as error:  # the worker, or inputs that were lost with one
                 raise ShardLost(str(error)) from error
-
-    def look_for(self, address: str) -> None:
-        """Raise `ShardLost` where a worker is not there any more."""
-        if address not in self.client.scheduler_info(n_workers=-1)["workers"]:
-            raise ShardLost(f"worker {address} has gone.")
 
 
 @dataclass
@@ -132,21 +180,11 @@ class _Actors(Generic[Held]):
 
     def each(self, method: Callable[Concatenate[Held, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
         """See `Shards.each`."""
-        results: list[R] = []
         try:
             futures = {address: actor.call(method, *args, **kwargs) for address, actor in self.actors.items()}
         except RuntimeError as error:  # Dask knows already
             raise ShardLost(str(error)) from error
-        for address, future in futures.items():
-            while True:
-                try:
-                    results.append(future.result(timeout=LOOK))
-                    break
-                except TimeoutError:
-                    self.engine.look_for(address)
-                except (OSError, CancelledError) as error:
-                    raise ShardLost(f"worker {address} has gone.") from error
-        return results
+        return [self.engine.wait(future, [address]) for address, future in futures.items()]
 
 
 class _Holder(Generic[Held]):

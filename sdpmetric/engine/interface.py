@@ -29,6 +29,10 @@ Held_co = TypeVar("Held_co", covariant=True)
 Shared = TypeVar("Shared")
 
 
+class TooLittleMemory(MemoryError):
+    """A worker cannot hold what is asked of it."""
+
+
 class ShardLost(Exception):
     """A shard has gone with its machine, and with it what the shard held."""
 

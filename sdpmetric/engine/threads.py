@@ -22,6 +22,8 @@ from numba import config
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from sdpmetric.engine.deadline import check_last
+
 # Work of one part at least: half a millisecond of coordinate differences, or of multiplications in a product. Waking
 # another thread takes about 50 microseconds on an idle machine.
 LOOP_WORK, PRODUCT_WORK = 500_000, 10_000_000
@@ -66,6 +68,7 @@ def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None)
 
     `n_parts`, by default as many, is what the work is worth, see `parts`: no more threads than this are used.
     """
+    check_last()
     n_threads = min(count(), n_tasks if n_parts is None else n_parts)
     if n_threads <= 1:
         for part in range(n_tasks):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from sdpmetric.core.frames import columns_in_errors
+from sdpmetric.core.frames import columns_in_errors, unmasked
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.validation import UNLABELLED
 
@@ -35,7 +35,7 @@ def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False,
         What scikit-learn refuses; or if sparse data are too large to be made dense.
     """
     with columns_in_errors(X):
-        return _dense(estimator, _validated(estimator, X, reset=reset, ensure_min_samples=n_min))
+        return _dense(estimator, _validated(estimator, unmasked("X", X), reset=reset, ensure_min_samples=n_min))
 
 
 def checked_data_and_labels(
@@ -44,7 +44,9 @@ def checked_data_and_labels(
     """Data as of `checked_data`, and a label or target for each row."""
     try:
         with columns_in_errors(X):
-            data, labels = _validated(estimator, X, y, reset=reset, ensure_min_samples=n_min)
+            data, labels = _validated(
+                estimator, unmasked("X", X), unmasked("y", y), reset=reset, ensure_min_samples=n_min
+            )
     except ValueError as error:
         if "y contains NaN" not in str(error):
             raise
@@ -55,7 +57,7 @@ def checked_data_and_labels(
 def rows_to_embed(estimator: BaseEstimator, X: ArrayLike) -> Data | sp.csr_array:
     """Data as of `checked_data`, where sparse ones stay so."""
     with columns_in_errors(X):
-        data: Data | sp.csr_array = _validated(estimator, X, reset=False)
+        data: Data | sp.csr_array = _validated(estimator, unmasked("X", X), reset=False)
     return data
 
 

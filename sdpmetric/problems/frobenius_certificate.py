@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.engine.deadline import in_time
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images, above, below, metric_norm_above, square, sum_above, sum_below
 from sdpmetric.problems.push import ClippedMultipliers
@@ -35,7 +36,7 @@ def certificate(
     """
     base, L = problem.base, components
     mu, plain, images = base.push_weight, problem.plain, Images.of(base.X, base.centered, components.T)
-    widths = () if dual is not None else SMOOTHINGS
+    widths = () if dual is not None else tuple(in_time(SMOOTHINGS))
     totals, forms = [0.0] * len(widths), [Form.zero(base.X.shape[1]) for _ in widths]
     losses, n_active = [], 0
     for block in base.push.near(images.points, widen=inactive_beyond(images)):

@@ -126,8 +126,7 @@ class ITMLProblem(MetricProblem):
             "prior": A0,
             "pair_weights": check_pair_weights(pair_weights, len(rows)),
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(**values)
         if not 0.0 < self.upper < self.lower:
             raise ValueError(
                 f"upper must be positive and below lower, got upper={self.upper:g} and lower={self.lower:g}: similar "
@@ -138,7 +137,7 @@ class ITMLProblem(MetricProblem):
             raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")
         slacks = DistanceBounds(rows, loss="log_ratio", sides=self.signs, bounds=self.bounds, weights=self.gammas)
         self._set(data, (LogDet(to=A0), slacks), Domain.of(d))
-        object.__setattr__(self, "weights", ("gamma",))
+        self._assign(weights=("gamma",))
 
     @classmethod
     def from_labels(

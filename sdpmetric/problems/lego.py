@@ -16,6 +16,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.owned import owned
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg.distances import distances
@@ -80,7 +81,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         initial_metric: ArrayLike | None = None,
     ) -> None:
-        data = validation.check_data(X)
+        data = owned(validation.check_data(X), X)
         rows, goals, marks = check_targets(data, pairs, targets, sides)
         if not len(rows):
             raise ValueError("there are no pairs; a stream needs at least one.")
@@ -163,12 +164,12 @@ class LEGOProblem(Problem):
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """What one fixed metric loses on the whole stream; see `Problem.objective`."""
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = self.check_point(components, metric)
         return 0.5 * float(np.sum(self.misses(L) ** 2))
 
     def divergence(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric."""
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = self.check_point(components, metric)
         inner = scipy.linalg.solve_triangular(self.root, L.T, trans="T", lower=False).T
         sigma = np.asarray(np.linalg.svd(inner, compute_uv=False), dtype=np.float64)
         if len(sigma) < self.X.shape[1] or not (sigma > 0.0).all():
@@ -189,7 +190,7 @@ class LEGOProblem(Problem):
         components, metric
             As in `objective`.
         """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = self.check_point(components, metric)
         weighted = above(self.learning_rate * self.loss_above(L))
         return above((1.0 / self.learning_rate + reach) * (self.prior.divergence(L) + weighted), 6)
 
@@ -205,7 +206,7 @@ class LEGOProblem(Problem):
         smallest one. Any multipliers are repaired to such ones, and multiplied by the best number. Default: by how
         much the metric misses each target, which is optimal for the metric with the least loss.
         """
-        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        L, primal_residual = self.check_point(components, metric)
         misses = self.misses(L)
         a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
         return DualityCertificate(

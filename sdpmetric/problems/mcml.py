@@ -73,8 +73,7 @@ class MCMLProblem(MetricProblem):
         classes, index = validation.check_labels(y, len(data))
         weights = check_sample_weight(sample_weight, len(data))
         super().__init__(data, Collapse(y, sample_weight=weights))
-        for name, value in (("index", index), ("classes", classes), ("sample_weight", weights), ("weights", ())):
-            object.__setattr__(self, name, value)
+        self._assign(index=index, classes=classes, sample_weight=weights, weights=())
 
     @classmethod
     def from_labels(cls, X: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> MCMLProblem:

@@ -17,6 +17,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
+from sdpmetric.engine.deadline import in_time
 from sdpmetric.problems import feasibility
 from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.problems.domains import Domain, lift_tasks
@@ -162,9 +163,7 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        own = {"X": X, "terms": terms, "domain": domain, "names": tuple(names), "weights": tuple(names)}
-        for name, value in own.items():
-            object.__setattr__(self, name, value)
+        self._assign(X=X, terms=terms, domain=domain, names=tuple(names), weights=tuple(names))
 
     def with_weights(self, **values: float) -> Self:
         """State the same problem with other weights of terms; data are shared.
@@ -343,8 +342,8 @@ class MetricProblem(Problem):
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
         if dual is not None:
-            tries = [self.read_dual(dual)]
+            tries = iter([self.read_dual(dual)])
         else:
             widths = WIDTHS if self.total.kinked else WIDTHS[:1]
-            tries = [self.total.slopes(components, width) for width in widths]
+            tries = (self.total.slopes(components, width) for width in in_time(widths))
         return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)

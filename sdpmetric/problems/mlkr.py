@@ -84,8 +84,7 @@ class MLKRProblem(SoftNeighborProblem):
         data, rank = check_soft(X, n_components, diagonal)
         given = {"X": data, "targets": check_targets(y, len(data)), "n_components": rank, "diagonal": bool(diagonal)}
         given["sample_weight"] = check_sample_weight(sample_weight, len(data))
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        self._assign(**given)
 
     @classmethod
     def from_labels(

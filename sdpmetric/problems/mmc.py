@@ -96,8 +96,7 @@ class MMCProblem(SmoothProblem):
         data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
         weights = check_pair_weights(pair_weights, len(rows))
-        for name, value in (("X", data), ("pairs", rows), ("similar", flags), ("pair_weights", weights)):
-            object.__setattr__(self, name, value)
+        self._assign(X=data, pairs=rows, similar=flags, pair_weights=weights)
         for kind, none in (("similar", not flags.any()), ("dissimilar", flags.all())):
             if none:
                 raise ValueError(f"there are no {kind} pairs; MMC needs pairs of both kinds.")
@@ -179,7 +178,7 @@ class MMCProblem(SmoothProblem):
         components, metric
             As in `Problem.objective`.
         """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = self.check_point(components, metric)
         return -float(self.dissimilar_weights @ np.sqrt(distances(self.centered @ L.T, *self.dissimilar_pairs)))
 
     def best_scale(self, components: FloatArray) -> float:
@@ -286,7 +285,7 @@ class MMCProblem(SmoothProblem):
             If the point has the wrong shape, is not finite, or is not PSD, or the multipliers are not finite or not one
             per dissimilar pair.
         """
-        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        L, primal_residual = self.check_point(components, metric)
         images = Images.of(self.X, self.centered, L.T)
         spent = above(sum_above(self.similar_weights * images.distances(*self.similar_pairs)[1]), 2)
         lengths = self.dissimilar_weights * np.sqrt(images.distances(*self.dissimilar_pairs)[0])

@@ -19,6 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, RegretCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
@@ -80,7 +81,7 @@ class POLAProblem(Problem):
         initial_threshold: float = 1.0,
         pair_weights: ArrayLike | None = None,
     ) -> None:
-        data = validation.check_data(X)
+        data = owned(validation.check_data(X), X)
         validation.check_entries("X", data)
         rows = pair_checks.check_pairs(pairs, len(data))
         weight = None if slack_weight is None else validation.check_number("slack_weight", slack_weight, 0.0)
@@ -201,7 +202,7 @@ class POLAProblem(Problem):
         threshold : float, optional
             b; default: the best one for this metric.
         """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = self.check_point(components, metric)
         q = self.distances(L)
         b = self.given_threshold(q, threshold)
         rounding = pola_certificate.ROUNDING * max(1.0, abs(b))
@@ -231,7 +232,7 @@ class POLAProblem(Problem):
         components : (r, d) array
         threshold : float
         """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = self.check_point(components, metric)
         q = self.distances(L)
         b = self.margins.best_threshold(q) if threshold is None else max(1.0, threshold)
         if self.slack_weight is not None or self.margins.missed(q, b) <= 0.0:

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.core.owned import owned
 from sdpmetric.ranking.relevance import Relevance
 
 Data = NDArray[np.floating]
@@ -23,9 +24,9 @@ def check_rankings(
         If numbers are not finite, counts or features do not fit, or a query has no relevant or no irrelevant item
         (unless the relevance says to exclude such queries).
     """
-    data = validation.check_data(X)
+    data = owned(validation.check_data(X), X)
     related = Relevance.of(relevance, len(data))
-    asked = None if queries is None else validation.check_data(queries)
+    asked = None if queries is None else owned(validation.check_data(queries), queries)
     n_queries = len(data) if asked is None else len(asked)
     if (asked is None) != related.leave_one_out or n_queries != related.n_queries:
         raise ValueError(

@@ -103,9 +103,8 @@ class RCAProblem(Problem):
                 f"and dtype {given.dtype}."
             )
         weights = check_sample_weight(sample_weight, len(data))
-        for name, value in (("X", data), ("chunks", given.astype(np.int64)), ("sample_weight", weights)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "ridge", self.sample_size.ridge(ridge))
+        self._assign(X=data, chunks=given.astype(np.int64), sample_weight=weights)
+        self._assign(ridge=self.sample_size.ridge(ridge))
         if not self.coordinates.rank:
             raise ValueError(
                 "no chunklet has two different members, so that no covariance is known; pass larger chunklets."
@@ -218,7 +217,7 @@ class RCAProblem(Problem):
         metric : (d, d) array, optional
             The metric itself; exactly one of the two.
         """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = self.check_point(components, metric)
         if self._dependence is not None:
             return math.inf
         rank = self.coordinates.rank
@@ -249,7 +248,7 @@ class RCAProblem(Problem):
         dual : optional
             Ignored: the lower bound needs no multipliers.
         """
-        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
+        L, primal_residual = self.check_point(components, metric)
         objective = self._highest(L) if self._dependence is None else math.inf
         rank = self.coordinates.rank if self.ridge or self._range_form.least > 0.0 else 0
         return DualityCertificate(

@@ -14,7 +14,9 @@ from sdpmetric._loops import nca as loops
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import StationarityCertificate
+from sdpmetric.core.frames import unmasked
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem
 
 # Probabilities that stand in memory at once, unless one example has more.
@@ -219,7 +221,7 @@ class SoftNeighborProblem(Problem):
     def _check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """As `check_point`; where the factor is diagonal, the point must be so too."""
         d = self.X.shape[1]
-        L, residual = validation.check_point(components, metric, d)
+        L, residual = self.check_point(components, metric)
         if not self.diagonal:
             return L, residual
         if metric is not None:  # the factor that is diagonal too
@@ -244,7 +246,7 @@ def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[
     ValueError
         If the data are not finite, there is one example only, or there cannot be so many rows.
     """
-    data = validation.check_data(X)
+    data = owned(validation.check_data(X), X)
     n, d = data.shape
     if n < 2:
         raise ValueError("X has one row; an example needs another one that it can choose, pass two at least.")
@@ -263,7 +265,7 @@ def check_targets(y: ArrayLike, n: int) -> FloatArray:
         If they are not one finite number per row, or all are equal.
     """
     try:
-        values = np.asarray(column_or_1d(y, warn=False), dtype=np.float64)
+        values = np.asarray(column_or_1d(unmasked("y", y), warn=False), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must be one number per row, a continuous target ({error}).") from error
     if len(values) != n:

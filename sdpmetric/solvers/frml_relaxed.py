@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
 from sdpmetric.core.registry import solver
-from sdpmetric.core.run import Budget, Step, run
+from sdpmetric.core.run import Budget, Step, after, run
 from sdpmetric.linalg import psd
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.solvers.lmnn import factored, low_rank
@@ -40,6 +41,7 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     )
     dual = full.dual
     leading = np.asarray(psd.leading(full.components, problem.n_components), dtype=np.float64)
-    yield Step(leading, problem.objective(leading), full.lower_bound, None if dual is None else lambda: dual)
-    if len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]:
-        yield from low_rank.steps(convex, budget, full, problem.n_components)
+    first = Step(leading, problem.objective(leading), full.lower_bound, None if dual is None else lambda: dual)
+    bounded = len(full.components) > problem.n_components and not convex.coordinates.null.shape[1]
+    rest = low_rank.steps(convex, budget, full, problem.n_components) if bounded else iter(())
+    yield from after(full, chain([first], rest))

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.engine.deadline import in_time
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.mlr import Cut, MLRProblem
@@ -61,7 +62,7 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
     if start is None:
         L = np.eye(d) / math.sqrt(mean_squared_distance(problem.X) or 1.0)
         yield Step.certified(problem, np.zeros((0, d)))
-        L = min((scale * L for scale in SCALES), key=problem.objective)
+        L = min(in_time(scale * L for scale in SCALES), key=problem.objective)
     else:
         L = start
     bundle = Bundle()

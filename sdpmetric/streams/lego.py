@@ -67,9 +67,7 @@ class LEGOStream(LogDetStream):
         losses = self.cumulative_loss
         excess, moved = logdet.comparison_step(self._G, near, far, gap, self.learning_rate, left, right, self._totals)
         if not np.isfinite(excess):
-            raise ValueError(
-                "the distances or the margin of the comparison are too large to learn from; scale the features."
-            )
+            raise self._too_large("the distances or the margin of the comparison are")
         self._n_items += 1
         steps = (MetricStep(left[0], right[0]), MetricStep(left[1], right[1])) if moved else ()
         return LogDetUpdate(excess - gap, self.cumulative_loss - losses, steps)
@@ -98,8 +96,5 @@ class LEGOStream(LogDetStream):
         taken = logdet.take_comparisons(self._G, data, given, gap, self.learning_rate, self._totals)
         self._n_items += taken
         if taken < len(given):
-            raise ValueError(
-                f"the distances or the margin of comparison {given[taken].tolist()} are too large to learn from; "
-                "scale the features."
-            )
+            raise self._too_large(f"the distances or the margin of comparison {given[taken].tolist()} are")
         return self

@@ -209,7 +209,7 @@ class LogDetStream(LogDetCounts):
         about = (float(side), self.learning_rate, self._explicit)
         distance, moved = logdet.pair_step(self._G, z, y, *about, left, right, self._totals)
         if not np.isfinite(distance):
-            raise ValueError("the squared distance or the target is too large to learn from; scale the features.")
+            raise self._too_large("the squared distance or the target is")
         self._n_items += 1
         return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(left, right),) if moved else ())
 
@@ -246,10 +246,13 @@ class LogDetStream(LogDetCounts):
         taken = logdet.take_pairs(self._G, X, pairs, targets, sides, *about, self._totals)
         self._n_items += taken
         if taken < len(pairs):
-            raise ValueError(
-                f"the squared distance or the target of pair {pairs[taken].tolist()} is too large to learn from; "
-                "scale the features."
-            )
+            raise self._too_large(f"the squared distance or the target of pair {pairs[taken].tolist()} is")
+
+    def _too_large(self, what: str) -> ValueError:
+        return ValueError(
+            f"{what} too large to learn from with learning_rate={self.learning_rate:g}: scale the features, or take a "
+            "smaller rate; about one over a mean squared target is common."
+        )
 
     def _data(self, X: ArrayLike) -> FloatArray:
         data: FloatArray = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)

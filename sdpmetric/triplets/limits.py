@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from sdpmetric.engine.deadline import BudgetSpent as BudgetSpent
+from sdpmetric.engine.deadline import check_deadline as check_deadline
+from sdpmetric.engine.deadline import deadline as deadline
+from sdpmetric.engine.deadline import remaining as remaining
 from sdpmetric.engine.interface import WHOLE, Part
 from sdpmetric.triplets.triplets import Candidates
 
 # Largest number of candidate pairs in memory: for each target pair of the anchors, and in all; the larger one counts.
 CANDIDATES_PER_TARGET_PAIR, FEWEST_CANDIDATES = 32, 1 << 20
 
-_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _PART: ContextVar[Part] = ContextVar("part", default=WHOLE)
-
-
-class BudgetSpent(Exception):
-    """Time or iterations ran out during a step."""
 
 
 class TooManyCandidates(Exception):
@@ -34,16 +32,6 @@ class TooManyCandidates(Exception):
     def __init__(self, found: list[tuple[int, Candidates]]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")
         self.found = found
-
-
-@contextmanager
-def deadline(at: float) -> Iterator[None]:
-    """Let searches end with `BudgetSpent` once ``time.perf_counter()`` has passed a time; not across a ``yield``."""
-    token = _DEADLINE.set(at)
-    try:
-        yield
-    finally:
-        _DEADLINE.reset(token)
 
 
 @contextmanager
@@ -62,17 +50,6 @@ def only_part(part: Part) -> Iterator[None]:
 def part_of_pairs() -> Part:
     """The part of the pairs that searches list."""
     return _PART.get()
-
-
-def check_deadline() -> None:
-    """Raise `BudgetSpent` after the deadline."""
-    if time.perf_counter() > _DEADLINE.get():
-        raise BudgetSpent
-
-
-def remaining() -> float:
-    """Seconds before the deadline, possibly infinite."""
-    return _DEADLINE.get() - time.perf_counter()
 
 
 def capacity(n_target_pairs: int) -> int:

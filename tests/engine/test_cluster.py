@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.adapters import dask as adapter
 from sdpmetric.engine import cluster, interface
+from sdpmetric.triplets import limits
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -134,3 +138,43 @@ def test_a_solve_goes_on_after_a_worker_was_killed(client, monkeypatch):
     solution = sm.solve(blobs(), tol=1e-3, engine=client, callback=watch)
     assert len(seen) > 3
     assert solution.status is sm.Status.OPTIMAL
+
+
+def test_every_wait_ends_with_the_deadline(client):
+    engine = sm.engines.Dask(client)
+    with limits.deadline(time.perf_counter() - 1.0):
+        for never in (Future(), asyncio.run_coroutine_threadsafe(asyncio.sleep(600), client.loop.asyncio_loop)):
+            with pytest.raises(limits.BudgetSpent):
+                engine.wait(never, [])
+        with pytest.raises(limits.BudgetSpent):
+            engine.place(make_nothing, blobs(), 0)
+    assert never.cancel()
+
+
+def make_nothing(shared, part):
+    """A shard that is never made."""
+
+
+def test_a_wait_for_a_worker_that_is_not_there_ends(client, monkeypatch):
+    monkeypatch.setattr(cluster, "LOOK", 0.01)
+    with pytest.raises(interface.ShardLost, match=r"tcp://nowhere:1 has gone"):
+        sm.engines.Dask(client).wait(Future(), ["tcp://nowhere:1"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_solve_goes_on_after_a_worker_was_killed_while_data_are_scattered(workers, client, monkeypatch):
+    monkeypatch.setattr(cluster, "LOOK", 0.2)
+    client.wait_for_workers(2, timeout=60)
+    scatter, killed = client.scatter, []
+
+    def killing(*given, **options):
+        if not killed:
+            killed.extend([nanny.pid for nanny in workers.workers.values() if nanny.pid][:1])
+            os.kill(killed[0], signal.SIGKILL)
+        return scatter(*given, **options)
+
+    monkeypatch.setattr(client, "scatter", killing)
+    solution = sm.solve(blobs(), tol=1e-3, engine=client, max_time=60)
+    assert killed
+    assert np.isfinite(solution.objective)
+    assert solution.status in (sm.Status.OPTIMAL, sm.Status.USER_LIMIT)

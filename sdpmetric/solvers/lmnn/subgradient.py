@@ -80,7 +80,7 @@ def steps(
         If an option is unknown or out of range, or `start` has the wrong shape or is not finite.
     """
     _check(step, check_every)
-    given = None if start is None else validation.check_point(start, None, problem.X.shape[1])[0]
+    given = None if start is None else problem.check_point(start, None)[0]
     if given is not None and not given.any():  # every triplet is active at the zero metric
         given = None
 

@@ -1,0 +1,63 @@
+"""When the work of the calling thread has to end."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+ItemT = TypeVar("ItemT")
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+_LAST: ContextVar[float] = ContextVar("last", default=math.inf)
+
+
+class BudgetSpent(Exception):
+    """Time or iterations ran out during a step."""
+
+
+@contextmanager
+def deadline(at: float, last: float | None = None) -> Iterator[None]:
+    """Let work end with `BudgetSpent` once ``time.perf_counter()`` has passed a time; not across a ``yield``.
+
+    Parameters
+    ----------
+    at : float
+        When searches end, which are repeated or have another point to fall back on.
+    last : float, optional
+        When every compiled loop ends, in the middle of whatever it is for; default as before.
+    """
+    tokens = _DEADLINE.set(at), _LAST.set(_LAST.get() if last is None else last)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(tokens[0])
+        _LAST.reset(tokens[1])
+
+
+def check_deadline() -> None:
+    """Raise `BudgetSpent` after the deadline."""
+    if time.perf_counter() > _DEADLINE.get():
+        raise BudgetSpent
+
+
+def check_last() -> None:
+    """Raise `BudgetSpent` where nothing may be finished any more."""
+    if time.perf_counter() > _LAST.get():
+        raise BudgetSpent
+
+
+def remaining() -> float:
+    """Seconds before the deadline, possibly infinite."""
+    return _DEADLINE.get() - time.perf_counter()
+
+
+def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
+    """The first item, and the others as long as the deadline has not passed."""
+    for k, item in enumerate(items):
+        if k and remaining() < 0.0:
+            return
+        yield item

@@ -1,0 +1,141 @@
+"""A statement owns its data: nothing that a caller does to arrays afterwards changes it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from test_contract import FACTORIES, data, make, point
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.core.owned import owned
+from sdpmetric.estimators import LFDA, LMNN, MLKR, NCA, RCA
+from sdpmetric.triplets.triplets import Triplets
+
+
+def arrays_of(value, name=""):
+    """Every array in a statement, with the way to it."""
+    if isinstance(value, np.ndarray):
+        yield name, value
+    elif sp.issparse(value):
+        yield from ((f"{name}.{part}", getattr(value, part)) for part in ("data", "indices", "indptr"))
+    elif isinstance(value, tuple | list):
+        for k, part in enumerate(value):
+            yield from arrays_of(part, f"{name}[{k}]")
+    elif is_dataclass(value):
+        for f in fields(value):
+            yield from arrays_of(getattr(value, f.name), f"{name}.{f.name}")
+
+
+def claim(problem):
+    certificate = problem.certify(point(problem))
+    return problem.fingerprint(), problem.objective(point(problem)), certificate.objective, certificate.lower_bound
+
+
+def unchanged(state, *given):
+    """What a problem says before its arguments are overwritten, as what it says after that; caches are filled late."""
+    problem, fresh = state(*given), state(*(np.array(one) for one in given))
+    for one in given:
+        one[...] = one[::-1].copy() if one.dtype.kind in "biu" else -3 * one[::-1] + 1
+    assert claim(problem) == claim(fresh)
+    assert all(not array.flags.writeable for _, array in arrays_of(problem))
+    return problem
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_statements_do_not_change_with_the_callers_data(name, dtype):
+    X, y = data()
+    if name == "kernel-lmnn" and dtype == "float32":
+        return  # its X is computed
+    unchanged(FACTORIES[name], X.astype(dtype), y)
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_arrays_of_statements_are_read_only_and_no_views_of_others(name):
+    found = list(arrays_of(make(name)))
+    assert found
+    for where, array in found:
+        assert not array.flags.writeable, where
+        assert owned(array) is array, where
+
+
+def test_pairs_triplets_targets_weights_kernels_and_terms_are_owned():
+    X, y = data()
+    rng = np.random.default_rng(0)
+    pairs = np.stack([np.arange(26), (np.arange(26) + 5) % 26], axis=1).astype(np.int32)
+    similar, sides = y[pairs[:, 0]] == y[pairs[:, 1]], np.ones(26)
+    w, goals, t = rng.uniform(0.5, 2.0, 26), rng.uniform(1.0, 4.0, 26), y + X[:, 0]
+    rows = np.array([[0, 1, 12], [1, 0, 13], [2, 3, 22], [12, 13, 0]], dtype=np.int32)
+    unchanged(sm.LEGOProblem, X.copy(), pairs.copy(), goals.copy(), sides.copy())
+    unchanged(lambda *a: sm.POLAProblem(*a[:3], 0.5, 1.0, a[3]), X.copy(), pairs.copy(), similar.copy(), w.copy())
+    unchanged(sm.MMCProblem, X.copy(), pairs.copy(), similar.copy(), w.copy())
+    unchanged(lambda X, p, s, P: sm.ITMLProblem(X, p, s, prior=P), X.copy(), pairs.copy(), similar.copy(), np.eye(3))
+    unchanged(sm.MLKRProblem, X.copy(), t.copy())
+    unchanged(lambda X, c: sm.RCAProblem(X, c, 0.1), X.copy(), y.copy())
+    unchanged(sm.LMNNProblem.from_triplets, X.copy(), rows.copy(), np.arange(1.0, 5.0))
+    unchanged(lambda X, y, w: sm.LMNNProblem.from_labels(X, y, 2, sample_weight=w), X.copy(), y.copy(), w.copy())
+    kernel = partial(sm.KernelLMNNProblem.from_labels, n_neighbors=2, kernel="precomputed", ridge=0.1)
+    unchanged(kernel, np.ascontiguousarray(X @ X.T), y.copy())
+    unchanged(
+        lambda X, p, s, w, M: sm.MetricProblem(
+            X, terms.PairHinge(p, s, weights=w) + terms.LogDet(to=M) + terms.Frobenius(to=M)
+        ),
+        *(X.copy(), pairs.copy(), similar.copy(), w.copy(), np.eye(3)),
+    )
+    unchanged(
+        lambda X, p, g: sm.MetricProblem(X, terms.DistanceBounds(p, at_most=g, loss="hinge") + terms.LogDet()),
+        *(X.copy(), pairs.copy(), goals.copy()),
+    )
+    triplets = Triplets.from_array(rows)
+    problem = sm.MetricProblem(X, terms.TripletHinge(triplets) + terms.Trace())
+    before = claim(problem)
+    triplets.anchors[:] = 5
+    assert claim(problem) == before
+
+
+def test_what_is_solved_and_saved_is_what_was_stated(tmp_path):
+    X, y = data()
+    problem = sm.LMNNProblem.from_labels(X, y, 2)
+    before = sm.solve(sm.LMNNProblem.from_labels(X.copy(), y, 2))
+    X[:] = X[::-1] ** 3
+    solution = sm.solve(problem)
+    assert solution.certificate.lower_bound <= before.objective * (1 + 1e-9)
+    solution.save(tmp_path / "s.npz")
+    again = sm.Solution.load(tmp_path / "s.npz", sm.LMNNProblem.from_labels(data()[0], y, 2))
+    assert again.objective == solution.objective
+
+
+def test_a_read_only_array_is_taken_as_it_is(tmp_path):
+    X, y = data()
+    X.setflags(write=False)
+    assert np.shares_memory(sm.LMNNProblem.from_labels(X, y, 2).X, X)
+    view = data()[0].view()
+    view.setflags(write=False)  # of an array that can be written to
+    assert not np.shares_memory(sm.LMNNProblem.from_labels(view, y, 2).X, view)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert np.shares_memory(sm.LMNNProblem.from_labels(mapped, y, 2).X, mapped)
+
+
+@pytest.mark.parametrize("kind", [LMNN, MLKR, NCA, RCA, LFDA])
+def test_estimators_solve_problems_that_own_their_data(kind):
+    X, y = data()
+    fitted = kind().fit(X, y)
+    before = fitted.solution_.problem.fingerprint()
+    X[:] = 0.0
+    y[:] = 0
+    assert fitted.solution_.problem.fingerprint() == before
+
+
+def test_statements_of_others_own_their_data():
+    X, y = data()
+    whole = sm.LMNNProblem.from_labels(X, y, 2)
+    direct = sm.LMNNProblem(X, whole.source)
+    before = direct.fingerprint()
+    X[:] = 0.0
+    assert direct.fingerprint() == before
