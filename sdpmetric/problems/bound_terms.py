@@ -32,16 +32,23 @@ class BoundTerms:
     Attributes
     ----------
     centered : (n, d) array
-        The data less their mean.
+        The data less their mean, scaled.
     terms : tuple of Term
         Bound to the data.
     room : float, default 0
         For solvers: hard constraints are to hold with so much room, in their units.
+    scales : (d,) array or None
+        What features are multiplied by; see `Images`.
     """
 
     centered: FloatArray
     terms: tuple[Term, ...]
     room: float = 0.0
+    scales: FloatArray | None = None
+
+    def images(self, X: NDArray[np.floating], T: FloatArray, errors: FloatArray | None = None) -> Images:
+        """Images of the exact data X, scaled, in coordinates T (d, r) that are within errors of exact ones."""
+        return Images.of(X, self.centered, T, errors, self.scales)
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
@@ -211,7 +218,7 @@ class BoundTerms:
         errors : (r, d) array, optional
             The float is not below the sum at any factor within these of the given one, entry by entry.
         """
-        images = Images.of(X, self.centered, components.T, None if errors is None else errors.T)
+        images = self.images(X, components.T, None if errors is None else errors.T)
         low, high = images.distances(*self.pairs.T)
         costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])

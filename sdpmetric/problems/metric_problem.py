@@ -200,7 +200,13 @@ class MetricProblem(Problem):
     @cached_property
     def total(self) -> BoundTerms:
         """The sum as a function of the metric."""
-        return BoundTerms(self.centered, self.terms)
+        return BoundTerms(self.centered, self.terms, scales=self.domain.scales)
+
+    @cached_property
+    def centered(self) -> FloatArray:
+        """See `Problem.centered`; of tasks, the shared features are scaled by the root of `sharing`."""
+        found, scales = super().centered, self.domain.scales
+        return found if scales is None else found * scales
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit.

@@ -130,6 +130,9 @@ class Images:
         T, whatever made it: it is taken as exact, but for `map_errors`.
     map_errors : (d, r) array or None
         How far each entry of the exact T may be from that of `map`; None: it is exact.
+    scales : (d,) array or None
+        The exact points are those of X with each feature multiplied by the root of a number, of which this is the
+        rounded one; `centered` and `slack` are multiplied already. None: they are those of X.
     """
 
     X: NDArray[np.floating]
@@ -137,17 +140,25 @@ class Images:
     slack: FloatArray
     map: FloatArray
     map_errors: FloatArray | None = None
+    scales: FloatArray | None = None
 
     @classmethod
     def of(
-        cls, X: NDArray[np.floating], centered: FloatArray, T: FloatArray, map_errors: FloatArray | None = None
+        cls,
+        X: NDArray[np.floating],
+        centered: FloatArray,
+        T: FloatArray,
+        map_errors: FloatArray | None = None,
+        scales: FloatArray | None = None,
     ) -> Images:
         """Images of points that were centered, features that are 0 there being looked at again."""
         slack = np.zeros(X.shape[1])
         for j in np.flatnonzero(~centered.any(axis=0)):
             column = X[:, j].astype(np.float64)
             slack[j] = math.nextafter(float(column.max() - column.min()), math.inf) if np.ptp(column) else 0.0
-        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64), map_errors)
+        if scales is not None:
+            slack = slack * scales * (1.0 + gamma(4))
+        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64), map_errors, scales)
 
     @cached_property
     def points(self) -> FloatArray:
@@ -174,7 +185,7 @@ class Images:
     @cached_property
     def _entry_errors(self) -> FloatArray:
         """What a unit in each coordinate may add to the error of each coordinate of an image, (d, r)."""
-        rounding = gamma(len(self.map) + 3) * np.abs(self.map)
+        rounding = gamma(len(self.map) + (3 if self.scales is None else 6)) * np.abs(self.map)
         return rounding if self.map_errors is None else rounding + self.map_errors
 
     @cached_property
@@ -262,6 +273,7 @@ class Images:
             for start in starts[cuts[part] : cuts[part + 1]]:
                 some = slice(start, start + ROWS_AT_ONCE)
                 V = self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64)
+                V = V if self.scales is None else V * self.scales
                 P, w = V @ self.map, np.abs(weights[some])
                 off, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
                 totals[part] += (P * weights[some, None]).T @ P
