@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import data, hard_ones, random_problem
+from cases import data, hard_ones, random_hard_problem, random_problem
 from instances import rounding
 from seeds import blocks
 
@@ -101,3 +101,22 @@ def test_eq_8_of_nca_is_convex_in_the_metric_and_proven():
     L, K = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
     between = problem.objective(metric=0.5 * (L.T @ L + K.T @ K))
     assert between <= 0.5 * (problem.objective(L) + problem.objective(K)) + rounding(between)
+
+
+def proven(seed: int) -> None:
+    problem = random_hard_problem(seed)
+    solution = sm.solve(problem, tol=1e-4)
+    assert solution.status in (sm.Status.OPTIMAL, sm.Status.INFEASIBLE), (seed, solution)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sums_with_hard_bounds_are_proven(seed):
+    """Multipliers of hard bounds are of any size, and penalties become as steep as these ask for."""
+    proven(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", blocks(12, 412), ids=str)
+def test_sums_with_hard_bounds_are_proven_many(seeds):
+    for seed in seeds:
+        proven(seed)
