@@ -258,7 +258,9 @@ def certify(
     components : (r, d) array, or (c, r, d) for c metrics, optional
         Factor L of the metric ``M = L.T @ L``.
     metric : (d, d) array, or (c, d, d) for c metrics, optional
-        The metric itself; exactly one of the two.
+        The metric itself; exactly one of the two. `objective` is not below its exact objective where it is exactly
+        PSD. Else it is that of a PSD matrix near it, at most `primal_residual` of its largest eigenvalue away up to
+        rounding.
     dual : Dual or (p,) array, optional
         Multipliers to prove the lower bound with, of triplets or of the problem's constraints.
     extras : Extras, optional
@@ -331,7 +333,10 @@ def verify(
         components = linear_map(estimator, problem.X)
     L, primal_residual = problem.check_point(components, metric)
     scale = problem.best_scale(L) if rescale else 1.0
-    certificate = problem.certify(scale * L)
+    if metric is None:
+        certificate = problem.certify(scale * L)
+    else:
+        certificate = problem.certify(metric=scale**2 * np.asarray(metric, dtype=np.float64))
     certificate = replace(certificate, primal_residual=max(primal_residual, certificate.primal_residual))
     if rescale:
         certificate = replace(certificate, program=f"{certificate.program}, metric multiplied by {scale**2:.4g}")

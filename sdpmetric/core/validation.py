@@ -286,7 +286,12 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
             f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a largest one of "
             f"{values[-1]:.3g}; project it first, for example with sdpmetric.linalg.psd.project."
         )
-    return psd.factor(M), residual
+    return psd.balanced_factor(M), residual
+
+
+def given_metric(metric: ArrayLike | None) -> FloatArray | None:
+    """A metric that `check_point` has taken, or several, in float64; None where components were given."""
+    return None if metric is None else real_array("metric", metric)
 
 
 def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:

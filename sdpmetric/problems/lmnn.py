@@ -327,7 +327,9 @@ class LMNNProblem(Problem):
         then below every objective. Default: the (smoothed) hinge slopes at the point, the best of several widths. See
         ``docs/certificates.md``.
         """
-        return lmnn_certificate.certificate(self, *self.check_point(components, metric), dual)
+        return lmnn_certificate.certificate(
+            self, *self.check_point(components, metric), dual, validation.given_metric(metric)
+        )
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.

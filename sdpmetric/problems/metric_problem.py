@@ -309,7 +309,7 @@ class MetricProblem(Problem):
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
-            points = ((L,), self.domain.nearest(L))
+            points = ((L, None, validation.given_metric(metric)), self.domain.nearest(L))
             objective = max(self.total.highest(self.X, *point) for point in points if point is not None)
         weakness, finite = proven.weakness, math.isfinite(objective)
         if any(loss.hard for loss in self.total.losses) and not finite:

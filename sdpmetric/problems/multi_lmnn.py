@@ -321,7 +321,9 @@ class MultiMetricLMNNProblem(Problem):
 
         The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
         """
-        return multi_lmnn_certificate.certificate(self, *self.check_point(components, metric), dual)
+        return multi_lmnn_certificate.certificate(
+            self, *self.check_point(components, metric), dual, validation.given_metric(metric)
+        )
 
     @cached_property
     def cones(self) -> list[DualCone]:
