@@ -209,7 +209,7 @@ class LEGOProblem(Problem):
         misses = self.misses(L)
         a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
         return DualityCertificate(
-            objective=self.loss_above(L, validation.given_metric(metric)),
+            objective=self.loss_above(L, validation.given_metric(metric, primal_residual)),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
             dual_residual=float(np.abs(a - self.clip(a)).max() / max(1.0, np.abs(a).max())),

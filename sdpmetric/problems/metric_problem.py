@@ -162,14 +162,7 @@ class MetricProblem(Problem):
         for term in terms:
             count = sum(other.name == term.name for other in terms[: len(names)])
             names.append(term.name if not count else f"{term.name}_{count + 1}")
-        for name, value in (
-            ("X", X),
-            ("terms", terms),
-            ("domain", domain),
-            ("names", tuple(names)),
-            ("weights", tuple(names)),
-        ):
-            object.__setattr__(self, name, value)
+        self._assign(X=X, terms=terms, domain=domain, names=tuple(names), weights=tuple(names))
 
     def with_weights(self, **values: float) -> Self:
         """State the same problem with other weights of terms; data are shared.
@@ -309,7 +302,7 @@ class MetricProblem(Problem):
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
-            points = ((L, None, validation.given_metric(metric)), self.domain.nearest(L))
+            points = ((L, None, validation.given_metric(metric, residual)), self.domain.nearest(L))
             objective = max(self.total.highest(self.X, *point) for point in points if point is not None)
         weakness, finite = proven.weakness, math.isfinite(objective)
         if any(loss.hard for loss in self.total.losses) and not finite:

@@ -321,9 +321,8 @@ class MultiMetricLMNNProblem(Problem):
 
         The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
         """
-        return multi_lmnn_certificate.certificate(
-            self, *self.check_point(components, metric), dual, validation.given_metric(metric)
-        )
+        L, residual = self.check_point(components, metric)
+        return multi_lmnn_certificate.certificate(self, L, residual, dual, validation.given_metric(metric, residual))
 
     @cached_property
     def cones(self) -> list[DualCone]:

@@ -251,7 +251,7 @@ class RCAProblem(Problem):
             Ignored: the lower bound needs no multipliers.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        objective, rank = self._highest(L, validation.given_metric(metric)), self.coordinates.rank
+        objective, rank = self._highest(L, validation.given_metric(metric, primal_residual)), self.coordinates.rank
         return DualityCertificate(
             objective=objective,
             lower_bound=float(rank),

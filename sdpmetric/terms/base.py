@@ -187,16 +187,9 @@ class Regularizer(Term):
         return value + ACCURACY * abs(value)
 
     def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
-        """A float not below the exact `value` of a metric of floats, nor below that of a factor near it.
+        """A float not below the exact `value` of a metric of floats, nor below that of a factor within `off` of it.
 
         By default `highest` of the factor, and twice what the slope there says of the way.
-
-        Parameters
-        ----------
-        metric : (d, d) array
-        components : (r, d) array
-        off : (d, d) array
-            How far the entries of the metric of the factor may be from those of the given one.
         """
         value = self.highest(components)
         more = float(np.sum(np.abs(self.gradient(components)) * off)) if math.isfinite(value) else 0.0
