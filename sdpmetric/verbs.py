@@ -259,7 +259,8 @@ def certify(
     components : (r, d) array, or (c, r, d) for c metrics, optional
         Factor L of the metric ``M = L.T @ L``.
     metric : (d, d) array, or (c, d, d) for c metrics, optional
-        The metric itself; exactly one of the two.
+        The metric itself; exactly one of the two. `objective` is not below its own if it is exactly PSD, and not below
+        that of a PSD matrix within `primal_residual` of it, relatively and up to rounding, if it is not.
     dual : Dual or (p,) array, optional
         Multipliers to prove the lower bound with, of triplets or of the problem's constraints.
     extras : Extras, optional
@@ -298,13 +299,11 @@ def verify(
     metric : (d, d) array, or (c, d, d) for c metrics, optional
         The metric itself.
     estimator : object, optional
-        A fitted estimator with ``components_``, or any that embeds examples by an affine map, as a pipeline or linear
-        discriminant analysis does: its linear part. Exactly one of the three.
+        A fitted estimator with ``components_``, or any that embeds by an affine map, as pipelines do: its linear part.
     rescale : bool, default False
         Certify the best multiple of the metric instead, for packages with another margin or other units.
     tol : float, default 1e-3
-        The lower bound is proven to be within this relative gap of the optimum, unless the metric is proven to be
-        within `tol` of optimal before that.
+        Relative gap of the optimum to the lower bound; less is proven where the metric is proven to be so near before.
     max_time : float, optional
         Seconds for the lower bound.
     verbose : bool, default False
@@ -332,7 +331,8 @@ def verify(
         components = linear_map(estimator, problem.X)
     L, primal_residual = problem.check_point(components, metric)
     scale = problem.best_scale(L) if rescale else 1.0
-    certificate = problem.certify(scale * L)
+    given = None if metric is None else scale**2 * np.asarray(metric, dtype=np.float64)
+    certificate = problem.certify(scale * L if given is None else None, metric=given)
     certificate = replace(certificate, primal_residual=max(primal_residual, certificate.primal_residual))
     if rescale:
         certificate = replace(certificate, program=f"{certificate.program}, metric multiplied by {scale**2:.4g}")

@@ -17,6 +17,8 @@ from sdpmetric.triplets.triplets import Triplets
 
 # A metric whose smallest eigenvalue is below minus this share of its largest one is refused.
 PSD_TOLERANCE = 1e-6
+# Above this share it is not PSD; below, the negative eigenvalue may be one of rounding.
+ROUNDED = 1e-12
 # What to do with examples without a label.
 UNLABELLED = (
     "drop those rows or give them a label. Where little is labelled, learn from pairs that are known to be similar or "
@@ -289,7 +291,12 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
             f"metric is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g} beside a largest one of "
             f"{values[-1]:.3g}; project it first, for example with sdpmetric.linalg.psd.project."
         )
-    return psd.factor(M), residual
+    return psd.balanced_factor(M), residual
+
+
+def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None:
+    """A metric that `check_point` has taken, or several, in float64; None where it is not PSD, or none was given."""
+    return None if metric is None or residual > ROUNDED else real_array("metric", metric)
 
 
 def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:

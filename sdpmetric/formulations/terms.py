@@ -26,8 +26,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     scaled : bool, default False
         Choose coordinates in which the metric is of moderate size, for the backend's accuracy; by default the data's.
     """
-    domain, X = problem.domain, np.asarray(problem.X, dtype=np.float64)
-    X = X - X.mean(axis=0)
+    domain, X = problem.domain, problem.centered
     T = problem.moderate[0] if scaled else np.zeros((0, 0))
     T = T if T.size else np.eye(len(domain.basis))  # none where all examples are equal
     if domain.diagonal:

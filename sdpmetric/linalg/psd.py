@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 
 RANK_TOLERANCE = 1e-10
+# Negative eigenvalues up to this share of the largest one are rounding.
+BALANCED = 1e-13
 
 
 def symmetrize(A: FloatArray) -> FloatArray:
@@ -47,6 +49,17 @@ def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
     keep = values > max(0.0, tolerance * max(values[-1], 0.0))
     L: FloatArray = (vectors[:, keep] * np.sqrt(values[keep])).T[::-1]
     return np.ascontiguousarray(L)
+
+
+def balanced_factor(A: FloatArray) -> FloatArray:
+    """`factor` in units, powers of 2, in which the diagonal is about 1, so that small entries keep their digits.
+
+    Not so where A has clearly negative eigenvalues in these units, where dropping them would change large entries.
+    """
+    scale = np.ldexp(1.0, np.frexp(np.sqrt(np.where(np.diag(A) > 0.0, np.diag(A), 1.0)))[1])
+    balanced = symmetrize(A / scale / scale[:, None])
+    values = np.linalg.eigvalsh(balanced)
+    return factor(A) if values[0] < -BALANCED * values[-1] else np.ascontiguousarray(factor(balanced) * scale)
 
 
 def largest_eigenvalue(A: FloatArray) -> float:

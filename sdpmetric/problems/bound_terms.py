@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.core.rigor import RIGORS, Rigor
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import Images, above, gamma, sum_above
+from sdpmetric.linalg.rigorous import Images, above, gamma, sum_above, trace_above
 from sdpmetric.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
 FloatArray = NDArray[np.float64]
@@ -33,16 +33,29 @@ class BoundTerms:
     Attributes
     ----------
     centered : (n, d) array
-        The data less their mean.
+        The data less their mean, scaled.
     terms : tuple of Term
         Bound to the data.
     room : float, default 0
         For solvers: hard constraints are to hold with so much room, in their units.
+    scales : (d,) array or None
+        What features are multiplied by; see `Images`.
     """
 
     centered: FloatArray
     terms: tuple[Term, ...]
     room: float = 0.0
+    scales: FloatArray | None = None
+
+    def images(
+        self,
+        X: NDArray[np.floating],
+        T: FloatArray,
+        errors: FloatArray | None = None,
+        metric: FloatArray | None = None,
+    ) -> Images:
+        """Images of the exact data X, scaled, in coordinates T (d, r) within errors of exact ones; see `Images`."""
+        return Images.of(X, self.centered, T, errors, self.scales, metric)
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
@@ -199,7 +212,13 @@ class BoundTerms:
         parts = [linear, *(loss.value(part) for loss, part in pairs), *(term.value(L) for term in self.regularizers)]
         return math.inf if math.inf in parts else math.fsum(parts)
 
-    def highest(self, X: NDArray[np.floating], components: FloatArray, errors: FloatArray | None = None) -> float:
+    def highest(
+        self,
+        X: NDArray[np.floating],
+        components: FloatArray,
+        errors: FloatArray | None = None,
+        metric: FloatArray | None = None,
+    ) -> float:
         """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold.
 
         Parameters
@@ -209,25 +228,32 @@ class BoundTerms:
         components : (r, d) array
         errors : (r, d) array, optional
             The float is not below the sum at any factor within these of the given one, entry by entry.
+        metric : (d, d) array, optional
+            A metric near that of the factor, which is meant in its place; without errors.
         """
-        images = Images.of(X, self.centered, components.T, None if errors is None else errors.T)
+        images = self.images(X, components.T, None if errors is None else errors.T, metric)
         low, high = images.distances(*self.pairs.T)
         costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
-        squares = self.ridge * float(np.sum(sizes * sizes))
-        parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()), above(squares, components.size + 6)]
+        squares = self.ridge * trace_above(sizes, metric)
+        parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()), above(squares, 6)]
         M = components.T @ components
         error = gamma(len(components) + 4) * (sizes.T @ sizes)
         if errors is not None:
             more = sizes.T @ errors
             error += (more + more.T) * (1.0 + gamma(len(components) + 4))
+        if metric is not None:
+            error += images.off
         for loss, own, (up, down, count, _) in zip(self.losses, self.places, self.signed, strict=True):
             entries = loss.entries(M)
             ends = [loss.offset + up @ a[own] - down @ b[own] + entries for a, b in ((low, high), (high, low))]
             size = np.abs(loss.offset) + up @ high[own] + down @ high[own] + np.abs(loss.entries(np.abs(M)))
             off = gamma(count + 8) * size + np.abs(loss.entries(error))
             parts.append(loss.highest(ends[0] - off, ends[1] + off))
-        parts += [term.highest(components, errors) for term in self.regularizers]
+        if metric is None:
+            parts += [term.highest(components, errors) for term in self.regularizers]
+        else:
+            parts += [term.highest_near(metric, components, images.off) for term in self.regularizers]
         return math.inf if math.inf in parts else sum_above(np.array(parts))
 
     def smoothed(

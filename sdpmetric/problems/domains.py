@@ -83,6 +83,15 @@ class Domain:
         blocks = tuple(np.arange(b * d, (b + 1) * d) for b in range(n_tasks + 1))
         return cls(np.eye(d * (n_tasks + 1)), False, f"metrics of {n_tasks} tasks with a shared part", blocks, sharing)
 
+    @cached_property
+    def scales(self) -> FloatArray | None:
+        """What metrics of tasks multiply the features by: the root of `sharing` in the shared block; None: nothing."""
+        if self.sharing == 1.0:
+            return None
+        scales = np.ones(self.basis.shape[1])
+        scales[self.blocks[0]] = math.sqrt(self.sharing)
+        return scales
+
     @property
     def parts(self) -> tuple[NDArray[np.intp], ...]:
         """The coordinates of each block; all of them where there is one."""
@@ -209,8 +218,9 @@ def lift_tasks(
 ) -> tuple[NDArray[np.floating], NDArray[np.intp], Domain]:
     """Data in which several metrics with a shared part are one block diagonal metric.
 
-    Each example is ``(sqrt(sharing) x, 0, .., x, .., 0)`` with x in the block of its task, so that two examples of one
-    task are at the squared distance ``D`` under ``sharing M_0 + N_c``.
+    Each example is ``(x, 0, .., x, .., 0)`` with the second x in the block of its task. With the first block multiplied
+    by ``sqrt(sharing)``, which is left to `Domain.scales` as it is not exact, two examples of one task are at the
+    squared distance ``D`` under ``sharing M_0 + N_c``.
 
     Parameters
     ----------
@@ -235,7 +245,7 @@ def lift_tasks(
         raise ValueError(f"tasks: {error}") from error
     n, d = X.shape
     lifted = np.zeros((n, len(names) + 1, d), dtype=X.dtype)
-    lifted[:, 0] = math.sqrt(sharing) * X
+    lifted[:, 0] = X
     lifted[np.arange(n), index + 1] = X
     return lifted.reshape(n, -1), index.astype(np.intp), Domain.of_tasks(d, len(names), float(sharing))
 

@@ -270,7 +270,7 @@ class FenchelDual:
             a = self._at(t, segment)
             P = R @ inverse.T @ (vectors / np.sqrt(np.maximum(1.0 + t * slopes, SMALLEST)))
             # in the data's own coordinates, as M0 is, whatever the basis of the domain
-            images = Images.of(self.slack.X, total.centered, np.eye(self.d) if diagonal else P)
+            images = total.images(self.slack.X, np.eye(self.d) if diagonal else P)
             form = self._slack_form(images, a, t, segment)
             low = final.least_diagonal(form) if diagonal else final.least(form, P)
             if math.isfinite(low):

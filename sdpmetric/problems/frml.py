@@ -188,7 +188,8 @@ class FRMLProblem(Problem):
         "relaxation". Of a point of too large a rank the leading part is certified, and `primal_residual` says what was
         dropped. See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
-        L, residual = self.check_point(components, metric)
+        given, residual = self.check_point(components, metric)
+        L = given
         if len(L) > self.n_components:
             sigma = np.linalg.svd(L, compute_uv=False)
             dropped = float(sigma[self.n_components]) if len(sigma) > self.n_components else 0.0
@@ -197,7 +198,8 @@ class FRMLProblem(Problem):
         if dual is not None:
             if self.loss != "auc":
                 raise ValueError("only the AUC loss has a convex relaxation; pass no multipliers with loss='warp'.")
-            bound = self.relaxation.certify(L, dual=dual)
+            whole = metric is not None and len(L) == len(given)
+            bound = self.relaxation.certify(None if whole else L, metric=metric if whole else None, dual=dual)
             return RelaxationCertificate(
                 objective=bound.objective,
                 lower_bound=bound.lower_bound,

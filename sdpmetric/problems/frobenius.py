@@ -222,7 +222,8 @@ class FrobeniusLMNNProblem(Problem):
         below every objective; the best multiple of the given ones is taken. Default: the (smoothed) hinge slopes at the
         point, the best of several widths. See ``docs/frobenius.md``.
         """
-        return frobenius_certificate.certificate(self, *self.check_point(components, metric), dual)
+        L, residual = self.check_point(components, metric)
+        return frobenius_certificate.certificate(self, L, residual, dual, validation.given_metric(metric, residual))
 
     def dual_point(self, dual: Dual) -> DualPoint:
         """The metric and the dual value of multipliers, after each is clipped to its box."""

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def certificate(
-    problem: FrobeniusLMNNProblem, components: FloatArray, primal_residual: float, dual: Multipliers | None
+    problem: FrobeniusLMNNProblem,
+    components: FloatArray,
+    primal_residual: float,
+    dual: Multipliers | None,
+    metric: FloatArray | None = None,
 ) -> DualityCertificate:
     """The certificate of a checked point; see `FrobeniusLMNNProblem.certify`.
 
@@ -33,9 +37,11 @@ def certificate(
     components : (r, d) array
     primal_residual : float
         How far the given metric was from the PSD cone, relatively.
+    metric : (d, d) array, optional
+        The given metric, which the components are a factor of up to rounding.
     """
     base, L = problem.base, components
-    mu, plain, images = base.push_weight, problem.plain, Images.of(base.X, base.centered, components.T)
+    mu, plain, images = base.push_weight, problem.plain, Images.of(base.X, base.centered, L.T, metric=metric)
     widths = () if dual is not None else tuple(in_time(SMOOTHINGS))
     totals, forms = [0.0] * len(widths), [Form.zero(base.X.shape[1]) for _ in widths]
     losses, n_active = [], 0
@@ -49,7 +55,7 @@ def certificate(
             totals[g] = below(totals[g] + below(mu * sums.slopes, slopes.size + 4))
             forms[g] += slope_form(plain, block, slopes, accuracy=np.inf).times(mu)
     cost = base.pull_cost.bound(L, images)
-    penalty = above(0.5 * problem.frobenius * square(metric_norm_above(L)), 4)
+    penalty = above(0.5 * problem.frobenius * square(metric_norm_above(L, metric)), 4)
     objective = above(cost + above(mu * sum_above(np.array(losses)), 2) + penalty, 3)
     violation = 0.0
     tries = [(total, form, 1.0) for total, form in zip(totals, forms, strict=True)]

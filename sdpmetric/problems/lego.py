@@ -210,7 +210,7 @@ class LEGOProblem(Problem):
         misses = self.misses(L)
         a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
         return DualityCertificate(
-            objective=self.loss_above(L),
+            objective=self.loss_above(L, validation.given_metric(metric, primal_residual)),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
             dual_residual=float(np.abs(a - self.clip(a)).max() / max(1.0, np.abs(a).max())),
@@ -278,14 +278,16 @@ class LEGOProblem(Problem):
         """``A_0`` with bounds of the divergence from it."""
         return LogDetPrior.of(self.initial_metric, np.ascontiguousarray(self.root.T))
 
-    def loss_above(self, components: FloatArray) -> float:
+    def loss_above(self, components: FloatArray, metric: FloatArray | None = None) -> float:
         """A float not below what the exact metric with a factor of floats loses on the whole stream.
 
         Parameters
         ----------
         components : (r, d) array
+        metric : (d, d) array, optional
+            A metric near that of the factor, which is meant in its place.
         """
-        low, high = Images.of(self.X, self.centered, components.T).distances(*self.pairs.T)
+        low, high = Images.of(self.X, self.centered, components.T, metric=metric).distances(*self.pairs.T)
         over, under = np.nextafter(high - self.targets, np.inf), np.nextafter(self.targets - low, np.inf)
         missed = np.maximum(
             0.0, np.where(self.sides > 0, over, np.where(self.sides < 0, under, np.maximum(over, under)))

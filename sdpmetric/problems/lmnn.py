@@ -327,7 +327,8 @@ class LMNNProblem(Problem):
         then below every objective. Default: the (smoothed) hinge slopes at the point, the best of several widths. See
         ``docs/certificates.md``.
         """
-        return lmnn_certificate.certificate(self, *self.check_point(components, metric), dual)
+        L, residual = self.check_point(components, metric)
+        return lmnn_certificate.certificate(self, L, residual, dual, validation.given_metric(metric, residual))
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.

@@ -16,14 +16,18 @@ from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems.lmnn_shard import add_all_triplets
 from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
-from sdpmetric.triplets.bounds import unit_groups
+from sdpmetric.triplets.bounds import unit_groups, with_rest
 
 if TYPE_CHECKING:
     from sdpmetric.problems.lmnn import LMNNProblem
 
 
 def certificate(
-    problem: LMNNProblem, components: FloatArray, primal_residual: float, dual: Multipliers | None
+    problem: LMNNProblem,
+    components: FloatArray,
+    primal_residual: float,
+    dual: Multipliers | None,
+    metric: FloatArray | None = None,
 ) -> DualityCertificate:
     """The certificate of a checked point; see `LMNNProblem.certify`.
 
@@ -32,8 +36,10 @@ def certificate(
     components : (r, d) array
     primal_residual : float
         How far the given metric was from the PSD cone, relatively.
+    metric : (d, d) array, optional
+        The given metric, which the components are a factor of up to rounding.
     """
-    images = Images.of(problem.X, problem.centered, components.T)
+    images = Images.of(problem.X, problem.centered, components.T, metric=metric)
     return _push_sums(problem, images, slopes=dual is None).certificate(
         [problem.cone],
         problem.pull_cost.bound(components, images),
@@ -74,7 +80,7 @@ def _push_sums(problem: LMNNProblem, images: Images, *, slopes: bool) -> PushSum
     """Sums over all triplets at a point: in closed form where every hinge is 1 or 0, else by a search."""
     push, cone = problem.push, problem.cone
     sums = PushSums(push, [cone.rank], slopes=slopes)
-    highest = float(images.distances(*problem.target_pairs)[1].max(initial=0.0))
+    highest = float(with_rest(images.distances(*problem.target_pairs)[1], images.rest).max(initial=0.0))
     active = unit_groups(images, problem.null_groups, highest)
     if active is not None:
         totals = [problem.source.totals_within(each) for each in (active, cone.groups, push.duplicate_groups)]

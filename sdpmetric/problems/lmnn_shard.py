@@ -35,13 +35,23 @@ class LMNNShard:
     problem: LMNNProblem
     part: Part
 
-    def sums(self, T: FloatArray, V: FloatArray, groups: IndexArray | None, slopes: bool, left: float) -> PartOfSums:
+    def sums(
+        self,
+        T: FloatArray,
+        metric: FloatArray | None,
+        V: FloatArray,
+        groups: IndexArray | None,
+        slopes: bool,
+        left: float,
+    ) -> PartOfSums:
         """Sums over the triplets of this part at a point.
 
         Parameters
         ----------
         T : (d, r) array
             The point, transposed.
+        metric : (d, d) array or None
+            The metric near it that is meant; see `Images`.
         V : (d, rank) array
             Coordinates of the dual cone.
         groups : (n,) int32 array or None
@@ -53,7 +63,8 @@ class LMNNShard:
         """
         problem, own = self.problem, np.zeros(len(self.problem.X), dtype=np.int32) if groups is None else groups
         sums = PushSums(problem.push, [V.shape[1]], slopes=slopes)
-        images, cone = (Images.of(problem.X, problem.centered, each) for each in (T, V))
+        images = Images.of(problem.X, problem.centered, T, metric=metric)
+        cone = Images.of(problem.X, problem.centered, V)
         with deadline(time.perf_counter() + left), only_part(self.part):
             add_triplets(sums, problem, images, cone, own)
         return sums.part()
@@ -94,7 +105,7 @@ def add_all_triplets(
     for _ in range(ATTEMPTS):
         try:
             shards = engine.place(LMNNShard, problem, size)
-            parts = shards.each(LMNNShard.sums, images.map, cone.map, sent, slopes, remaining())
+            parts = shards.each(LMNNShard.sums, images.map, images.metric, cone.map, sent, slopes, remaining())
         except ShardLost as error:
             lost = error
             continue

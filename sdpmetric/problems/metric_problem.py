@@ -194,7 +194,13 @@ class MetricProblem(Problem):
     @cached_property
     def total(self) -> BoundTerms:
         """The sum as a function of the metric."""
-        return BoundTerms(self.centered, self.terms)
+        return BoundTerms(self.centered, self.terms, scales=self.domain.scales)
+
+    @cached_property
+    def centered(self) -> FloatArray:
+        """See `Problem.centered`; of tasks, the shared features are scaled by the root of `sharing`."""
+        found, scales = super().centered, self.domain.scales
+        return found if scales is None else found * scales
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit.
@@ -297,7 +303,7 @@ class MetricProblem(Problem):
         proven = self.prove(L, dual)
         violation = max((loss.violation(part) for loss, part in zip(self.total.losses, u, strict=True)), default=0.0)
         if math.isfinite(objective):  # also at a metric near by that is exactly in the domain
-            points = ((L,), self.domain.nearest(L))
+            points = ((L, None, validation.given_metric(metric, residual)), self.domain.nearest(L))
             objective = max(self.total.highest(self.X, *point) for point in points if point is not None)
         weakness, finite = proven.weakness, math.isfinite(objective)
         if any(loss.hard for loss in self.total.losses) and not finite:

@@ -286,7 +286,7 @@ class MMCProblem(SmoothProblem):
             per dissimilar pair.
         """
         L, primal_residual = self.check_point(components, metric)
-        images = Images.of(self.X, self.centered, L.T)
+        images = Images.of(self.X, self.centered, L.T, metric=validation.given_metric(metric, primal_residual))
         spent = above(sum_above(self.similar_weights * images.distances(*self.similar_pairs)[1]), 2)
         lengths = self.dissimilar_weights * np.sqrt(images.distances(*self.dissimilar_pairs)[0])
         objective = -below(sum_below(lengths) / math.sqrt(max(1.0, spent)), 5)

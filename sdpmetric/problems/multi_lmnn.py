@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
@@ -320,7 +321,8 @@ class MultiMetricLMNNProblem(Problem):
 
         The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
         """
-        return multi_lmnn_certificate.certificate(self, *self.check_point(components, metric), dual)
+        L, residual = self.check_point(components, metric)
+        return multi_lmnn_certificate.certificate(self, L, residual, dual, validation.given_metric(metric, residual))
 
     @cached_property
     def cones(self) -> list[DualCone]:

@@ -15,7 +15,7 @@ from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images, above
 from sdpmetric.problems.push_dual import DualCandidate, PushSums
 from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
-from sdpmetric.triplets.bounds import inactive_beyond, scatter_form, unit_hinges
+from sdpmetric.triplets.bounds import inactive_beyond, scatter_form, unit_hinges, with_rest
 from sdpmetric.triplets.margins import slope_pairs
 from sdpmetric.triplets.totals import impostor_counts
 
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def certificate(
-    problem: MultiMetricLMNNProblem, components: FloatArray, primal_residual: float, dual: Multipliers | None
+    problem: MultiMetricLMNNProblem,
+    components: FloatArray,
+    primal_residual: float,
+    dual: Multipliers | None,
+    metrics: FloatArray | None = None,
 ) -> DualityCertificate:
     """The certificate of a checked point; see `MultiMetricLMNNProblem.certify`.
 
@@ -33,9 +37,13 @@ def certificate(
     components : (c, r, d) array
     primal_residual : float
         How far the given metrics were from the PSD cone, relatively.
+    metrics : (c, d, d) array, optional
+        The given metrics, which the components are factors of up to rounding.
     """
-    costs = problem.pull_costs
-    images = [Images.of(problem.X, problem.tied.centered, L.T) for L in components]
+    costs, meant = problem.pull_costs, [None] * len(components) if metrics is None else metrics
+    images = [
+        Images.of(problem.X, problem.tied.centered, L.T, metric=M) for L, M in zip(components, meant, strict=True)
+    ]
     cost = sum(each.bound(L, own) for each, L, own in zip(costs, components, images, strict=True))
     return _push_sums(problem, images, slopes=dual is None).certificate(
         problem.cones,
@@ -147,7 +155,7 @@ def _highest(problem: MultiMetricLMNNProblem, images: list[Images]) -> FloatArra
     region = problem.regions[targets[row, slot]]
     for r, own in enumerate(images):
         i, k = row[region == r], slot[region == r]
-        highest[i, k] = own.distances(i, targets[i, k])[1]
+        highest[i, k] = with_rest(own.distances(i, targets[i, k])[1], max(each.rest for each in images))
     return highest
 
 

@@ -271,7 +271,9 @@ class POLAProblem(Problem):
         threshold : float, optional
             b; default: the best one for this metric.
         """
-        return pola_certificate.certificate(self, *self.check_point(components, metric), dual, threshold)
+        L, residual = self.check_point(components, metric)
+        given = validation.given_metric(metric, residual)
+        return pola_certificate.certificate(self, L, residual, dual, threshold, given)
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.pola`."""

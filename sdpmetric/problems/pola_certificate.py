@@ -53,6 +53,7 @@ def certificate(
     primal_residual: float,
     dual: Multipliers | None,
     threshold: float | None,
+    metric: FloatArray | None = None,
 ) -> Certificate:
     """The certificate of a checked point; see `POLAProblem.certify`.
 
@@ -62,6 +63,8 @@ def certificate(
     primal_residual : float
         How far the given metric was from the PSD cone, relatively.
     dual : (p,) array or None
+    metric : (d, d) array, optional
+        The given metric, which the components are a factor of up to rounding.
     """
     q = problem.distances(components)
     b = problem.given_threshold(q, threshold)
@@ -71,7 +74,7 @@ def certificate(
     L, b = problem.repair(components, b)
     q = problem.distances(L)
     feasible = problem.slack_weight is not None or (primal_residual <= REPAIRABLE and problem.margins.separated(q))
-    objective = _highest(problem, L, b) if feasible else math.inf
+    objective = _highest(problem, L, b, metric if np.array_equal(L, components) else None) if feasible else math.inf
     if dual is None:
         tries = _candidates(problem, q, b)
     else:
@@ -138,13 +141,13 @@ def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers 
     )
 
 
-def _highest(problem: POLAProblem, components: FloatArray, threshold: float) -> float:
+def _highest(problem: POLAProblem, components: FloatArray, threshold: float, metric: FloatArray | None = None) -> float:
     """A float not below the objective of exact components; of a hard margin, of their least feasible multiple."""
-    images = Images.of(problem.X, problem.centered, components.T)
+    images = Images.of(problem.X, problem.centered, components.T, metric=metric)
     low, high = images.distances(problem.pairs[:, 0], problem.pairs[:, 1])
     y, b = problem.signs, max(1.0, threshold)
     margins = np.where(y > 0, b - high, low - b)
-    size, multiple, slack = metric_norm_above(components), 1.0, 0.0
+    size, multiple, slack = metric_norm_above(components, metric), 1.0, 0.0
     if problem.slack_weight is not None:
         hinges = np.maximum(0.0, 1.0 - margins + 4.0 * U * (1.0 + b + np.where(y > 0, high, low)))
         slack = above(sum_above(problem.margins.ceilings * hinges), 5)

@@ -33,10 +33,12 @@ from sdpmetric.linalg.rigorous import (
     above,
     gamma,
     log_det,
+    log_det_balanced,
     log_det_gram,
     norms_above,
     sum_above,
     sum_below,
+    trace_above,
 )
 from sdpmetric.problems.spans import dimension
 from sdpmetric.problems.well_posed import Ridge, SampleSize, caution
@@ -249,7 +251,8 @@ class RCAProblem(Problem):
             Ignored: the lower bound needs no multipliers.
         """
         L, primal_residual = self.check_point(components, metric)
-        objective = self._highest(L) if self._dependence is None else math.inf
+        given = validation.given_metric(metric, primal_residual)
+        objective = self._highest(L, given) if self._dependence is None else math.inf
         rank = self.coordinates.rank if self.ridge or self._range_form.least > 0.0 else 0
         return DualityCertificate(
             objective=objective,
@@ -292,9 +295,10 @@ class RCAProblem(Problem):
             means = [_mean(X[group], self.sample_weight[group]) for group in groups]
         return np.concatenate([X, means]), members.astype(np.int32), (len(X) + number).astype(np.int32)
 
-    def _images(self, T: FloatArray) -> Images:
-        X = self._deviations[0]
-        return Images.of(X, X - X.mean(axis=0), np.ascontiguousarray(np.where(self._varying[:, None], T, 0.0)))
+    def _images(self, T: FloatArray, metric: FloatArray | None = None) -> Images:
+        X, used = self._deviations[0], self._varying
+        meant = None if metric is None else np.where(used[:, None] & used, metric, 0.0)
+        return Images.of(X, X - X.mean(axis=0), np.ascontiguousarray(np.where(used[:, None], T, 0.0)), metric=meant)
 
     def _form(self, T: FloatArray) -> Form:
         """``T^T C T``.
@@ -324,17 +328,22 @@ class RCAProblem(Problem):
         low, scale = self._range_form.log_det[0], log_det_gram(self.coordinates.range[self._varying])[1]
         return sum_below(np.array([low, -scale])) if math.isfinite(scale) else -math.inf
 
-    def _highest(self, components: FloatArray) -> float:
+    def _highest(self, components: FloatArray, metric: FloatArray | None = None) -> float:
         """A float not below ``<C, M>`` less the logarithms of the `rank` largest eigenvalues of ``C M``."""
         _, members, means = self._deviations
-        images, rank = self._images(components.T), self.coordinates.rank
+        images, rank, used = self._images(components.T, metric), self.coordinates.rank, self._varying
         trace = above(sum_above(self._members[2] * images.distances(members, means)[1]), 6)
-        trace = above(trace + self.ridge * float(np.sum(images.map**2)), components.size + 4)
-        if rank == int(self._varying.sum()):
-            volume = sum_below(np.array([self._volume, log_det_gram(components[:, self._varying])[0]]))
+        trace = above(trace + self.ridge * trace_above(images.map, images.metric), 4)
+        if rank == int(used.sum()):
+            own = log_det_gram(components[:, used]) if metric is None else log_det_balanced(metric[np.ix_(used, used)])
+            volume = sum_below(np.array([self._volume, own[0]]))
         else:
-            form = self._form(components.T)
-            volume = log_det(form.matrix, form.error, rank=rank)[0]
+            form, error = self._form(components.T), 0.0
+            if metric is not None:  # of eigenvalues of C M, as C_jk^2 <= C_jj C_kk
+                C = self._form(np.eye(len(used)))
+                sizes = np.sqrt(np.maximum(np.diag(C.matrix), 0.0) + C.error)
+                error = above(float(sizes @ images.off @ sizes), 2 * len(sizes) + 8)
+            volume = log_det(form.matrix, above(form.error + error), rank=rank)[0]
         return math.nextafter(trace - volume, math.inf) if volume > -math.inf else math.inf
 
 

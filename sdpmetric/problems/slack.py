@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -57,7 +57,7 @@ class Slack:
 
     def images(self, T: FloatArray) -> Images:
         """The data in coordinates T, (k, p), of the domain."""
-        return Images.of(self.X, self.total.centered, *self.domain.map(T))
+        return self.total.images(self.X, *self.domain.map(T))
 
     def form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
         """``T^T B (sum_q w_q v_q v_q^T + matrices) B^T T`` and its error; blocks of it.
@@ -76,7 +76,7 @@ class Slack:
         for part in self.domain.blocks:
             own = np.zeros_like(images.map)
             own[part] = images.map[part]
-            total += self._form(Images.of(images.X, images.centered, own), weights, errors, matrices)
+            total += self._form(replace(images, map=own), weights, errors, matrices)
         return total
 
     def _form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
@@ -166,7 +166,8 @@ class Slack:
         """
         B, used = self.domain.basis, np.flatnonzero(weights > 0.0)
         (first, second), X = self.total.pairs[used].T, self.X.astype(np.float64)
-        root = np.sqrt(weights[used])[:, None] * ((X[first] - X[second]) @ B.T)
+        V = X[first] - X[second] if self.total.scales is None else (X[first] - X[second]) * self.total.scales
+        root = np.sqrt(weights[used])[:, None] * (V @ B.T)
         root = np.concatenate([root, psd.factor(matrix) @ B.T])
         scale = np.abs(root).max(axis=0, initial=0.0)
         costs, V = scale > 0.0, np.zeros((len(B), len(B)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,10 @@ FEW_SMOOTH, CLOSE = 30, 0.5
 NEAR = (-0.05, 0.05)
 # Levels without a better gap after which the solver stops; without a smaller violation before there is one.
 PATIENCE, PATIENCE_INFEASIBLE = 4, 40
+# Penalties of hard constraints change by this factor, so many times at most: they grow where a level does not reduce
+# what is violated to a share SLOW, and shrink where a descent ends at a slope above a share OFF of the gap asked for.
+# The room of hard constraints shrinks where it costs more than that share.
+STIFFER, CHANGES, SLOW, OFF = 10.0, 40, 0.25, 0.1
 # Room of hard constraints as a share of the tolerance, and the smallest.
 ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
@@ -96,6 +100,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         yield Step.certified(problem, start, problem.multipliers(start, FIRST))
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
     point.total = problem.total.stiffened(size, room)
+    penalty = _Penalty()
     center: list[FloatArray] | None = None
     best, least, idle, width, close = math.inf, math.inf, 0, FIRST, CLOSE * tol
     most = ITERATIONS if problem.total.kinked or _barrier(problem) else FEW_SMOOTH
@@ -115,13 +120,58 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         off = step.certificate.primal_residual if step.certificate is not None else math.inf
         idle = 0 if gap < 0.9 * best or (best == math.inf and off < 0.9 * least) else idle + 1
         least = off if idle == 0 else least
-        best, center, spent = min(best, gap), a, budget.spent - spent
+        best, spent = min(best, gap), budget.spent - spent
+        share, slope = OFF * tol * abs(step.lower_bound), point.residual(point.F, S) if spent < ITERATIONS else 0.0
+        tight = 2.0 * share < _cost_of(room, point.total, a) and SMALLEST_ROOM < room <= ROOM
+        if tight:
+            room = max(SMALLEST_ROOM, room * share / _cost_of(room, point.total, a))
+        if penalty.changes(_moved(point.total, a, center, width), slope > share) or tight:
+            point.total, idle = problem.total.stiffened(penalty.stiffness * size, room), 0
+        center = a
         if not problem.total.kinked:
             most, close = 2 * most, 0.1 * close
             continue
         easy, wide = spent <= FEW and width > SMALLEST, width > FIRST
         width *= WIDER if spent >= ITERATIONS else NARROWER if easy else MIDDLE if wide else 1.0
         point.escape(S)
+
+
+@dataclass
+class _Penalty:
+    """How steep the penalties of hard constraints are, relative to the size of the objective."""
+
+    stiffness: float = 1.0
+    moved: float = math.inf
+    left: int = CHANGES
+
+    def changes(self, moved: float, failed: bool) -> bool:
+        """Whether the stiffness is another one after a level that moved multipliers, or could not descend."""
+        before, self.moved = self.moved, moved
+        slow = SLOW * before < moved
+        if not self.left or not ((failed and moved >= 0.0) or slow):
+            return False
+        self.stiffness *= 1.0 / STIFFER if failed else STIFFER
+        self.left -= 1
+        return True
+
+
+def _moved(total: BoundTerms, a: list[FloatArray], center: list[FloatArray] | None, width: float) -> float:
+    """The longest step of a hard constraint's multiplier, as a violation in its unit; negative without any.
+
+    It is how far the constraint is violated, or how far it is from active while its multiplier is positive.
+    """
+    before = [np.zeros_like(part) for part in a] if center is None else center
+    steps = (
+        float(np.abs(new - old).max(initial=0.0)) * width / loss.weight
+        for loss, new, old in zip(total.losses, a, before, strict=True)
+        if loss.hard
+    )
+    return max(steps, default=-1.0)
+
+
+def _cost_of(room: float, total: BoundTerms, a: list[FloatArray]) -> float:
+    """What the room of hard constraints costs, by their multipliers."""
+    return sum(room * loss.unit * float(part.sum()) for loss, part in zip(total.losses, a, strict=True) if loss.hard)
 
 
 class _CloseEnough(Exception):

@@ -196,6 +196,15 @@ class Regularizer(Term):
         value = self.value(components) if errors is None or not errors.any() else math.inf
         return value + ACCURACY * abs(value)
 
+    def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
+        """A float not below the exact `value` of a metric of floats, nor below that of a factor within `off` of it.
+
+        By default `highest` of the factor, and twice what the slope there says of the way.
+        """
+        value = self.highest(components)
+        more = float(np.sum(np.abs(self.gradient(components)) * off)) if math.isfinite(value) else 0.0
+        return value + 2.0 * more
+
     @abstractmethod
     def gradient(self, components: FloatArray) -> FloatArray:
         """Of ``weight * r`` by the metric, (d, d)."""

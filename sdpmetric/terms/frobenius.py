@@ -72,6 +72,11 @@ class Frobenius(Regularizer):
             entries += (1.0 + gamma(len(components) + 6)) * (2.0 * np.abs(components) + errors).T @ errors
         return above(0.5 * self.weight * float(np.sum(entries**2)), entries.size + 4)
 
+    def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
+        """See `Regularizer.highest_near`."""
+        given = above(0.5 * self.weight * float(np.sum((metric - self.target) ** 2)), metric.size + 8)
+        return max(given, self.highest(components))
+
     def gradient(self, components: FloatArray) -> FloatArray:
         """``weight (M - M0)``."""
         return np.asarray(self.weight * (components.T @ components - self.target))

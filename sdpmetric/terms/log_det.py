@@ -111,6 +111,10 @@ class LogDet(Regularizer):
             found += 2.0 * d * e / (1.0 - e) + (2.0 * e + e * e) * 2.0 * (found + d)
         return above(self.weight * found, 16)
 
+    def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
+        """See `Regularizer.highest_near`."""
+        return max(above(self.weight * self.prior.divergence_of(metric), 16), self.highest(components))
+
     def gradient(self, components: FloatArray) -> FloatArray:
         """``weight (M0^-1 - M^-1)``."""
         return self.slope(components)[1]

@@ -20,7 +20,8 @@ def inactive_beyond(images: Images) -> float:
     error and e the largest error of an image, the hinge is 0 if
     ``s_l (1 - g) - 2 e >= sqrt(1 + (s_j (1 + g) + 2 e)^2)``. The right side is at most
     ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so that it suffices that
-    ``s_l >= sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``.
+    ``s_l >= sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``. With a metric near that of the images, squared distances are off
+    by a rest besides, and twice that beside 1 is enough.
 
     Returns
     -------
@@ -29,11 +30,13 @@ def inactive_beyond(images: Images) -> float:
     """
     g = gamma(images.map.shape[1] + 8)
     e = float(images.errors.max(initial=0.0))
-    return above(square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 8)
+    return above((1.0 + 2.0 * images.rest) * square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 10)
 
 
 def target_bounds(images: Images, anchors: IndexArray, targets: IndexArray) -> tuple[FloatArray, FloatArray]:
     """Squared distances to target neighbors, and upper bounds of the exact ones, (m, K) each and padded with -1.
+
+    With a metric near that of the images these are higher by what the images' distances to impostors may be too large.
 
     Parameters
     ----------
@@ -44,8 +47,13 @@ def target_bounds(images: Images, anchors: IndexArray, targets: IndexArray) -> t
     near = target_distances(images.points, anchors, targets)
     highest = np.full(targets.shape, -1.0)
     row, slot = np.nonzero(targets >= 0)
-    highest[row, slot] = images.distances(anchors[row], targets[row, slot])[1]
+    highest[row, slot] = with_rest(images.distances(anchors[row], targets[row, slot])[1], images.rest)
     return near, highest
+
+
+def with_rest(highest: FloatArray, rest: float) -> FloatArray:
+    """Upper bounds of distances to target neighbors, for hinges with impostors that are nearer by a rest."""
+    return np.nextafter(highest + rest, np.inf) if rest else highest
 
 
 def largest_hinges(

@@ -13,8 +13,11 @@ from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
+from sdpmetric.core.run import Budget
+from sdpmetric.linalg import psd
 from sdpmetric.solvers.lmnn.active_set import ActiveSet
 from sdpmetric.solvers.lmnn.coordinates import Coordinates, CoordinatesAsGiven
+from sdpmetric.solvers.lmnn.gradient_projection import FIRST_MOVE, GROW, SHRINK, PaperStep, gradient_projection
 from sdpmetric.solvers.lmnn.regional import OneRegion
 
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
@@ -260,3 +263,43 @@ def test_single_precision_data_are_proven_as_returned() -> None:
 def test_bad_options(options: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         sm.solve(standardised("iris", 0.3), solver="subgradient", **options)
+
+
+def algorithm_1(problem: sm.LMNNProblem, iterations: int) -> Iterator[tuple[np.ndarray, float]]:
+    """Algorithm 1 line by line, its sets as sets of triplets: the metrics and objectives of every tenth iteration."""
+    X, mu, y = np.asarray(problem.X), problem.push_weight, problem.source.labels
+    pull = [(i, j) for i, j in zip(*problem.target_pairs, strict=True)]
+    triplets = [(i, j, k) for i, j in pull for k in range(len(X)) if y[k] != y[i]]
+    C = np.einsum("abi,abj->abij", *2 * [X[:, None] - X])
+    M, listed, active = np.eye(X.shape[1]), set(), set()
+    G = C0 = (1 - mu) * sum(C[i, j] for i, j in pull)
+    step, before = 0.0, np.inf
+    for t in range(iterations):
+        D = np.einsum("abij,ij->ab", C, M)
+        among = triplets if t % 10 == 0 else listed
+        now = {(i, j, k) for i, j, k in among if 1 + D[i, j] - D[i, k] > 0}
+        listed = listed | now
+        G = G - mu * sum(C[i, j] - C[i, k] for i, j, k in active - now)
+        G = G + mu * sum(C[i, j] - C[i, k] for i, j, k in now - active)
+        active = now
+        value = np.sum(C0 * M) + mu * sum(1 + D[i, j] - D[i, k] for i, j, k in now)
+        if t % 10 == 0:
+            yield M, value
+        # The paper does not print the first step.
+        first = FIRST_MOVE * np.linalg.norm(M) / np.linalg.norm(G)
+        step = first if t == 0 else step * (GROW if value < before else SHRINK)
+        before = value
+        M = psd.project(M - step * G)
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 2, 3])
+def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> None:
+    """A target neighbor joins the list where its own hinge is positive, not with others of the same impostor."""
+    rng = np.random.default_rng(n_neighbors)
+    X, y = rng.normal(size=(40, 3)) * [1.0, 2.0, 0.5], np.arange(40) % 3
+    problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, 0.5)
+    start, coordinates = np.eye(3)[None], CoordinatesAsGiven(OneRegion(problem))
+    found = gradient_projection(coordinates, start, Budget(), PaperStep())
+    for (M, value), step in zip(algorithm_1(problem, 41), found, strict=False):
+        assert_close(step.components.T @ step.components, M, 1.0)
+        assert step.objective == pytest.approx(value, rel=1e-9)

@@ -95,3 +95,24 @@ def random_problem(seed: int, n: int = N, d: int = D) -> sm.MetricProblem:
     if "subspace" in domain:
         total = terms.Sum(tuple(term for term in total.terms if not isinstance(term, terms.LogDet)))
     return sm.MetricProblem(X, total, **domain)
+
+
+def random_hard_problem(seed: int) -> sm.MetricProblem:
+    """A random sum with hard bounds that some metric satisfies; every third is pull, trace and triplets beside them."""
+    rng = np.random.default_rng([seed, 11])
+    n, d = N, int(rng.integers(1, 7))
+    X, every = data(rng, n, d), one_of_each(rng, n, d)
+    soft = [name for name in every if not name.startswith("bounds log") and name != "collapse"]
+    names = rng.permutation(soft)[: rng.integers(1, 4)].tolist() if seed % 3 else ["pull", "trace", "triplet hinge"]
+    names.append(str(rng.choice(["trace", "pull", "frobenius"])))
+    total = sum(float(10 ** rng.uniform(-1, 0.5)) * every[name] for name in dict.fromkeys(names)) + 0.01 * terms.Trace()
+    A = rng.normal(size=(d, d)) * 10 ** rng.uniform(-1, 1)
+    pairs = different(rng, int(rng.integers(3, 40)), 2, n)
+    D = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ A.T) ** 2, axis=1) + 1e-3 * np.sum(A * A)
+    hard = [
+        terms.DistanceBounds(pairs, 1.2 * D, 0.8 * D),
+        terms.DistanceBounds(pairs, at_least=0.9 * D),
+        terms.DistanceBounds(pairs, at_most=1.1 * D),
+        terms.DistanceBounds(pairs, 2.0 * D, 0.3 * D) + terms.Budget(pairs, 1.5 * float(D.sum())),
+    ]
+    return sm.MetricProblem(X, total + hard[rng.integers(4)])

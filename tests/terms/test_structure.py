@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+import scipy.linalg
 from cases import D, data, different, random_sum
+from exact import Distances, fraction
 from instances import assert_same
 
 import sdpmetric as sm
@@ -65,6 +69,28 @@ def test_tasks_with_a_shared_part(kind):
         assert_same(fast.objective, pull + 0.3 * hinges)
     else:
         assert fast.objective >= 0.3 * hinges - 1e-9
+
+
+@pytest.mark.parametrize("sharing", [2.0, 0.3, 1.0])
+def test_objectives_of_tasks_are_not_below_the_exact_ones_far_from_the_origin(sharing):
+    """At offsets of 1e8 a rounded ``sqrt(sharing) x`` is another problem: `sharing` is a weight of the block."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, tasks = data(rng, 12, 2) + 1e8, np.arange(12) % (1 + seed % 2)
+        triplets, pairs = within(tasks, rng, 8, 3), within(tasks, rng, 8, 2)
+        total = terms.Pull(pairs) + terms.Trace() + 0.5 * terms.TripletHinge(triplets)
+        problem = sm.MetricProblem(X, total, tasks=tasks, sharing=sharing)
+        blocks = rng.normal(size=(2 + seed % 2, 2, 2))
+        L, s = scipy.linalg.block_diag(*blocks), Fraction(sharing)
+        points = [Distances(X, own) for own in blocks]
+        rows = [*pairs.tolist(), *triplets[:, :2].tolist(), *triplets[:, ::2].tolist()]
+        near = [s * fraction(points[0](i, j)) + fraction(points[1 + tasks[i]](i, j)) for i, j in rows]
+        hinges = [max(0, 1 + a - b) for a, b in zip(near[8:16], near[16:], strict=True)]
+        exact = sum(near[:8]) + sum(Fraction(v) ** 2 for v in blocks.ravel().tolist()) + Fraction(0.5) * sum(hinges)
+        found = problem.certify(L)
+        assert Fraction(found.objective) >= exact
+        assert float(exact) * (1 + 1e-6) >= found.objective  # X - mean(X) keeps 8 digits
+        assert problem.certify(0.1 * L, dual=problem.multipliers(L)).lower_bound <= float(exact)
 
 
 def test_pairs_of_two_tasks_are_refused():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import data, different, hard_ones, random_problem
+from cases import data, different, hard_ones, random_hard_problem, random_problem
 from instances import rounding
 from seeds import blocks
 
@@ -154,3 +154,22 @@ def test_hard_bounds_beside_a_frobenius_term_hold_or_contradict_on_the_dual():
         np.concatenate([0.0 * D, 0.9 * D]),
     )
     assert sm.solve(sm.MetricProblem(X, near + wrong), "dual").status.word == "infeasible"
+
+
+def proven(seed: int) -> None:
+    problem = random_hard_problem(seed)
+    solution = sm.solve(problem, tol=1e-4)
+    assert solution.status in (sm.Status.OPTIMAL, sm.Status.INFEASIBLE), (seed, solution)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sums_with_hard_bounds_are_proven(seed):
+    """Multipliers of hard bounds are of any size, and penalties become as steep as these ask for."""
+    proven(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", blocks(12, 412), ids=str)
+def test_sums_with_hard_bounds_are_proven_many(seeds):
+    for seed in seeds:
+        proven(seed)

@@ -33,14 +33,17 @@ from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.linalg.rigorous.forms import ACCURACY, ROWS_AT_ONCE, Form, Images
 from sdpmetric.linalg.rigorous.matrices import (
     congruence,
+    gram_off,
     largest_eigenvalue,
     least_eigenvalue,
     log_det,
+    log_det_balanced,
     log_det_gram,
     metric_norm_above,
     norm_above,
     norms_above,
     off_orthonormal,
+    trace_above,
 )
 
 __all__ = [
@@ -59,11 +62,13 @@ __all__ = [
     "entropies",
     "exp_bounds",
     "gamma",
+    "gram_off",
     "largest_eigenvalue",
     "least_eigenvalue",
     "log1p_bounds",
     "log_bounds",
     "log_det",
+    "log_det_balanced",
     "log_det_gram",
     "log_sum_exp",
     "metric_norm_above",
@@ -73,4 +78,5 @@ __all__ = [
     "square",
     "sum_above",
     "sum_below",
+    "trace_above",
 ]

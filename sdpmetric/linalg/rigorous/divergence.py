@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import above, below, gamma, log_bounds, sum_above, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
-from sdpmetric.linalg.rigorous.matrices import congruence, log_det, log_det_gram, norm_above
+from sdpmetric.linalg.rigorous.matrices import congruence, log_det, log_det_balanced, log_det_gram, norm_above
 
 # Priors with roots of sizes between 2^-MODERATE and 2^MODERATE are taken as they are.
 MODERATE = 64
@@ -114,18 +115,32 @@ class LogDetPrior:
         ----------
         components : (m, d) array
         """
-        K, inner, error, r = self._inverse
+        K, _, _, r = self._inverse
         scaled = np.ldexp(components, -self.power)
         if not r < 0.5 or not np.array_equal(np.ldexp(scaled, self.power), components):
             return math.inf
         components = scaled
         B, E = self._product(components, K)
         size = np.abs(B) + E
-        trace = above(float(np.sum(size * size)) / (1.0 - r), B.size + 8)
-        volume = log_det_gram(components)[0]
-        whole = sum_above(np.array([trace, -volume, self._log_det[1], -len(K)])) if volume > -math.inf else math.inf
-        off = norm_above(B.T @ B - inner) + error + norm_above(self._gram_errors(size, E))
-        off = above(off / (1.0 - r), 12)
+        trace, volume = above(float(np.sum(size * size)), B.size + 8), log_det_gram(components)[0]
+        return self._divergence(trace, volume, B.T @ B, norm_above(self._gram_errors(size, E)))
+
+    def divergence_of(self, metric: FloatArray) -> float:
+        """A float not below the divergence of a metric of floats, infinite where it is not proven to be regular."""
+        K, _, _, r = self._inverse
+        scaled = np.ldexp(metric, -2 * self.power)
+        if not r < 0.5 or not np.array_equal(np.ldexp(scaled, 2 * self.power), metric):
+            return math.inf
+        B, E = congruence(psd.symmetrize(scaled), K)
+        trace = above(sum_above(np.append(np.diag(B), np.diag(E))), 2)
+        return self._divergence(trace, log_det_balanced(psd.symmetrize(scaled))[0], B, norm_above(E))
+
+    def _divergence(self, trace: float, volume: float, gram: FloatArray, off: float) -> float:
+        """From bounds of trace and ``log det``, and the metric where A_0 is nearly the identity, off by so much."""
+        _, inner, error, r = self._inverse
+        ends = [above(trace / (1.0 - r), 4), -volume, self._log_det[1], -len(inner)]
+        whole = sum_above(np.array(ends)) if volume > -math.inf else math.inf
+        off = above((norm_above(gram - inner) + error + off) / (1.0 - r), 12)
         return min(whole, above(off * off / (2.0 * (1.0 - off)), 8)) if off < 0.5 else whole
 
     def log_det(self, P: FloatArray, form: Form) -> float:

@@ -14,7 +14,14 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.linalg.rigorous.directed import U, above, gamma
-from sdpmetric.linalg.rigorous.matrices import largest_eigenvalue, least_eigenvalue, log_det, norm_above, norms_above
+from sdpmetric.linalg.rigorous.matrices import (
+    gram_off,
+    largest_eigenvalue,
+    least_eigenvalue,
+    log_det,
+    norm_above,
+    norms_above,
+)
 
 # Products of numbers that may be smaller than the first can underflow; errors of matrices grow by the second. Images
 # and their squares lose at most 2^-520 of a length then; the square of the third is still a normal number.
@@ -130,6 +137,11 @@ class Images:
         T, whatever made it: it is taken as exact, but for `map_errors`.
     map_errors : (d, r) array or None
         How far each entry of the exact T may be from that of `map`; None: it is exact.
+    scales : (d,) array or None
+        The exact points are those of X with each feature multiplied by the root of a number, of which this is the
+        rounded one; `centered` and `slack` are multiplied already. None: they are those of X.
+    metric : (d, d) array or None
+        A metric near ``T T^T`` whose distances are meant in place of those of the images; `points` remain those of T.
     """
 
     X: NDArray[np.floating]
@@ -137,17 +149,27 @@ class Images:
     slack: FloatArray
     map: FloatArray
     map_errors: FloatArray | None = None
+    scales: FloatArray | None = None
+    metric: FloatArray | None = None
 
     @classmethod
     def of(
-        cls, X: NDArray[np.floating], centered: FloatArray, T: FloatArray, map_errors: FloatArray | None = None
+        cls,
+        X: NDArray[np.floating],
+        centered: FloatArray,
+        T: FloatArray,
+        map_errors: FloatArray | None = None,
+        scales: FloatArray | None = None,
+        metric: FloatArray | None = None,
     ) -> Images:
         """Images of points that were centered, features that are 0 there being looked at again."""
         slack = np.zeros(X.shape[1])
         for j in np.flatnonzero(~centered.any(axis=0)):
             column = X[:, j].astype(np.float64)
             slack[j] = math.nextafter(float(column.max() - column.min()), math.inf) if np.ptp(column) else 0.0
-        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64), map_errors)
+        if scales is not None:
+            slack = slack * scales * (1.0 + gamma(4))
+        return cls(X, centered, slack, np.ascontiguousarray(T, dtype=np.float64), map_errors, scales, metric)
 
     @cached_property
     def points(self) -> FloatArray:
@@ -174,7 +196,7 @@ class Images:
     @cached_property
     def _entry_errors(self) -> FloatArray:
         """What a unit in each coordinate may add to the error of each coordinate of an image, (d, r)."""
-        rounding = gamma(len(self.map) + 3) * np.abs(self.map)
+        rounding = gamma(len(self.map) + (3 if self.scales is None else 6)) * np.abs(self.map)
         return rounding if self.map_errors is None else rounding + self.map_errors
 
     @cached_property
@@ -183,8 +205,32 @@ class Images:
         least = [float(np.abs(A[A != 0.0]).min(initial=math.inf)) for A in (self.centered, self.map)]
         return 0.0 if min(least) == math.inf or least[0] * least[1] >= SMALL_PRODUCT else UNDERFLOW_OF_IMAGES
 
+    @cached_property
+    def off(self) -> FloatArray:
+        """How far the entries of the metric that is meant may be from those of ``T T^T``, (d, d)."""
+        return np.zeros((0, 0)) if self.metric is None else gram_off(self.map.T, self.metric)
+
+    @cached_property
+    def rest(self) -> float:
+        """By how much no squared distance of the metric that is meant differs from that of the images."""
+        if self.metric is None:
+            return 0.0
+        span = np.ptp(self.X, axis=0).astype(np.float64)
+        span = span if self.scales is None else span * self.scales
+        return above(float(span @ self.off @ span), 2 * len(span) + 16)
+
+    def _rests(self, first: IndexArray, second: IndexArray) -> FloatArray:
+        """The same for each of some pairs, (p,)."""
+        found = np.empty(len(first))
+        for start in range(0, len(first), ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            V = np.abs(self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64))
+            V = V if self.scales is None else V * self.scales
+            found[some] = np.einsum("ij,ij->i", V @ self.off, V)
+        return found * (1.0 + gamma(2 * len(self.off) + 16))
+
     def distances(self, first: IndexArray, second: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Floats below and above the exact squared distances of pairs of images, each (p,).
+        """Floats below and above the exact squared distances of pairs of images, each (p,); below: at least 0.
 
         With ``s`` the computed distance of the images, ``e`` the sum of their errors and g the relative error of s, the
         exact distance lies between ``s (1 - g) - e`` and ``s (1 + g) + e``.
@@ -197,6 +243,9 @@ class Images:
         threads.run(
             lambda t: bounds.distance_bounds(P, errors, *ends, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
         )
+        if self.metric is not None:
+            rests = self._rests(*ends)
+            low, high = np.maximum(0.0, np.nextafter(low - rests, -np.inf)), np.nextafter(high + rests, np.inf)
         return low, high
 
     def form(
@@ -262,6 +311,7 @@ class Images:
             for start in starts[cuts[part] : cuts[part + 1]]:
                 some = slice(start, start + ROWS_AT_ONCE)
                 V = self.X[first[some]].astype(np.float64) - self.X[second[some]].astype(np.float64)
+                V = V if self.scales is None else V * self.scales
                 P, w = V @ self.map, np.abs(weights[some])
                 off, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
                 totals[part] += (P * weights[some, None]).T @ P

@@ -57,11 +57,24 @@ def norm_above(A: FloatArray) -> float:
     return above(float(np.sqrt(np.sum(A * A))), A.size + 2)
 
 
-def metric_norm_above(L: FloatArray) -> float:
-    """A float not below ``||L^T L||_F`` for a factor of floats, (r, d)."""
+def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:
+    """A float not below ``||L^T L||_F`` for a factor of floats, (r, d), nor below the norm of a metric near it."""
     short = L if len(L) <= L.shape[1] else L.T
     rounding = gamma(short.shape[1] + 2) * float(np.sum(L * L))
-    return above(norm_above(short @ short.T) + rounding, L.size + 4)
+    found = above(norm_above(short @ short.T) + rounding, L.size + 4)
+    return found if metric is None else max(found, norm_above(metric))
+
+
+def trace_above(L: FloatArray, metric: FloatArray | None = None) -> float:
+    """A float not below ``trace(L^T L)`` for a factor of floats, (r, d), nor below that of a metric near it."""
+    found = above(float(np.sum(L * L)), L.size + 1)
+    return found if metric is None else max(found, sum_above(np.diag(metric)))
+
+
+def gram_off(L: FloatArray, metric: FloatArray) -> FloatArray:
+    """How far the entries of ``L^T L`` may be from those of a metric of floats, (d, d)."""
+    size = np.abs(L).T @ np.abs(L) + np.abs(metric)
+    return np.asarray((np.abs(metric - L.T @ L) + gamma(len(L) + 6) * size) * (1.0 + gamma(4)))
 
 
 def _log_det_near_identity(B: FloatArray, errors: FloatArray) -> tuple[float, float]:
@@ -168,6 +181,23 @@ def log_det(A: FloatArray, error: float = 0.0, rank: int | None = None) -> tuple
     return (
         math.nextafter(low - scale[1], -math.inf),
         math.nextafter(high - scale[0], math.inf) if r == n else math.inf,
+    )
+
+
+def log_det_balanced(A: FloatArray) -> tuple[float, float]:
+    """`log_det` of a symmetric matrix of floats, in units, powers of 2, in which its diagonal is about 1."""
+    sizes = np.diag(A)
+    if not (sizes > 0.0).all():
+        return -math.inf, math.inf
+    powers = np.frexp(np.sqrt(sizes))[1]
+    balanced, both = np.ldexp(A, -powers - powers[:, None]), 2 * int(powers.sum())
+    if not both or not np.array_equal(np.ldexp(balanced, powers + powers[:, None]), A):
+        return log_det(A)
+    shift = sorted(both * float(end) for end in log_bounds(np.array(2.0)))
+    low, high = log_det(balanced)
+    return (
+        sum_below(np.array([low, math.nextafter(shift[0], -math.inf)])) if math.isfinite(low) else low,
+        sum_above(np.array([high, math.nextafter(shift[1], math.inf)])) if math.isfinite(high) else high,
     )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.linalg.distances import Blocks, laplacian_form
+from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.solvers.lmnn.coordinates import Coordinates
-from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
+from sdpmetric.triplets.margins import HingeSums, hinge_slopes, slope_pairs, target_distances
 from sdpmetric.triplets.triplets import Candidates
 
 Positions = NDArray[np.int64]
@@ -25,11 +27,14 @@ class ActiveSet:
     ----------
     coordinates : Coordinates
         Of c metrics over n examples with points in p dimensions.
+    triplets : bool
+        Whether N^(t) holds triplets, as in the paper: a target neighbor joins where its own hinge was positive in a
+        search. Else it holds pairs of an anchor and an impostor, with all targets of the anchor.
 
     Attributes
     ----------
     candidates : Candidates
-        N^(t), by numbers of points.
+        The pairs of N^(t), by numbers of points.
     slopes : (nnz, K) array
         Of the triplets of N^(t); those of N_t are not 0.
     matrices : (c, p, p) array
@@ -42,13 +47,14 @@ class ActiveSet:
         Pairs that the last search found.
     """
 
-    def __init__(self, coordinates: Coordinates) -> None:
+    def __init__(self, coordinates: Coordinates, triplets: bool = False) -> None:
         self.push, self.points = coordinates.problem.push, coordinates.points
         self._coordinates, self._n = coordinates, len(coordinates.problem.X)
         self._n_metrics = len(coordinates.cost)
         self.candidates = Candidates.none()
         self._rows: Positions = np.zeros(0, dtype=np.int64)
         self.slopes: FloatArray = np.zeros((0, self.candidates.targets.shape[1]))
+        self._listed: FloatArray | None = np.zeros_like(self.slopes) if triplets else None
         self.matrices: FloatArray = np.zeros_like(coordinates.cost)
         self.loss, self.n_active, self.n_found = 0.0, 0, 0
 
@@ -123,6 +129,8 @@ class ActiveSet:
     def _follow(self, positions: Positions) -> None:
         self._rows = self.candidates.rows
         self.slopes = carried(self.slopes, positions, self.candidates)
+        if self._listed is not None:
+            self._listed = carried(self._listed, positions, self.candidates)
 
     # -- lines 10 and 13: the active triplets of the list, and the gradient --------------------------------------------
 
@@ -133,18 +141,33 @@ class ActiveSet:
         ----------
         Z : (c n, q) array
         afresh : bool
-            Sum the gradient over all active triplets, so that rounding does not add up; otherwise over those only
-            whose slopes have changed.
+            After a search: sum the gradient over all active triplets, which are all listed; rounding does not add up
+            then. Otherwise sum over those only whose slopes have changed.
         """
         C = self.candidates
         near = target_distances(Z, self._bases(C), C.targets)
         sums, slopes = hinge_slopes(Z, C, 0.0, self.push.squared, near)
+        if self._listed is not None:
+            if afresh:
+                self._listed[slopes > 0.0] = 1.0
+            elif (others := (slopes > 0.0) & (self._listed == 0.0)).any():
+                sums = self._without(sums, Z, near, others)
+                slopes[others] = 0.0
         slopes *= self.push.weight
         change = slopes if afresh else slopes - self.slopes
         difference = self._gradient(change)
         # A new array in both cases: multipliers of earlier iterations refer to the old one.
         self.matrices = difference if afresh else self.matrices + difference
         self.slopes, self.loss, self.n_active = slopes, self.push.weight * sums.loss, sums.n_active
+
+    def _without(self, sums: HingeSums, Z: FloatArray, near: FloatArray, others: NDArray[np.bool_]) -> HingeSums:
+        """Loss and number of the active triplets without those marked, (nnz, K), which are active."""
+        C, (pair, slot) = self.candidates, np.nonzero(others)
+        row = C.rows[pair]
+        u = 1.0 + near[row, slot] - distances(Z, C.anchors[row], C.impostors[pair])
+        weights = np.ones(len(pair)) if C.weights is None else C.weights[pair]
+        more = float(weights @ (u * u if self.push.squared else u))
+        return replace(sums, loss=max(0.0, sums.loss - more), n_active=sums.n_active - len(pair))
 
     def _bases(self, candidates: Candidates) -> IndexArray:
         """The anchor of each row under the metric of each target, (m, K): under one metric the anchor itself."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,9 +38,13 @@ class PaperStep:
 
     Attributes
     ----------
+    triplets : bool
+        Class attribute: whether the list holds triplets, as the paper's, or pairs with all targets of their anchors.
     limit : float
         Pairs that a search may find: a metric with more of them is left by half the way back to the last searched one.
     """
+
+    triplets: ClassVar[bool] = True
 
     def __init__(self, every: int | None = None) -> None:
         self._every = SEARCH_EVERY if every is None else every
@@ -69,6 +74,8 @@ class PaperStep:
 
 class PolyakStep:
     """``(objective - lower bound) / ||G||^2``: long where there is far to go, short near it; see `PaperStep`."""
+
+    triplets: ClassVar[bool] = False
 
     def __init__(self, every: int | None = None) -> None:
         self._longest, self._every = LONGEST if every is None else every, 1
@@ -119,7 +126,7 @@ def gradient_projection(
     precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)
     M = np.swapaxes(L, 1, 2) @ L  # line 1
     t = since = 0  # line 2
-    active = ActiveSet(coordinates)  # line 3
+    active = ActiveSet(coordinates, rule.triplets)  # line 3
     dual = ErgodicDual(active, coordinates.whiten)
     searched, search, converged = M, True, False
     while True:  # line 5
