@@ -12,7 +12,7 @@ import numpy as np
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.linalg.rigorous import Form, Images, above, below, sum_above, sum_below
+from sdpmetric.linalg.rigorous import Form, Images, above, below, product_above, sum_above, sum_below
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.triplets.bounds import largest_hinges, target_bounds
@@ -325,7 +325,7 @@ class PushSums:
             As in `DualityCertificate`.
         """
         weight = self._push.weight
-        objective = above(cost + weight * self.loss, 2)
+        objective = above(cost + product_above(weight, self.loss), 2)
         tries = self._candidates(cones) if given is None else [given]
         best = tries[int(np.argmax([candidate.bound[0] for candidate in tries]))]
         lower_bound, multiple = best.bound
