@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
@@ -185,7 +186,7 @@ class MultiMetricLMNNProblem(Problem):
                 f"got shape {np.shape(given)}."
             )
         each = [(L, None) if metric is None else (None, L) for L in np.asarray(given)]
-        checked = [super(MultiMetricLMNNProblem, self).check_point(L, M) for L, M in each]
+        checked = [validation.check_point(L, M, self.X.shape[1]) for L, M in each]
         return psd.stack([L for L, _ in checked]), max(residual for _, residual in checked)
 
     def embed(self, components: FloatArray) -> list[FloatArray]:

@@ -219,7 +219,7 @@ class RCAProblem(Problem):
         metric : (d, d) array, optional
             The metric itself; exactly one of the two.
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         rank = self.coordinates.rank
         sigma: FloatArray = np.asarray(np.linalg.svd(L @ self.coordinates.inverse[:rank].T, compute_uv=False))
         if len(sigma) < rank or not (sigma > 0).all():
@@ -247,7 +247,7 @@ class RCAProblem(Problem):
         dual : optional
             Ignored: the lower bound needs no multipliers.
         """
-        L, primal_residual = self.check_point(components, metric)
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         objective, rank = self._highest(L), self.coordinates.rank
         return DualityCertificate(
             objective=objective,

@@ -298,7 +298,7 @@ def test_random_states_of_every_kind(data):
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("LMNN", {"max_iter": "a"}, "max_iter must be positive or None"),
+        ("LMNN", {"max_iter": "a"}, "max_iter must be a positive integer or None"),
         ("ITML", {"max_time": "1"}, "max_time must be positive or None"),
         ("LMNN", {"tol": "a"}, "tol must be a positive relative gap"),
         ("MCML", {"tol": np.nan}, "tol must be a positive relative gap"),
