@@ -250,8 +250,7 @@ def certify(
 ) -> Certificate:
     """Certify any point of a problem, from any package, in one pass over the data.
 
-    The lower bound is what the point's own slopes prove: cheap and always valid, but loose unless the point is nearly
-    optimal. `verify` spends more for a tight one.
+    The lower bound is what the point's own slopes prove: valid, but loose far from an optimum; `verify` tightens it.
 
     Parameters
     ----------
@@ -274,6 +273,7 @@ def certify(
         If the point has the wrong shape, is not finite, or is not PSD.
     """
     check_problem("certify", problem)
+    problem.check_given(components, metric)
     return problem.certify_with(Extras() if extras is None else extras, components, metric=metric, dual=dual)
 
 
@@ -329,7 +329,7 @@ def verify(
         if components is not None or metric is not None:
             raise ValueError("pass exactly one of components=, metric= and estimator=.")
         components = linear_map(estimator, problem.X)
-    L, primal_residual = problem.check_point(components, metric)
+    L, primal_residual = problem.check_given(components, metric)
     scale = problem.best_scale(L) if rescale else 1.0
     given = None if metric is None else scale**2 * np.asarray(metric, dtype=np.float64)
     certificate = problem.certify(scale * L if given is None else None, metric=given)

@@ -148,17 +148,27 @@ class Problem(ABC):
         Raises
         ------
         ValueError
-            If the point has the wrong shape, is not finite, is not PSD, or is too large for squared distances.
+            If the point has the wrong shape, is not finite, or is not PSD.
         """
-        L, residual = validation.check_point(components, metric, self.X.shape[1])
-        with np.errstate(over="ignore"):
-            distance, trace = float(np.sum((np.abs(L) @ self._ranges) ** 2)), float(np.sum(L**2))
-        if distance > LARGEST_DISTANCE or trace > validation.LARGEST_ENTRY:
-            raise ValueError(
-                f"the {'components are' if metric is None else 'metric is'} too large: squared distances of the "
-                "examples, or the trace, overflow; divide by a number."
-            )
-        return L, residual
+        return validation.check_point(components, metric, self.X.shape[1])
+
+    def check_given(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
+        """`check_point` for a point that a user gives, which may be too large for squared distances.
+
+        Raises
+        ------
+        ValueError
+            As `check_point`, and where squared distances or the trace may overflow.
+        """
+        name = "components" if metric is None else "metric"
+        given = validation.real_array(name, components if metric is None else metric)
+        if given.ndim >= 2 and given.shape[-1] == self.X.shape[1]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                far = np.abs(given) @ self._ranges
+                sizes = [np.sum(far**2), np.sum(given**2)] if metric is None else [np.sum(far @ self._ranges)]
+            if np.isfinite(given).all() and not max(sizes) <= LARGEST_DISTANCE:
+                raise ValueError(f"{name} is too large: squared distances or the trace overflow; divide by a number.")
+        return self.check_point(components, metric)
 
     @cached_property
     def _ranges(self) -> FloatArray:

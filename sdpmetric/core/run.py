@@ -22,6 +22,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.engine import threads
+from sdpmetric.engine.deadline import hurried
 from sdpmetric.engine.interface import Threads, TooLittleMemory, using
 from sdpmetric.triplets.limits import BudgetSpent as BudgetSpent
 from sdpmetric.triplets.limits import deadline
@@ -299,12 +300,8 @@ def _answer(
         status = Status.USER_LIMIT
     # A certified point needs no search, nor does the zero metric, and workers may still be at work on the last one.
     best = Step(problem.zero) if seen.certified is None else seen.certified
-    try:
-        with threads.one_pool(), using(Threads()), deadline(budget.last):
-            return best, _certified(problem, best, best, tol), status
-    except BudgetSpent:
-        with threads.one_pool(), using(Threads()):
-            return best, _certified(problem, best, best, tol), status
+    with threads.one_pool(), using(Threads()), hurried():
+        return best, _certified(problem, best, best, tol), status
 
 
 def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certified:

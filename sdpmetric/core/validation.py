@@ -280,7 +280,8 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
         raise ValueError(f"metric must have shape ({d}, {d}), got {M.shape}; pass a factor as components=.")
     size = float(np.abs(M).max(initial=0.0))
     if not size <= LARGEST_ENTRY:
-        raise ValueError(f"metric has an entry of {size:.3g}; pass finite numbers of at most {LARGEST_ENTRY:g}.")
+        what = "NaN or infinity" if not np.isfinite(M).all() else f"{size:.3g}, which is too large"
+        raise ValueError(f"metric contains {what}.")
     if np.abs(M - M.T).max(initial=0.0) > PSD_TOLERANCE * size:
         raise ValueError("metric is not symmetric; pass M, or its factor as components=.")
     values = np.linalg.eigvalsh(psd.symmetrize(M))

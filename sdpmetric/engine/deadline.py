@@ -13,6 +13,7 @@ ItemT = TypeVar("ItemT")
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
 _LAST: ContextVar[float] = ContextVar("last", default=math.inf)
+_HURRIED: ContextVar[bool] = ContextVar("hurried", default=False)
 
 
 class BudgetSpent(Exception):
@@ -55,9 +56,24 @@ def remaining() -> float:
     return _DEADLINE.get() - time.perf_counter()
 
 
+@contextmanager
+def hurried() -> Iterator[None]:
+    """Let work that is begun after the deadline do what it must, without a deadline; not across a ``yield``."""
+    token = _HURRIED.set(True)
+    try:
+        yield
+    finally:
+        _HURRIED.reset(token)
+
+
+def is_late() -> bool:
+    """Whether only what must be done is to be done."""
+    return _HURRIED.get() or remaining() < 0.0
+
+
 def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
-    """The first item, and the others as long as the deadline has not passed."""
+    """The first item, and the others as long as it is not late."""
     for k, item in enumerate(items):
-        if k and remaining() < 0.0:
+        if k and is_late():
             return
         yield item

@@ -157,7 +157,7 @@ class FRMLProblem(Problem):
 
         One sort of the items for each query, a block of queries at a time: no memory of n x n; see `Problem.objective`.
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self._evaluate(L, with_gradient=False)[0]
 
     def gradient(self, components: ArrayLike) -> FloatArray:
@@ -169,7 +169,7 @@ class FRMLProblem(Problem):
         ----------
         components : (r, d) array
         """
-        L, _ = self.check_point(components, None)
+        L, _ = validation.check_point(components, None, self.X.shape[1])
         return self._evaluate(L, with_gradient=True)[1]
 
     def certify(
@@ -188,7 +188,7 @@ class FRMLProblem(Problem):
         "relaxation". Of a point of too large a rank the leading part is certified, and `primal_residual` says what was
         dropped. See `Problem.certify`; multipliers, ``sm.solve(problem.relaxation).dual``, are for "auc" only.
         """
-        given, residual = self.check_point(components, metric)
+        given, residual = validation.check_point(components, metric, self.X.shape[1])
         L = given
         if len(L) > self.n_components:
             sigma = np.linalg.svd(L, compute_uv=False)

@@ -208,7 +208,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets; see `Problem.objective`."""
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.base.objective(L) + self.penalty(L)
 
     # -- the certificate --------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class FrobeniusLMNNProblem(Problem):
         """
         if lower_bound is None and dual is None:
             raise ValueError("pass lower_bound= (of a certificate) or dual= (multipliers): the ball needs a gap.")
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         if lower_bound is not None and not math.isfinite(lower_bound):
             raise ValueError(f"lower_bound must be a finite number, that of a certificate, got {lower_bound!r}.")
         objective = self.objective(L)

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.engine.deadline import in_time
+from sdpmetric.engine.deadline import is_late
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import (
     Form,
@@ -51,7 +51,7 @@ def certificate(
     """
     base, L = problem.base, components
     mu, plain, images = base.push_weight, problem.plain, Images.of(base.X, base.centered, L.T, metric=metric)
-    widths = () if dual is not None else tuple(in_time(SMOOTHINGS))
+    widths = () if dual is not None or is_late() else SMOOTHINGS
     totals, forms = [0.0] * len(widths), [Form.zero(base.X.shape[1]) for _ in widths]
     losses, n_active = [], 0
     for block in base.push.near(images.points, widen=inactive_beyond(images)):
@@ -69,6 +69,8 @@ def certificate(
     objective = above(cost + product_above(mu, sum_above(np.array(losses))) + penalty, 3)
     violation = 0.0
     tries = [(total, form, 1.0) for total, form in zip(totals, forms, strict=True)]
+    if dual is None and not widths:
+        tries = [(0.0, Form.zero(base.X.shape[1]), 1.0)]
     if dual is not None:
         clipped = clip(problem, check_triplet_multipliers(dual))
         violation = clipped.violation

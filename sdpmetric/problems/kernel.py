@@ -260,7 +260,7 @@ class KernelLMNNProblem(LMNNProblem):
         coordinates = self.space.transform(X)
         if components is None:
             return coordinates
-        L, _ = self.check_point(components, None)
+        L, _ = validation.check_point(components, None, self.X.shape[1])
         return coordinates @ L.T
 
     def expansion(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
@@ -279,7 +279,7 @@ class KernelLMNNProblem(LMNNProblem):
             PSD. With ``k = k(x, .)`` and ``k' = k(x', .)``, the kernel values with the training examples,
             ``D(x, x') = (k - k')^T A (k - k')``.
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         root = self.space.weights @ L.T
         return root @ root.T
 

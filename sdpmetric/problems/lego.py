@@ -164,12 +164,12 @@ class LEGOProblem(Problem):
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """What one fixed metric loses on the whole stream; see `Problem.objective`."""
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         return 0.5 * float(np.sum(self.misses(L) ** 2))
 
     def divergence(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric."""
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         inner = scipy.linalg.solve_triangular(self.root, L.T, trans="T", lower=False).T
         sigma = np.asarray(np.linalg.svd(inner, compute_uv=False), dtype=np.float64)
         if len(sigma) < self.X.shape[1] or not (sigma > 0.0).all():
@@ -190,7 +190,7 @@ class LEGOProblem(Problem):
         components, metric
             As in `objective`.
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         weighted = above(self.learning_rate * self.loss_above(L))
         return above((1.0 / self.learning_rate + reach) * (self.prior.divergence(L) + weighted), 6)
 
@@ -206,7 +206,7 @@ class LEGOProblem(Problem):
         smallest one. Any multipliers are repaired to such ones, and multiplied by the best number. Default: by how
         much the metric misses each target, which is optimal for the metric with the least loss.
         """
-        L, primal_residual = self.check_point(components, metric)
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         misses = self.misses(L)
         a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
         return DualityCertificate(

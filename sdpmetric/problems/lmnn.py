@@ -219,7 +219,7 @@ class LMNNProblem(Problem):
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 14); see `Problem.objective`."""
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         Z = self.embed(L)
         return self.cost(L, Z) + self.push_weight * self.push.loss(Z)
 

@@ -178,7 +178,7 @@ class MMCProblem(SmoothProblem):
         components, metric
             As in `Problem.objective`.
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         return -float(self.dissimilar_weights @ np.sqrt(distances(self.centered @ L.T, *self.dissimilar_pairs)))
 
     def best_scale(self, components: FloatArray) -> float:
@@ -285,7 +285,7 @@ class MMCProblem(SmoothProblem):
             If the point has the wrong shape, is not finite, or is not PSD, or the multipliers are not finite or not one
             per dissimilar pair.
         """
-        L, primal_residual = self.check_point(components, metric)
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         images = Images.of(self.X, self.centered, L.T, metric=validation.given_metric(metric, primal_residual))
         spent = sum_above(products_above(self.similar_weights, images.distances(*self.similar_pairs)[1]))
         lengths = self.dissimilar_weights * np.sqrt(images.distances(*self.dissimilar_pairs)[0])

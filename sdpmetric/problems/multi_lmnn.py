@@ -186,7 +186,7 @@ class MultiMetricLMNNProblem(Problem):
                 f"got shape {np.shape(given)}."
             )
         each = [(L, None) if metric is None else (None, L) for L in np.asarray(given)]
-        checked = [super(MultiMetricLMNNProblem, self).check_point(L, M) for L, M in each]
+        checked = [validation.check_point(L, M, self.X.shape[1]) for L, M in each]
         return psd.stack([L for L, _ in checked]), max(residual for _, residual in checked)
 
     def embed(self, components: FloatArray) -> list[FloatArray]:

@@ -202,7 +202,7 @@ class POLAProblem(Problem):
         threshold : float, optional
             b; default: the best one for this metric.
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self.distances(L)
         b = self.given_threshold(q, threshold)
         rounding = pola_certificate.ROUNDING * max(1.0, abs(b))
@@ -232,7 +232,7 @@ class POLAProblem(Problem):
         components : (r, d) array
         threshold : float
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self.distances(L)
         b = self.margins.best_threshold(q) if threshold is None else max(1.0, threshold)
         if self.slack_weight is not None or self.margins.missed(q, b) <= 0.0:

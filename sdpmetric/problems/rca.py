@@ -222,7 +222,7 @@ class RCAProblem(Problem):
         metric : (d, d) array, optional
             The metric itself; exactly one of the two.
         """
-        L, _ = self.check_point(components, metric)
+        L, _ = validation.check_point(components, metric, self.X.shape[1])
         if self._dependence is not None:
             return math.inf
         rank = self.coordinates.rank
@@ -251,7 +251,7 @@ class RCAProblem(Problem):
         dual : optional
             Ignored: the lower bound needs no multipliers.
         """
-        L, primal_residual = self.check_point(components, metric)
+        L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         given = validation.given_metric(metric, primal_residual)
         objective = self._highest(L, given) if self._dependence is None else math.inf
         rank = self.coordinates.rank if self.ridge or self._range_form.least > 0.0 else 0

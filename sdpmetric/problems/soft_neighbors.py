@@ -221,7 +221,7 @@ class SoftNeighborProblem(Problem):
     def _check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """As `check_point`; where the factor is diagonal, the point must be so too."""
         d = self.X.shape[1]
-        L, residual = self.check_point(components, metric)
+        L, residual = validation.check_point(components, metric, d)
         if not self.diagonal:
             return L, residual
         if metric is not None:  # the factor that is diagonal too

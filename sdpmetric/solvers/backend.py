@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 
 from sdpmetric.core.run import Budget
+from sdpmetric.engine.deadline import check_last
 
 BackendOptions = Mapping[str, float | int | bool | str]
 Options = dict[str, float | int | bool | str]
@@ -90,6 +91,8 @@ class Backend:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 warnings.simplefilter("ignore", RuntimeWarning)  # a point slightly outside the domain of a logarithm
+                program.get_problem_data(self.name)  # CVXPY keeps it; it may take longer than the backend
+                check_last()
                 with no_panic():
                     program.solve(solver=self.name, **self.timed(budget, options))
         except cp.error.SolverError:

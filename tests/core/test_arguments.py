@@ -24,7 +24,7 @@ def test_huge_points_have_an_infinite_objective_or_are_refused(name):
             M = np.swapaxes(L, -1, -2) @ L
         for given in ({"components": L}, {"metric": M}) if np.isfinite(M).all() else ({"components": L},):
             if size > 1e150:
-                with pytest.raises(ValueError, match=r"too large|pass finite numbers"):
+                with pytest.raises(ValueError, match="too large"):
                     sm.certify(problem, **given)
                 continue
             certificate = sm.certify(problem, **given)

@@ -235,7 +235,7 @@ def test_progress_goes_to_standard_error_only(run):
         (("solve", "iris", "--tol", "0"), r"tol must be a positive"),
         (("verify", "iris", "x.npz", "--tol", "-1"), r"tol must be a positive"),
         (("compare", "iris", "--max-time", "0"), r"max_time must be positive"),
-        (("solve", "iris", "--max-iter", "-3"), r"max_iter must be positive"),
+        (("solve", "iris", "--max-iter", "-3"), r"max_iter must be a positive integer"),
         (("solve", "iris", "--push-weight", "1.5"), r"push_weight must be a finite number"),
         (("solve", "iris", "--n-neighbors", "50"), r"has 50 members, but n_neighbors=50"),
         (("solve", "iris", "--pca", "5"), r"cannot keep 5 principal components"),
