@@ -20,6 +20,7 @@ from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.engine.deadline import check_last, is_late
 from sdpmetric.linalg import psd
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.rankings import check_rankings
@@ -237,7 +238,8 @@ class MLRProblem(Problem):
         L, primal_residual = self.check_point(components, metric)
         loss, _, violated = self._evaluate(L, with_slope=False)
         objective = float(np.sum(L * L)) + loss
-        shares, factors = self._cuts_of(dual) if dual is not None else (np.ones(1), [L])
+        own: tuple[FloatArray, list[FloatArray]] = (np.zeros(0), []) if is_late() else (np.ones(1), [L])
+        shares, factors = own if dual is None else self._cuts_of(dual)
         bound, residual = self._bound(shares, [self.separate(factor) for factor in factors])
         return DualityCertificate(
             objective=objective,
@@ -309,6 +311,7 @@ class MLRProblem(Problem):
         total, violated, slope, weight_of = 0.0, 0, np.zeros((d, d)), np.zeros(len(X))
         height = max(1, SCORES_AT_ONCE // len(X))
         for first in range(0, len(asked), height):
+            check_last()
             block, scales = asked[first : first + height], self._scales[first : first + height]
             scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
             ranking_loops.distances_to(embedded[block], columns, scores)
