@@ -20,6 +20,7 @@ from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.engine.deadline import check_last, is_late
 from sdpmetric.linalg.rigorous import Form, Images, above, below, gamma, norms_above, sum_above
 from sdpmetric.linalg.rigorous.forms import UNDERFLOW
 from sdpmetric.problems.metric_problem import MetricProblem
@@ -242,7 +243,8 @@ class MLRProblem(Problem):
         """
         L, primal_residual = self.check_point(components, metric)
         objective, violated = self._highest(L)
-        shares, factors = self._cuts_of(dual) if dual is not None else (np.ones(1), [L])
+        own: tuple[FloatArray, list[FloatArray]] = (np.zeros(0), []) if is_late() else (np.ones(1), [L])
+        shares, factors = own if dual is None else self._cuts_of(dual)
         bound, residual = self._bound(shares, [self.separate(factor) for factor in factors])
         return DualityCertificate(
             objective=objective,
@@ -325,6 +327,7 @@ class MLRProblem(Problem):
         most, offset, size, violated = 0.0, 0.0, 0.0, 0
         slope, weight_of = np.zeros((X.shape[1],) * 2), np.zeros(n)
         for first in range(0, len(rows), height := max(1, SCORES_AT_ONCE // n)):
+            check_last()
             part, block = rows[first : first + height], related.queries[first : first + height]
             shares, members = self._shares[first : first + height], related.mask(block)
             off = own + np.outer(sizes[part], 2.0 * (g * z + e)) + np.outer(errors[part], 2.0 * (z + e)) + SMALLEST
