@@ -17,13 +17,32 @@ from sdpmetric.arrays import FloatArray, IndexArray
 
 # More than the rounding of squaring, and of adding 1.
 SQUARE = 1e-15
+# The smallest positive float, and squared distances that may miss some parts by underflow.
+TINY, SMALL_SQUARE = 5e-324, 1e-260
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def _bounds(length: float, g: float, error: float) -> tuple[float, float]:
     """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
     near, far = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
-    return near * near * (1.0 - SQUARE), far * far * (1.0 + SQUARE)
+    least, most = near * near * (1.0 - SQUARE), far * far * (1.0 + SQUARE)
+    if most < SMALL_SQUARE and far > 0.0:  # sums with the smallest float take many times as long
+        return max(0.0, least - TINY), most + TINY
+    return least, most
+
+
+@nb.njit(cache=True, nogil=True)
+def _small_length(P: FloatArray, i: int, j: int) -> float:
+    """The distance between two rows of P whose squares may underflow."""
+    top = 0.0
+    for q in range(P.shape[1]):
+        top = max(top, abs(P[i, q] - P[j, q]))
+    s = 0.0
+    if top > 0.0:
+        for q in range(P.shape[1]):
+            u = (P[i, q] - P[j, q]) / top
+            s += u * u
+    return top * math.sqrt(s)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST)
@@ -40,7 +59,8 @@ def distance_bounds(
 ) -> None:
     """Bounds of the squared distances of pairs `begin` to `end` of exact points, within `errors` of the rows of P."""
     for p in range(begin, end):
-        length = math.sqrt(distance(P, first[p], second[p]))
+        d = distance(P, first[p], second[p])
+        length = math.sqrt(d) if d >= SMALL_SQUARE else _small_length(P, first[p], second[p])
         low[p], high[p] = _bounds(length, g, errors[first[p]] + errors[second[p]])
 
 
@@ -105,8 +125,9 @@ def form_error(
     error = size = 0.0
     for p in range(begin, end):
         a, b, w = first[p], second[p], abs(weights[p])
-        long = math.sqrt(distance(P, a, b))
+        d = distance(P, a, b)
+        long = math.sqrt(d) if d >= SMALL_SQUARE else _small_length(P, a, b)
         off = errors[a] + errors[b]
-        error += w * (long * (lengths[a] + lengths[b] + 2.0 * off) + off * off)
+        error += w * long * (lengths[a] + lengths[b] + 2.0 * off) + w * off * off
         size += w * (long + off) * (long + off)
     sums[0], sums[1] = error, size

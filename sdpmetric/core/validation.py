@@ -15,10 +15,9 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.triplets.triplets import Triplets
 
-# A metric whose smallest eigenvalue is below minus this share of its largest one is refused.
-PSD_TOLERANCE = 1e-6
-# Above this share it is not PSD; below, the negative eigenvalue may be one of rounding.
-ROUNDED = 1e-12
+# A metric whose smallest eigenvalue is below minus the first share of its largest one is refused; up to the second one
+# it may be PSD, and the negative eigenvalue one of rounding.
+PSD_TOLERANCE, ROUNDED = 1e-6, 1e-12
 # What to do with examples without a label.
 UNLABELLED = (
     "drop those rows or give them a label. Where little is labelled, learn from pairs that are known to be similar or "
@@ -338,8 +337,7 @@ def _out_of_range(way: str) -> ValueError:
 
 def _is_missing(label: object) -> bool:
     # NaN differs from itself, and pandas' NA does not answer.
-    same = label == label
-    return label is None or not isinstance(same, bool | np.bool_) or not same
+    return label is None or not isinstance(same := label == label, bool | np.bool_) or not same
 
 
 def real_array(name: str, given: ArrayLike | None) -> FloatArray:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.core.rigor import RIGORS, Rigor
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import Images, above, gamma, sum_above, trace_above
+from sdpmetric.linalg.rigorous import TINY, Images, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
 FloatArray = NDArray[np.float64]
@@ -202,7 +202,8 @@ class BoundTerms:
         return value
 
     def _linear(self, L: FloatArray, D: FloatArray) -> float:
-        return float(self.costs[1] @ D[: len(self.costs[1])]) + self.ridge * float(np.sum(L * L))
+        trace = self.ridge * float(np.sum(L * L)) if self.ridge else 0.0
+        return float(self.costs[1] @ D[: len(self.costs[1])]) + trace
 
     def _sum(self, L: FloatArray, linear: float, u: list[FloatArray]) -> float:
         """From the linear terms and what each loss is a function of."""
@@ -235,10 +236,10 @@ class BoundTerms:
         low, high = images.distances(*self.pairs.T)
         costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
-        squares = self.ridge * trace_above(sizes, metric)
-        parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()), above(squares, 6)]
+        squares, lost = above(product_above(self.ridge, trace_above(sizes, metric)), 6), TINY * np.count_nonzero(high)
+        parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()) + lost, squares]
         M = components.T @ components
-        error = gamma(len(components) + 4) * (sizes.T @ sizes)
+        error = gamma(len(components) + 4) * (sizes.T @ sizes) + (len(components) * TINY if components.any() else 0.0)
         if errors is not None:
             more = sizes.T @ errors
             error += (more + more.T) * (1.0 + gamma(len(components) + 4))

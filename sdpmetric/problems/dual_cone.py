@@ -83,7 +83,7 @@ class DualCone:
         if pull.weight > 0.0:
             cost = images.form(pull.first, pull.second, pull.scales, roundings=2)
         if pull.ridge:
-            size = rigorous.above(pull.ridge * float(np.sum(V**2)), V.size + 4)
+            size = rigorous.above(rigorous.product_above(pull.ridge, rigorous.squares_above(V)), 4)
             cost = cost + Form(pull.ridge * (V.T @ V), rigorous.above(rigorous.gamma(len(V) + 4) * size, 2), size)
         return cost
 

@@ -235,9 +235,9 @@ class FenchelDual:
         r = 0.0 if images.map_errors is None else rigorous.off_orthonormal(images.map, images.map_errors)
         if not r < 0.5:
             return Proven(-math.inf, a, math.inf)
-        part = rigorous.above(part / (1.0 - r), 3)
+        lost = rigorous.product_above(0.5, *2 * [rigorous.above(part / (1.0 - r), 3)], rigorous.above(1.0 / weight))
         M0_size = rigorous.below(0.5 * weight * float(np.sum(M0 * M0)), M0.size + 4)
-        parts = np.array([self._losses_value(a, t, segment), M0_size, -rigorous.above(0.5 * part * part / weight, 4)])
+        parts = np.array([self._losses_value(a, t, segment), M0_size, -lost])
         return Proven(rigorous.sum_below(parts) if np.isfinite(parts).all() else -math.inf, a, max(0.0, 1.0 - t))
 
     def _with_log_det(self, segment: Segment, final: LogDet) -> Proven:

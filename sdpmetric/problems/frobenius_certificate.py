@@ -13,7 +13,16 @@ from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.engine.deadline import in_time
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Form, Images, above, below, metric_norm_above, square, sum_above, sum_below
+from sdpmetric.linalg.rigorous import (
+    Form,
+    Images,
+    above,
+    below,
+    metric_norm_above,
+    product_above,
+    sum_above,
+    sum_below,
+)
 from sdpmetric.problems.push import ClippedMultipliers
 from sdpmetric.problems.push_dual import SMOOTHINGS
 from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, margin_form, slope_form, target_bounds
@@ -55,8 +64,9 @@ def certificate(
             totals[g] = below(totals[g] + below(mu * sums.slopes, slopes.size + 4))
             forms[g] += slope_form(plain, block, slopes, accuracy=np.inf).times(mu)
     cost = base.pull_cost.bound(L, images)
-    penalty = above(0.5 * problem.frobenius * square(metric_norm_above(L, metric)), 4)
-    objective = above(cost + above(mu * sum_above(np.array(losses)), 2) + penalty, 3)
+    size = metric_norm_above(L, metric)
+    penalty = product_above(0.5, problem.frobenius, size, size)
+    objective = above(cost + product_above(mu, sum_above(np.array(losses))) + penalty, 3)
     violation = 0.0
     tries = [(total, form, 1.0) for total, form in zip(totals, forms, strict=True)]
     if dual is not None:
@@ -104,8 +114,9 @@ def _value(problem: FrobeniusLMNNProblem, multiple: float, total: float, form: F
     """A float not above the dual value of a multiple of multipliers, which may miss their boxes by rounding."""
     if multiple <= 0.0:
         return 0.0  # no multipliers at all prove 0
-    lost = square((form.times(multiple) - problem.cost_form).positive_part)
-    return max(0.0, below(multiple * total, 12) - above(0.5 * lost / problem.frobenius, 12))
+    part = (form.times(multiple) - problem.cost_form).positive_part
+    lost = product_above(0.5, part, part, above(1.0 / problem.frobenius))
+    return max(0.0, below(multiple * total, 12) - above(lost, 12))
 
 
 def _best_multiple(problem: FrobeniusLMNNProblem, total: float, B: FloatArray, headroom: float) -> float:

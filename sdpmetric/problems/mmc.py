@@ -24,7 +24,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances, weighted_differences
-from sdpmetric.linalg.rigorous import Images, above, below, sum_above, sum_below
+from sdpmetric.linalg.rigorous import Images, above, below, products_above, sum_above, sum_below
 from sdpmetric.problems import proofs
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.pull import PullCost
@@ -287,7 +287,7 @@ class MMCProblem(SmoothProblem):
         """
         L, primal_residual = self.check_point(components, metric)
         images = Images.of(self.X, self.centered, L.T, metric=validation.given_metric(metric, primal_residual))
-        spent = above(sum_above(self.similar_weights * images.distances(*self.similar_pairs)[1]), 2)
+        spent = sum_above(products_above(self.similar_weights, images.distances(*self.similar_pairs)[1]))
         lengths = self.dissimilar_weights * np.sqrt(images.distances(*self.dissimilar_pairs)[0])
         objective = -below(sum_below(lengths) / math.sqrt(max(1.0, spent)), 5)
         if spent > 1.0:

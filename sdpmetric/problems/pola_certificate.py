@@ -14,7 +14,17 @@ from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Images, U, above, metric_norm_above, square, sum_above, sum_below
+from sdpmetric.linalg.rigorous import (
+    Images,
+    U,
+    above,
+    metric_norm_above,
+    product_above,
+    products_above,
+    square,
+    sum_above,
+    sum_below,
+)
 from sdpmetric.problems import contradiction, rays
 
 if TYPE_CHECKING:
@@ -150,7 +160,7 @@ def _highest(problem: POLAProblem, components: FloatArray, threshold: float, met
     size, multiple, slack = metric_norm_above(components, metric), 1.0, 0.0
     if problem.slack_weight is not None:
         hinges = np.maximum(0.0, 1.0 - margins + 4.0 * U * (1.0 + b + np.where(y > 0, high, low)))
-        slack = above(sum_above(problem.margins.ceilings * hinges), 5)
+        slack = above(sum_above(products_above(problem.margins.ceilings, hinges)), 5)
     elif len(margins):
         least = float((margins - 4.0 * U * (b + np.where(y > 0, high, low))).min())
         if least <= 0.0:
@@ -158,7 +168,7 @@ def _highest(problem: POLAProblem, components: FloatArray, threshold: float, met
         multiple = above(1.0 / least, 2) if least < 1.0 else 1.0
     rounding = 4.0 * U * (multiple * b + problem.initial_threshold) if multiple != 1.0 else 0.0
     excess = above(abs(multiple * b - problem.initial_threshold) + rounding)
-    return above(0.5 * square(multiple * size) + 0.5 * square(excess) + slack, 8)
+    return above(product_above(0.5, multiple, size, multiple, size) + product_above(0.5, excess, excess) + slack, 8)
 
 
 def lowest(problem: POLAProblem, dual: FloatArray) -> float:
@@ -172,7 +182,7 @@ def lowest(problem: POLAProblem, dual: FloatArray) -> float:
     a, y, first, second = dual[used], problem.signs[used], *problem.pairs[used].T
     images = Images.of(problem.X, problem.centered, np.eye(problem.X.shape[1]))
     size = images.form(first, second, -a * y, accuracy=0.0).positive_part
-    value = sum_below(a) - above(0.5 * size * size, 2)
+    value = sum_below(a) - product_above(0.5, size, size)
     start = problem.initial_threshold
     least = math.inf
     for total in (sum_below(a * y), sum_above(a * y)):  # concave in the total: least at an end

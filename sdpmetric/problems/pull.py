@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
-from sdpmetric.linalg.rigorous import Images, above, sum_above, trace_above
+from sdpmetric.linalg.rigorous import Images, above, product_above, products_above, sum_above, trace_above
 from sdpmetric.problems.well_posed import SampleSize
 
 # Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
@@ -75,8 +75,8 @@ class PullCost:
     def bound(self, components: FloatArray, images: Images) -> float:
         """A float not below ``<C, M>`` at exact components, or the metric, whose images of the data are given."""
         _, highest = images.distances(self.first, self.second)
-        pull = above(sum_above(self.scales * highest), 4)
-        return above(pull + self.ridge * trace_above(components, images.metric), 2)
+        pull = above(sum_above(products_above(self.scales, highest)), 4)
+        return above(pull + product_above(self.ridge, trace_above(components, images.metric)), 2)
 
     @cached_property
     def matrix(self) -> FloatArray:

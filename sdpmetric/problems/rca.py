@@ -36,6 +36,9 @@ from sdpmetric.linalg.rigorous import (
     log_det_balanced,
     log_det_gram,
     norms_above,
+    product_above,
+    products_above,
+    squares_above,
     sum_above,
     sum_below,
     trace_above,
@@ -243,10 +246,8 @@ class RCAProblem(Problem):
 
         Parameters
         ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
+        components, metric
+            As in `Problem.objective`.
         dual : optional
             Ignored: the lower bound needs no multipliers.
         """
@@ -314,7 +315,7 @@ class RCAProblem(Problem):
         if not self.ridge:
             return form
         R = images.map
-        size = above(self.ridge * float(np.sum(R * R)), R.size + 4)
+        size = above(product_above(self.ridge, squares_above(R)), 4)
         return form + Form(self.ridge * (R.T @ R), above(gamma(len(R) + 4) * size), size)
 
     @cached_property
@@ -332,8 +333,8 @@ class RCAProblem(Problem):
         """A float not below ``<C, M>`` less the logarithms of the `rank` largest eigenvalues of ``C M``."""
         _, members, means = self._deviations
         images, rank, used = self._images(components.T, metric), self.coordinates.rank, self._varying
-        trace = above(sum_above(self._members[2] * images.distances(members, means)[1]), 6)
-        trace = above(trace + self.ridge * trace_above(images.map, images.metric), 4)
+        trace = above(sum_above(products_above(self._members[2], images.distances(members, means)[1])), 6)
+        trace = above(trace + product_above(self.ridge, trace_above(images.map, images.metric)), 4)
         if rank == int(used.sum()):
             own = log_det_gram(components[:, used]) if metric is None else log_det_balanced(metric[np.ix_(used, used)])
             volume = sum_below(np.array([self._volume, own[0]]))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import above, gamma
+from sdpmetric.linalg.rigorous import TINY, above, gamma, product_above, squares_above
 from sdpmetric.terms.base import Expression, Regularizer
 
 FloatArray = NDArray[np.float64]
@@ -70,11 +70,12 @@ class Frobenius(Regularizer):
         entries = np.abs(components.T @ components - self.target) + gamma(len(components) + 6) * size
         if errors is not None:
             entries += (1.0 + gamma(len(components) + 6)) * (2.0 * np.abs(components) + errors).T @ errors
-        return above(0.5 * self.weight * float(np.sum(entries**2)), entries.size + 4)
+        lost = len(components) * TINY if components.any() else 0.0  # underflow of products
+        return above(product_above(0.5, self.weight, squares_above(entries + lost)), 4)
 
     def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
         """See `Regularizer.highest_near`."""
-        given = above(0.5 * self.weight * float(np.sum((metric - self.target) ** 2)), metric.size + 8)
+        given = above(product_above(0.5, self.weight, squares_above(metric - self.target)), 8)
         return max(given, self.highest(components))
 
     def gradient(self, components: FloatArray) -> FloatArray:

@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.linalg.rigorous import Form, U, above, gamma, log1p_bounds, log_bounds, norm_above, sum_below
+from sdpmetric.linalg.rigorous import (
+    Form,
+    U,
+    above,
+    gamma,
+    log1p_bounds,
+    log_bounds,
+    norm_above,
+    product_above,
+    sum_below,
+)
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.terms.base import Expression, Regularizer
 
@@ -109,11 +119,11 @@ class LogDet(Regularizer):
             # The trace is at most twice the divergence plus 2 d, as x - log x - 1 >= x / 2 - 1.
             d = len(self.target)
             found += 2.0 * d * e / (1.0 - e) + (2.0 * e + e * e) * 2.0 * (found + d)
-        return above(self.weight * found, 16)
+        return above(product_above(self.weight, found), 16)
 
     def highest_near(self, metric: FloatArray, components: FloatArray, off: FloatArray) -> float:
         """See `Regularizer.highest_near`."""
-        return max(above(self.weight * self.prior.divergence_of(metric), 16), self.highest(components))
+        return max(above(product_above(self.weight, self.prior.divergence_of(metric)), 16), self.highest(components))
 
     def gradient(self, components: FloatArray) -> FloatArray:
         """``weight (M0^-1 - M^-1)``."""

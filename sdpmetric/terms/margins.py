@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core.rigor import Rigor
-from sdpmetric.linalg.rigorous import all_above, gamma, sum_above, sum_below
+from sdpmetric.linalg.rigorous import TINY, all_above, gamma, sum_above, sum_below
 from sdpmetric.terms.base import Expression, Loss
 from sdpmetric.terms.losses import ScalarLoss
 
@@ -106,7 +106,9 @@ class MarginLoss(Loss):
             values = np.maximum(self.scalar.values_above(low), values)
         used = self.item_weights > 0.0
         parts = values[used] * self.item_weights[used]
-        return sum_above(parts + all_above(gamma(WEIGHTED + 2) * np.abs(parts))) if np.isfinite(parts).all() else np.inf
+        parts += all_above(gamma(WEIGHTED + 2) * np.abs(parts))
+        parts = np.append(parts, TINY * np.count_nonzero(values[used]))
+        return sum_above(parts) if np.isfinite(parts).all() else np.inf
 
     def violation(self, u: FloatArray) -> float:
         """The largest positive u in its unit for a hard constraint, else 0."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.linalg.rigorous import above, sum_above
+from sdpmetric.linalg.rigorous import above, product_above, sum_above
 from sdpmetric.terms.base import Expression, Loss
 
 FloatArray = NDArray[np.float64]
@@ -77,7 +77,7 @@ class OffDiagonal(Loss):
 
     def highest(self, low: FloatArray, high: FloatArray) -> float:
         """See `Loss.highest`."""
-        return above(2.0 * self.weight * sum_above(np.maximum(np.abs(low), np.abs(high))), 4)
+        return above(product_above(2.0, self.weight, sum_above(np.maximum(np.abs(low), np.abs(high)))), 4)
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """See `Loss.smoothed`."""

@@ -13,6 +13,7 @@ values, in whatever order it is added up [H2002]. What is proven here rests on f
 """
 
 from sdpmetric.linalg.rigorous.directed import (
+    TINY,
     U,
     above,
     all_above,
@@ -25,6 +26,8 @@ from sdpmetric.linalg.rigorous.directed import (
     log1p_bounds,
     log_bounds,
     log_sum_exp,
+    product_above,
+    products_above,
     square,
     sum_above,
     sum_below,
@@ -43,12 +46,14 @@ from sdpmetric.linalg.rigorous.matrices import (
     norm_above,
     norms_above,
     off_orthonormal,
+    squares_above,
     trace_above,
 )
 
 __all__ = [
     "ACCURACY",
     "ROWS_AT_ONCE",
+    "TINY",
     "Form",
     "Images",
     "LogDetPrior",
@@ -75,7 +80,10 @@ __all__ = [
     "norm_above",
     "norms_above",
     "off_orthonormal",
+    "product_above",
+    "products_above",
     "square",
+    "squares_above",
     "sum_above",
     "sum_below",
     "trace_above",

@@ -9,6 +9,10 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 
 U = 2.0**-53
+# The smallest positive float: underflow takes at most this from a sum, a product, a quotient or a square root.
+TINY = 2.0**-1074
+# From here on underflow is less than the rounding that is allowed for; sums with the smallest float are slow.
+SMALL = 1e-290
 # The logarithm of 2 in two parts: products of the first with whole numbers below 2^20 are exact.
 LOG2 = (0.6931471803691238, 1.9082149292705877e-10)
 # Shares of the largest entry of a distribution below the first count as 0; more than underflow takes from a sum.
@@ -28,6 +32,9 @@ def square(value: float) -> float:
 def above(value: float, roundings: float = 1) -> float:
     """A float not below the exact value of a nonnegative expression, from its computed value.
 
+    Of underflow only that of the last operations is allowed for, and a value of 0 counts as exact: where squares of
+    small numbers meet large weights, take `product_above`, `products_above` and `squares_above`.
+
     Parameters
     ----------
     value : float
@@ -35,22 +42,57 @@ def above(value: float, roundings: float = 1) -> float:
     roundings : float, default 1
         How many rounded operations lie between the numbers and the value, at most.
     """
-    return math.nextafter(value * (1.0 + gamma(roundings + 2)), math.inf) if value > 0.0 else value
+    if not value > 0.0:
+        return value
+    return math.nextafter(value * (1.0 + gamma(roundings + 2)) + roundings * TINY, math.inf)
+
+
+def product_above(*factors: float) -> float:
+    """A float not below the exact product of nonnegative floats, whatever over- or underflows on the way."""
+    if 0.0 in factors:
+        return 0.0
+    parts = [math.frexp(factor) for factor in factors]
+    return scaled_above(above(math.prod(part for part, _ in parts), len(parts)), sum(power for _, power in parts))
+
+
+def scaled_above(value: float, power: int) -> float:
+    """A float not below ``2^power`` times a nonnegative one."""
+    if not power or not 0.0 < value < math.inf:
+        return value
+    try:
+        return math.nextafter(math.ldexp(value, power), math.inf)
+    except OverflowError:
+        return math.inf
+
+
+def products_above(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Floats not below the exact products of nonnegative floats, entry by entry."""
+    return np.where((a > 0.0) & (b > 0.0), np.nextafter(a * b, np.inf), 0.0)
 
 
 def below(value: float, roundings: float = 1) -> float:
     """A float not above the exact value of a nonnegative expression; see `above`."""
-    return max(0.0, math.nextafter(value * (1.0 - gamma(roundings + 2)), -math.inf)) if value > 0.0 else value
+    if not value > 0.0:
+        return value
+    return max(0.0, math.nextafter(value * (1.0 - gamma(roundings + 2)) - roundings * TINY, -math.inf))
 
 
 def all_above(values: FloatArray, roundings: float = 1) -> FloatArray:
     """Floats not below nonnegative expressions, from their computed values; see `above`."""
-    return np.where(values > 0.0, np.nextafter(values * (1.0 + gamma(roundings + 2)), np.inf), values)
+    most = np.where(values > 0.0, np.nextafter(values * (1.0 + gamma(roundings + 2)), np.inf), values)
+    small = (values > 0.0) & (values < SMALL)
+    if small.any():
+        most[small] += roundings * TINY
+    return most
 
 
 def all_below(values: FloatArray, roundings: float = 1) -> FloatArray:
     """Floats not above nonnegative expressions, from their computed values; see `below`."""
-    return np.where(values > 0.0, np.nextafter(values * (1.0 - gamma(roundings + 2)), 0.0), values)
+    least = np.where(values > 0.0, np.nextafter(values * (1.0 - gamma(roundings + 2)), 0.0), values)
+    small = (values > 0.0) & (values < SMALL)
+    if small.any():
+        least[small] = np.maximum(0.0, least[small] - roundings * TINY)
+    return least
 
 
 def sum_above(values: FloatArray) -> float:

@@ -315,7 +315,7 @@ class Images:
                 P, w = V @ self.map, np.abs(weights[some])
                 off, long = norms_above(np.abs(V) @ T) + self._underflow, norms_above(P)
                 totals[part] += (P * weights[some, None]).T @ P
-                sums[part] += w @ ((2.0 * long + off) * off + own * long**2), w @ (long + off) ** 2
+                sums[part] += w * (2.0 * long + off) @ off + own * (w * long @ long), w * (long + off) @ (long + off)
 
         with threads.one_pool():
             threads.run(add, parts)

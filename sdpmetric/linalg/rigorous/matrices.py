@@ -8,7 +8,20 @@ import numpy as np
 import scipy.linalg
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.linalg.rigorous.directed import U, above, gamma, log_bounds, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import (
+    TINY,
+    U,
+    above,
+    all_above,
+    gamma,
+    log_bounds,
+    scaled_above,
+    sum_above,
+    sum_below,
+)
+
+# Sums of squares that may miss some by underflow.
+SMALL_SQUARE = 1e-260
 
 
 def least_eigenvalue(A: FloatArray) -> float:
@@ -48,33 +61,59 @@ def largest_eigenvalue(A: FloatArray) -> float:
 
 def norms_above(A: FloatArray) -> FloatArray:
     """Floats not below the Euclidean norms of the rows of a matrix of floats, (n,)."""
-    norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", A, A)) * (1.0 + gamma(A.shape[1] + 4))
+    squares = np.einsum("ij,ij->i", A, A)
+    norms: FloatArray = np.sqrt(squares) * (1.0 + gamma(A.shape[1] + 4))
+    if squares.min(initial=1.0) < SMALL_SQUARE:  # some may have underflowed
+        small = squares < SMALL_SQUARE
+        top = np.abs(A[small]).max(axis=1, initial=0.0)
+        rows = A[small] / np.where(top > 0.0, top, 1.0)[:, None]
+        norms[small] = all_above(top * np.sqrt(np.einsum("ij,ij->i", rows, rows)), A.shape[1] + 6)
     return norms
+
+
+def squares_above(A: FloatArray) -> float:
+    """A float not below the sum of the squares of floats."""
+    found, power = _squares(A)
+    return scaled_above(above(found, A.size + 1), 2 * power)
 
 
 def norm_above(A: FloatArray) -> float:
     """A float not below the Frobenius norm of a matrix of floats."""
-    return above(float(np.sqrt(np.sum(A * A))), A.size + 2)
+    found, power = _squares(A)
+    return scaled_above(above(math.sqrt(found), A.size + 2), power)
+
+
+def _squares(A: FloatArray) -> tuple[float, int]:
+    """The sum of squares of floats divided by ``2^power``, and the power, 0 unless they over- or underflow."""
+    with np.errstate(over="ignore"):
+        found = float(np.sum(A * A))
+    if SMALL_SQUARE < found < 1.0 / SMALL_SQUARE:
+        return found, 0
+    top = float(np.abs(A).max(initial=0.0))
+    power = math.frexp(top)[1] if 0.0 < top < math.inf else 0
+    return float(np.sum(np.ldexp(A, -power) ** 2)), power
 
 
 def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:
     """A float not below ``||L^T L||_F`` for a factor of floats, (r, d), nor below the norm of a metric near it."""
     short = L if len(L) <= L.shape[1] else L.T
-    rounding = gamma(short.shape[1] + 2) * float(np.sum(L * L))
-    found = above(norm_above(short @ short.T) + rounding, L.size + 4)
+    total, power = _squares(short)
+    short = np.ldexp(short, -power) if power else short
+    rounding = gamma(short.shape[1] + 2) * total
+    found = scaled_above(above(norm_above(short @ short.T) + rounding, L.size + 4), 2 * power)
     return found if metric is None else max(found, norm_above(metric))
 
 
 def trace_above(L: FloatArray, metric: FloatArray | None = None) -> float:
     """A float not below ``trace(L^T L)`` for a factor of floats, (r, d), nor below that of a metric near it."""
-    found = above(float(np.sum(L * L)), L.size + 1)
+    found = squares_above(L)
     return found if metric is None else max(found, sum_above(np.diag(metric)))
 
 
 def gram_off(L: FloatArray, metric: FloatArray) -> FloatArray:
     """How far the entries of ``L^T L`` may be from those of a metric of floats, (d, d)."""
     size = np.abs(L).T @ np.abs(L) + np.abs(metric)
-    return np.asarray((np.abs(metric - L.T @ L) + gamma(len(L) + 6) * size) * (1.0 + gamma(4)))
+    return np.asarray((np.abs(metric - L.T @ L) + gamma(len(L) + 6) * size) * (1.0 + gamma(4))) + 4.0 * len(L) * TINY
 
 
 def _log_det_near_identity(B: FloatArray, errors: FloatArray) -> tuple[float, float]:

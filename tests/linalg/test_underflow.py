@@ -1,0 +1,101 @@
+"""Bounds hold where squares and products underflow, and huge weights make what is lost count: exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact import Distances, lmnn_objective, metric, number
+from flint import fmpq
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.linalg import rigorous
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+SCALES = [10.0**power for power in range(-170, 171, 20)] + [1e-162, 1e-81]
+PAIRS = np.array([[0, 2], [1, 3], [4, 7], [5, 8]])
+
+
+def squares(A: np.ndarray) -> Fraction:
+    return sum((Fraction(value) ** 2 for value in np.ravel(A).tolist()), Fraction())
+
+
+def not_below(found: float, exact: Fraction) -> bool:
+    return found == np.inf or Fraction(found) >= exact
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_norms_and_products(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        A = scale * rng.normal(size=(3, 4)) * 10.0 ** rng.uniform(-8, 8, 4)
+        A[1] = 0.0
+        assert not_below(rigorous.squares_above(A), squares(A))
+        norm, rows = rigorous.norm_above(A), rigorous.norms_above(A)
+        assert norm == np.inf or Fraction(norm) ** 2 >= squares(A)
+        assert rigorous.norm_above(A[1:2]) == 0.0
+        for row, own in zip(rows.tolist(), A, strict=True):
+            assert row == np.inf or Fraction(row) ** 2 >= squares(own)
+        assert rows[1] == 0.0
+        found = rigorous.metric_norm_above(A)
+        assert found == np.inf or number(found) ** 2 >= sum((v**2 for v in metric(A).entries()), fmpq(0))
+        factors = [abs(float(v)) for v in A[0]] + [1e300, 1e-300]
+        exact = Fraction(1)
+        for factor in factors:
+            exact *= Fraction(factor)
+        assert not_below(rigorous.product_above(*factors), exact)
+    assert rigorous.product_above(0.0, scale) == 0.0
+
+
+@pytest.mark.parametrize("scale", [scale for scale in SCALES if scale < 1e100])
+def test_distances(scale: float) -> None:
+    rng = np.random.default_rng(1)
+    X, L = rng.normal(size=(6, 3)), scale * rng.normal(size=(2, 3))
+    images, D = rigorous.Images.of(X, X - X.mean(axis=0), L.T), Distances(X, L)
+    first, second = np.triu_indices(6, 1)
+    for i, j, low, high in zip(first, second, *images.distances(first, second), strict=True):
+        assert number(low) <= D(int(i), int(j)) <= number(high)
+
+
+def sums(X: np.ndarray, L: np.ndarray, weight: float) -> list[tuple[terms.Term, fmpq]]:
+    D, M = Distances(X, L), metric(L)
+    pull = sum((D(int(i), int(j)) for i, j in PAIRS), fmpq(0))
+    size = sum((entry**2 for entry in M.entries()), fmpq(0))
+    off = sum((abs(M[i, j]) for i in range(M.nrows()) for j in range(M.ncols()) if i != j), fmpq(0))
+    w, trace = number(weight), sum((M[k, k] for k in range(M.nrows())), fmpq(0))
+    return [
+        (weight * terms.Pull(PAIRS), w * pull),
+        (weight * terms.Trace(), w * trace),
+        (weight * terms.Frobenius(), w * size / 2),
+        (weight * terms.OffDiagonal() + terms.Trace(), w * off + trace),
+    ]
+
+
+@pytest.mark.parametrize("scale", [scale for scale in SCALES if scale < 1e100])
+@pytest.mark.parametrize("weight", [1e300, 1e-300])
+def test_objectives(scale: float, weight: float) -> None:
+    rng = np.random.default_rng(2)
+    for X_scale in (1e-100, 1e-3, 1.0):
+        X, y = X_scale * rng.normal(size=(9, 2)), np.arange(9) % 2
+        L = scale * rng.normal(size=(2, 2))
+        for term, exact in sums(X, L, weight):
+            found = sm.MetricProblem(X, term).certify(L).objective
+            assert found == np.inf or number(found) >= exact, (term, X_scale)
+            assert sm.MetricProblem(X, term).certify(0.0 * L).objective == 0.0
+        problem = sm.LMNNProblem.from_labels(X, y, 1, 0.4, ridge=weight)
+        triplets = [(i, j, k) for i, j in zip(*problem.target_pairs, strict=True) for k in range(9) if y[k] != y[i]]
+        pairs = np.stack(problem.target_pairs, axis=1)
+        exact = lmnn_objective(X, L, pairs, triplets, np.ones(len(triplets)), 0.4, weight)
+        found = problem.certify(L).objective
+        assert found == np.inf or number(found) >= exact, X_scale
+
+
+def test_lmnn_with_a_huge_frobenius_weight() -> None:
+    rng = np.random.default_rng(3)
+    X, y, L = rng.normal(size=(9, 2)), np.arange(9) % 2, 1e-81 * rng.normal(size=(2, 2))
+    problem = sm.FrobeniusLMNNProblem.from_labels(X, y, 1, 0.0, 1e300)
+    pull = lmnn_objective(X, L, np.stack(problem.base.target_pairs, axis=1), [], [], 0.0)
+    size = sum((entry**2 for entry in metric(L).entries()), fmpq(0))
+    assert number(problem.certify(L).objective) >= pull + number(5e299) * size
