@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-from flint import arb, arb_mat, fmpq, fmpq_mat
+from flint import arb, arb_mat, fmpq, fmpq_mat, fmpq_poly
 
 INFINITE = arb("inf")
 ZERO, ONE = fmpq(0), fmpq(1)
@@ -254,10 +254,10 @@ def scatter(P: fmpq_mat, rows, weights) -> tuple[fmpq_mat, fmpq, list[fmpq]]:
     return V.transpose() * W, size, mean
 
 
-def rca(X, M, chunks, ridge=0.0, weights=None) -> arb:
+def rca(X, M, chunks, ridge=0.0, weights=None, directions=None) -> arb:
     """RCA: ``<C, M>`` less the logarithm of the product of the ``rank C`` eigenvalues of ``C M``.
 
-    The ridge acts on the directions in which the data vary, exactly.
+    With a ridge, which acts on the features that vary, it is of the largest eigenvalues, as many as `directions`.
     """
     P, d = rational(X), X.shape[1]
     w, cost, count = [ONE] * len(X) if weights is None else numbers(weights), fmpq_mat(d, d), ZERO
@@ -270,15 +270,23 @@ def rca(X, M, chunks, ridge=0.0, weights=None) -> arb:
     spread, rank = scatter(P, range(len(X)), [ONE] * len(X))[0], C.rank()
     if not ridge and rank < spread.rank():
         return INFINITE  # no chunklet varies in some direction
+    varying = [j for j in range(d) if spread[j, j] != 0]
     if ridge:
-        columns = [j for j in range(d) if any(spread[i, j] != 0 for i in range(d))]
-        if spread.rank() < len(columns):  # onto the span of the data: S (S^2)^+ S from a maximal set of its columns
-            columns = pivots(spread)
-        B = fmpq_mat(d, len(columns), [spread[i, j] for i in range(d) for j in columns])
-        C, rank = C + number(ridge) * (B * (B.transpose() * B).inv() * B.transpose()), len(columns)
+        used = fmpq_mat(d, d, [ONE if i == j and i in varying else ZERO for i in range(d) for j in range(d)])
+        C, rank = C + number(ridge) * used, len(varying)
     product = C * M
+    if ridge and directions < rank:
+        return arb(trace(product)) - log_largest(product, directions)
     volume = product.charpoly()[d - rank] * (-1) ** rank
     return arb(trace(product)) - arb(volume).log() if volume > 0 else INFINITE
+
+
+def log_largest(product: fmpq_mat, count: int) -> arb:
+    """The logarithm of the product of the largest eigenvalues, all of them nonnegative; minus infinity if one is 0."""
+    polynomial = fmpq_poly([product.charpoly()[k] for k in range(product.nrows() + 1)])
+    roots = sorted((root.real for root, times in polynomial.complex_roots() for _ in range(times)), key=float)
+    largest = roots[::-1][:count]
+    return sum((arb(root).log() for root in largest), arb(0)) if all(root > 0 for root in largest) else -INFINITE
 
 
 def pivots(A: fmpq_mat) -> list[int]:

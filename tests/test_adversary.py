@@ -49,6 +49,13 @@ def test_few_statements_refuse_their_data(outcomes):
         (1508, "tasks", "scales"),
         (464, "mmc", "float32"),
         (390, "pola", "apart"),
+        (193, "squared", "constant"),
+        (1490, "listed", "huge"),
+        (30099, "several", "repeated"),
+        (31081, "squared", "vanishing"),
+        (30796, "frobenius", "constant"),
+        (30916, "frobenius", "enormous"),
+        (30860, "tasks", "huge"),
     ],
 )
 def test_problems_that_broke_something_are_certified(seed, statement, family):

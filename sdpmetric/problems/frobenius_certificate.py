@@ -134,4 +134,4 @@ def _best_multiple(problem: FrobeniusLMNNProblem, total: float, B: FloatArray, h
     # Rounding of the linear cost is more than the Frobenius term, or fourth powers of the data overflow.
     if not (0.0 < ends[0] < math.inf and math.isfinite(ends[1])):
         return 0.0
-    return headroom if ends[1] >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9))
+    return headroom if ends[1] >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9, disp=False))

@@ -12,7 +12,7 @@ import numpy as np
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.linalg.rigorous import Form, Images, above, below, product_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous import TINY, Form, Images, above, below, product_above, sum_above, sum_below
 from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.triplets.bounds import largest_hinges, target_bounds
@@ -110,7 +110,7 @@ class DualCandidate:
         forms = [c.images.form(first[o], second[o], signed[o]) for c, o in zip(cones, own, strict=True)]
         headroom = np.inf if push.squared else float((push.weight * w / a).min(initial=np.inf))
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
-            squares = above(sum_above(a**2 / w), 3)
+            squares = sum_above(np.nextafter(a * np.nextafter(a / w, np.inf), np.inf))
         top = max(cone.top(form) for cone, form in zip(cones, forms, strict=True))
         coincident = sum_below(a[push.coincident(T)])
         return cls(push, sum_below(a), squares, tuple(forms), top, coincident, max(1.0, headroom), given)
@@ -134,7 +134,7 @@ class DualCandidate:
         if squares is None:
             rest = max(0.0, 1.0 - multiple)
             return below(multiple * self.total + rest * self.coincident, 12), multiple
-        lost = above(multiple * multiple * squares / (4.0 * push.weight), 6)
+        lost = product_above(multiple, multiple, squares, 0.25, above(1.0 / push.weight))
         return max(0.0, math.nextafter(below(multiple * self.total, 2) - lost, -math.inf)), multiple
 
     def feasible(self) -> Dual:
@@ -233,7 +233,11 @@ class PushSums:
             sums, slopes = hinge_slopes(Z, part, gamma, push.squared, computed)
             count = slopes.size + 8
             self._total[g] = below(self._total[g] + below(push.weight * sums.slopes, count))
-            self._squares[g] = above(self._squares[g] + above(push.weight * push.weight * sums.squares, count))
+            if push.squared:  # squares may underflow, by less than the smallest float over the least weight
+                w = part.weights
+                least = 1.0 if w is None else float(w.min(initial=1.0, where=w > 0.0))
+                squares = above(sums.squares, count) + product_above(count, TINY, 2.0 / least)
+                self._squares[g] = above(self._squares[g] + product_above(push.weight, push.weight, squares))
             coincident = push.weight * sum_below(slopes[together].ravel())
             self._coincident[g] = below(self._coincident[g] + below(coincident))
             yield g, part, slopes
@@ -262,7 +266,7 @@ class PushSums:
         self.n_active += totals[1]
         self._widths, self.forms = self._widths[:1], self.forms[:1]
         self._total = [below(slope * within, count)] * len(self._widths)
-        self._squares = [above(slope * slope * within, count)] * len(self._widths)
+        self._squares = [product_above(slope, slope, above(within, count))] * len(self._widths)
         self._coincident = [below(slope * coincident, count)] * len(self._widths)
         return slope
 

@@ -239,7 +239,8 @@ class SumDual:
 
         # Where all unknowns have two bounds, the first step of the method is as long as the box.
         limits = np.where(inner, -np.inf, ends[0]), np.where(inner, np.inf, ends[1])
-        bounds = np.stack([end / units for end in limits], axis=1)
+        largest = np.finfo(np.float64).max
+        bounds = np.stack([np.minimum(limits[0] / units, largest), np.maximum(limits[1] / units, -largest)], axis=1)
         options = {"maxfun": most, "maxiter": most, "maxcor": MEMORY, "ftol": 1e-16, "gtol": 0.0}
         with suppress(_CloseEnough):
             if not len(a):

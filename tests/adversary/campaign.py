@@ -59,17 +59,7 @@ STATEMENTS: dict[str, Callable[..., Case]] = {
     "scml": relatives.scml,
 }
 # Holes that are known, by statement, verb and kind of violation, and the number in the list that repairs them.
-KNOWN: dict[tuple[str, str, str], str] = {
-    ("*", "*", "optimal"): "8",
-    ("*", "*metric", "objective"): "10",
-    ("tasks", "*", "objective"): "11",
-    ("lmnn", "explain", "objective"): "12",
-    ("*", "*", "crash"): "13",
-    ("frml", "*", "objective"): "new: rows that carry the pull of the relaxation are rounded",
-    ("squared", "*", "bound"): "new: squares of multipliers underflow",
-    ("listed", "*", "bound"): "new: squares of multipliers underflow",
-    ("*", "*", "nan"): "new: an objective that overflows is NaN, not infinite",
-}
+KNOWN: dict[tuple[str, str, str], str] = {}
 
 
 @dataclass

@@ -281,7 +281,7 @@ def rca(X, y, rng):
     problem = sm.RCAProblem(X, chunks, ridge, w)
 
     def value(M, ridge=ridge):
-        return exact.rca(np.asarray(problem.X, float), M, chunks, ridge, w)
+        return exact.rca(np.asarray(problem.X, float), M, chunks, ridge, w, problem.coordinates.rank)
 
     weights = {"ridge": [weight(rng), weight(rng)]}
     return Case(
@@ -298,10 +298,18 @@ def lfda(X, y, rng):
     def value(L, ridge=ridge):
         if ridge not in scatters:
             scatters[ridge] = exact.lfda_scatters(np.asarray(problem.X, float), y, k, ridge, w)
-        return exact.lfda(scatters[ridge], L)
+        try:
+            return exact.lfda(scatters[ridge], L)
+        except ZeroDivisionError:  # balls do not tell rows apart
+            return None
 
     case = Case(problem, value, np.asarray(problem.X, float), rank=rank, verbs=("solve", "verify", "compare", "path"))
     case.weights = {"ridge": [weight(rng)]}
-    case.exact = lambda components, **known: value(components, **known) if len(components) else arb(0)
+
+    def at(components, **known):
+        """Of more rows than the rank, a certificate is about the leading directions only."""
+        return arb(0) if not len(components) else value(components, **known) if len(components) <= rank else None
+
+    case.exact = at
     case.metrics = lambda rng: None
     return case

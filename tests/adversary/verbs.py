@@ -202,8 +202,10 @@ def edited(case, ledger, rng, folder):
     units = np.clip(np.ptp(case.X, axis=0), 1e-150, 1e150)
     for _ in range(25):
         sizes = rng.choice([0.0, 1.0, 10.0, log_uniform(rng, -8, 2), log_uniform(rng, 2, 13)], d) / units**2.0
+        if not np.isfinite(sizes).all():
+            continue
         A = fmpq_mat(d, d, [number(sizes[i]) if i == j else fmpq(0) for i in range(d) for j in range(d)])
-        if np.isfinite(sizes).all() and keeps(A):
+        if keeps(A):
             ledger.state("edited", at=case.value(A), program="edited")
 
 

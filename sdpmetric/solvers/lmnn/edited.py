@@ -110,7 +110,7 @@ class EditedProgram:
                 warnings.simplefilter("ignore", UserWarning)  # the certificate tells of inaccurate solutions
                 self.program.unpack_results(raw, chain, inverse)
             found = self.M.value is not None and bool(np.isfinite(self.M.value).all())
-        except cp.error.SolverError:
+        except (cp.error.SolverError, ValueError):  # also of data that are too large for the backend
             found = False
         if not found:
             raise ValueError(
