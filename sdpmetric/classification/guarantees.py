@@ -274,8 +274,9 @@ def _most_precise(ordered: FloatArray, wrong: BoolArray, alpha: float, delta: fl
     if n <= fewest:
         return None, fewest + 1 - n, (0.0, 1.0)
     numbers = np.unique(np.geomspace(fewest, n - 1, N_CANDIDATES).round().astype(np.int64))
+    numbers = np.searchsorted(ordered, ordered[numbers])  # without those that tie with the pair after them
     errors = np.concatenate([[0], np.cumsum(wrong)])[numbers]
-    proven = (bdtr(errors.astype(np.float64), numbers, alpha) <= each) & (ordered[numbers - 1] < ordered[numbers])
+    proven = bdtr(errors.astype(np.float64), numbers, alpha) <= each
     if not proven.any():
         return None, None, (0.0, 1.0)
     last = int(np.flatnonzero(proven)[-1])

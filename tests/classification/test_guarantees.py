@@ -83,10 +83,11 @@ def test_a_precision_is_proven_by_exact_tails_at_numbers_chosen_beforehand():
     assert "40 independent pairs" in str(few)
 
 
-def test_ties_at_the_threshold_of_a_precision_are_not_cut():
+def test_a_precision_counts_the_pairs_strictly_nearer_than_the_next():
     apart = np.repeat(np.arange(4.0), 500)
     found = sm.guaranteed_threshold(apart, apart < 2, alpha=0.1, control="precision")
-    assert found.threshold is None or found.n_of in (500, 1000, 1500)
+    assert (found.n_errors, found.n_of, found.threshold) == (0, 1000, np.nextafter(2.0, 0.0))
+    assert found.interval == guarantees._interval(0, 1000, 0.05 / guarantees.N_CANDIDATES)
 
 
 def test_similarities_and_single_precision():
