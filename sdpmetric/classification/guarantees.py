@@ -207,7 +207,7 @@ def disjoint_pairs(groups: ArrayLike, random_state: int = 0) -> LongArray:
     if named.ndim not in (1, 2):
         raise ValueError(f"groups has shape {named.shape}; pass one row of names for each pair, (p,) or (p, g).")
     names, codes = np.unique(named, return_inverse=True)
-    codes = codes.reshape(len(named), -1)
+    codes = codes.reshape(len(named), named.shape[1] if named.ndim == 2 else 1)
     turn = np.random.default_rng(random_state).permutation(len(named))
     left, taken, free = np.arange(len(named)), np.zeros(len(named), dtype=bool), np.ones(len(names), dtype=bool)
     while len(left):  # all pairs at once whose turn is before that of every pair they share a name with
@@ -257,7 +257,7 @@ def _tolerance_limit(ordered: FloatArray, alpha: float, delta: float) -> Chosen:
     n = len(ordered)
     k = int(np.count_nonzero(bdtr(np.arange(n, dtype=np.float64), n, alpha) <= delta))
     if k == 0:
-        return None, _fewest(alpha, delta) - n, (0.0, 1.0)
+        return None, max(_fewest(alpha, delta) - n, 1), (0.0, 1.0)
     low, high = _interval(k - 1, n, delta)
     tied = k > 1 and ordered[k - 2] == ordered[k - 1]
     return k - 1, 0, (0.0 if tied else low, high)

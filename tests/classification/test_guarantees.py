@@ -117,6 +117,8 @@ def test_pairs_without_common_examples():
     found = sm.guaranteed_threshold(apart, same, alpha=0.1, groups=pairs)
     assert found.n_pairs == len(disjoint_pairs(pairs[~same])) <= 100
     assert len(disjoint_pairs(["a", "b", "a"])) == 2
+    none = sm.guaranteed_threshold(apart, np.ones(3000), alpha=0.1, groups=pairs)
+    assert (none.threshold, none.n_pairs, none.n_missing) == (None, 0, 29)
     everyone = sm.guaranteed_threshold(apart, same, alpha=0.1, groups=np.arange(3000))
     assert everyone == sm.guaranteed_threshold(apart, same, alpha=0.1)
 
