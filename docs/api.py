@@ -17,6 +17,7 @@ HEADINGS = {
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
     "Streams": ("sdpmetric.streams",),
     "Programs in CVXPY": ("sdpmetric.formulations",),
+    "Decisions": ("sdpmetric.classification",),
     "Search and rankings": ("sdpmetric.hashing", "sdpmetric.ranking"),
     "More": ("sdpmetric",),
 }

@@ -2,6 +2,7 @@
 
 from sdpmetric import engine as engines
 from sdpmetric import solvers, terms
+from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
 from sdpmetric.comparator import regret
 from sdpmetric.core.certificate import (
     Certificate,
@@ -69,6 +70,7 @@ __all__ = [
     "FRMLStream",
     "FeatureSpace",
     "FrobeniusLMNNProblem",
+    "GuaranteedThreshold",
     "HashIndex",
     "ITMLProblem",
     "ITMLStream",
@@ -118,6 +120,7 @@ __all__ = [
     "engines",
     "explain",
     "formulation",
+    "guaranteed_threshold",
     "metric_variable",
     "path",
     "regret",

@@ -122,9 +122,11 @@ def evaluate(
 ) -> None:
     """Score a saved model on labelled data, beside the prepared features without it.
 
-    Accuracy of the nearest neighbors, and the area under the ROC curve of distances between pairs of one class and of
-    two.
+    Accuracy of the nearest neighbors, with its exact 95 % interval where they are searched in other data, and the area
+    under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned
+    from, the text has none of them.
     """
+    from sdpmetric.classification import binomial_interval
     from sdpmetric.cli import inputs, results
     from sdpmetric.cli.evaluation import scores
     from sdpmetric.models import Model
@@ -140,14 +142,28 @@ def evaluate(
         for name, embed in (("metric", learned.transform), ("euclidean", learned.prepare)):
             where = None if base is None else (embed(base.X), base.labels)
             found[name] = scores(embed(test.X), test.labels, n_neighbors, where, seed)
-    among = "the others" if base is None else f"{len(base.X):,} examples of {train}"
-    out.say(f"{data}: {len(test.X):,} examples, neighbors among {among}.")
-    (accuracy, auc), (plain_accuracy, plain_auc) = found["metric"], found["euclidean"]
-    out.say(f"{n_neighbors}-nearest-neighbor accuracy {accuracy:.4f}; without the metric {plain_accuracy:.4f}.")
-    if auc is not None:
-        out.say(f"ROC area of pairs {auc:.4f}; without the metric {plain_auc:.4f}.")
-    out.facts = {"data": data, "examples": len(test.X), "train": train, "n_neighbors": n_neighbors}
-    out.facts |= {name: {"accuracy": of[0], "auc": of[1]} for name, of in found.items()}
+        seen = inputs.learned_from(model, learned, test)
+    n, among = len(test.X), "the others" if base is None else f"{len(base.X):,} examples of {train}"
+    out.say(f"{data}: {n:,} examples, neighbors among {among}.")
+    if seen:
+        out.say(
+            "The metric was learned from these examples: their accuracy says little about others. Pass labelled "
+            f"examples that were held back, and --train {data}."
+        )
+    else:
+        (right, auc), (plain, plain_auc) = found["metric"], found["euclidean"]
+        low, high = binomial_interval(right, n)
+        exact = "" if base is None else f", exact 95 % interval {low:.4f} to {high:.4f}"
+        out.say(
+            f"{n_neighbors}-nearest-neighbor accuracy {right / n:.4f} ({right:,} of {n:,}{exact}); without the metric "
+            f"{plain / n:.4f} ({plain:,})."
+        )
+        if auc is not None:
+            out.say(f"ROC area of pairs {auc:.4f}; without the metric {plain_auc:.4f}.")
+    out.facts = {"data": data, "examples": n, "train": train, "n_neighbors": n_neighbors, "training_data": seen}
+    for name, (count, area) in found.items():
+        interval = None if base is None or seen else list(binomial_interval(count, n))
+        out.facts[name] = {"accuracy": count / n, "right": count, "interval": interval, "auc": area}
     out.finish()
 
 

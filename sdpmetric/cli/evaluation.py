@@ -19,7 +19,7 @@ N_PAIRS = 10_000
 
 def scores(
     Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int
-) -> tuple[float, float | None]:
+) -> tuple[int, float | None]:
     """Score an embedding.
 
     Parameters
@@ -34,8 +34,8 @@ def scores(
 
     Returns
     -------
-    accuracy : float
-        Share of the examples that their nearest neighbors predict rightly.
+    right : int
+        Examples that their nearest neighbors predict rightly.
     auc : float or None
         Area under the ROC curve of distances as a test of "another class"; None where all are of one class.
     """
@@ -45,4 +45,4 @@ def scores(
     pairs, similar = pairs_of_labels(index, N_PAIRS, seed)
     squared = distances(np.ascontiguousarray(Z), pairs[:, 0], pairs[:, 1])
     both = bool(similar.any() and not similar.all())
-    return float(np.mean(predicted == y)), float(roc_auc_score(~similar, squared)) if both else None
+    return int(np.count_nonzero(predicted == y)), float(roc_auc_score(~similar, squared)) if both else None

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from sdpmetric import api as api  # which registers all statements
@@ -154,6 +155,19 @@ def state(data: str, options: ProblemOptions, model: Model | None = None) -> Sta
     stated = name or DEFAULT
     problem = _statement(stated, parameters, prepared, loaded.labels)
     return Stated(problem, prepared, preparation, loaded, stated, parameters)
+
+
+def learned_from(path: Path, model: Model, data: datasets.Table) -> bool:
+    """Whether the metric of a model was learned from just these examples: the problem has the stored fingerprint.
+
+    They are prepared anew, since a fitted `PCA` rounds differently.
+    """
+    try:
+        prepared = datasets.prepare(clone(model.preparation), np.asarray(data.X))
+        problem = _statement(model.statement, dict(model.parameters), prepared, data.labels)
+    except ValueError:  # of what this statement refuses, nothing was learned
+        return False
+    return problem.fingerprint() == read_point(path, "components", "components").fingerprint
 
 
 def _parameters(options: ProblemOptions) -> dict[str, Value]:

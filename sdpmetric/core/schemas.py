@@ -19,6 +19,7 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
     "float": (float, int),
     "int": (int,),
     "str": (str,),
+    "Rigor": (str,),
     "bool": (bool,),
     "dict": (dict,),
     "list": (list,),

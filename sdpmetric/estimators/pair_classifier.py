@@ -7,14 +7,16 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import BoolArray, FloatArray
+from sdpmetric.classification.guarantees import Control, GuaranteedThreshold, disjoint_pairs, guaranteed_threshold
 from sdpmetric.core import validation
-from sdpmetric.estimators.options import NotNegative, Rate, estimator
+from sdpmetric.estimators.options import NotNegative, Rate, Share, estimator
 from sdpmetric.estimators.thresholds import Strategy, best_threshold
 from sdpmetric.estimators.tuples import Examples, TupleEstimator
 
@@ -38,11 +40,22 @@ class PairClassifier(TupleEstimator):
         learner if it has one, as POLA does, else "accuracy".
     min_rate, beta : float
         As in `calibrate_threshold`.
+    guarantee : {"false_matches", "false_non_matches", "precision"}, optional
+        What is bounded by `alpha` with confidence ``1 - delta``, as in `guaranteed_threshold`, on pairs that `fit`
+        holds back: no two of them, and no pair that is learned from, share an example. `strategy` is not used then.
+    alpha, delta : float, default 0.01 and 0.05
+        The largest share of errors, and one minus the confidence.
+    validation_fraction : float, default 0.5
+        Share that is held back of the pairs that can be, where there is a guarantee.
+    random_state : int, default 0
+        Of the pairs that are held back.
 
     Attributes
     ----------
     threshold_ : float
         Pairs at most this distance apart are similar; not squared.
+    guarantee_ : GuaranteedThreshold or None
+        With counts and bounds, where the threshold was chosen with a guarantee.
     estimator_ : estimator
         The fitted clone of `estimator`.
     classes_ : (2,) array
@@ -72,7 +85,13 @@ class PairClassifier(TupleEstimator):
     strategy: Strategy | Literal["auto"] = "auto"
     min_rate: Rate | None = None
     beta: NotNegative = 1.0
+    guarantee: Control | None = None
+    alpha: Share = 0.01
+    delta: Share = 0.05
+    validation_fraction: Share = 0.5
+    random_state: int = 0
     threshold_: float = field(init=False)
+    guarantee_: GuaranteedThreshold | None = field(init=False)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, examples: Examples | None = None, labels: ArrayLike | None = None
@@ -98,20 +117,54 @@ class PairClassifier(TupleEstimator):
         Raises
         ------
         ValueError
-            What the learner refuses; or if pairs, labels or the strategy are not as described.
+            What the learner refuses; or if pairs, labels or the strategy are not as described; or if the pairs do not
+            suffice for the guarantee: how many are missing.
         TypeError
             If the estimator is no transformer, or learns from labels and gets none.
         """
         rows, index, names = self._checked(X, examples)
         classes, similar = _similar(y, len(index))
+        if self.guarantee is not None:
+            return self._fit_guaranteed(X, y, examples, labels, index, similar)
         self._learn(rows, names, labels, index, similar)
-        self.classes_ = classes
+        self.classes_, self.guarantee_ = classes, None
         last = self.estimator_[-1] if isinstance(self.estimator_, Pipeline) else self.estimator_
         if self.strategy == "auto" and hasattr(last, "threshold_"):
             self.threshold_ = float(np.sqrt(max(last.threshold_, 0.0)))  # of squared distances
             return self
         strategy: Strategy = "accuracy" if self.strategy == "auto" else self.strategy
         return self.calibrate_threshold(X, y, strategy, min_rate=self.min_rate, beta=self.beta, examples=examples)
+
+    def _fit_guaranteed(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        examples: Examples | None,
+        labels: ArrayLike | None,
+        index: NDArray[np.intp],
+        similar: BoolArray,
+    ) -> Self:
+        """Hold pairs back, learn from those that share no example with them, and choose the threshold on the former."""
+        kind = {"false_matches": ~similar, "false_non_matches": similar}.get(str(self.guarantee))
+        counted = np.arange(len(index)) if kind is None else np.flatnonzero(kind)
+        free = counted[disjoint_pairs(index[counted], self.random_state)]
+        chosen = np.random.default_rng(self.random_state).permutation(free)
+        held = np.sort(chosen[: max(1, round(self.validation_fraction * len(free)))])
+        rest = np.flatnonzero(~np.isin(index, index[held]).any(axis=1))
+        if not len(rest) or not len(held):
+            raise ValueError(
+                f"guarantee={self.guarantee!r} holds {len(held)} of {len(index)} pairs back, and {len(rest)} share no "
+                "example with them; pass more pairs, a smaller validation_fraction, or guarantee=None and the pairs of "
+                "other examples to calibrate_threshold(.., guarantee=)."
+            )
+        pairs, given = np.asarray(X), column_or_1d(y)
+        plain = clone(self).set_params(guarantee=None).fit(pairs[rest], given[rest], examples, labels)
+        for name, value in vars(plain).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        return self.calibrate_threshold(
+            pairs[held], given[held], examples=examples, guarantee=self.guarantee, alpha=self.alpha, delta=self.delta
+        )
 
     def calibrate_threshold(
         self,
@@ -122,8 +175,12 @@ class PairClassifier(TupleEstimator):
         min_rate: float | None = None,
         beta: float = 1.0,
         examples: Examples | None = None,
+        guarantee: Control | None = None,
+        alpha: float = 0.01,
+        delta: float = 0.05,
+        groups: ArrayLike | None = None,
     ) -> Self:
-        """Choose the threshold again, best on pairs that were not used for learning.
+        """Choose the threshold again, best on pairs that were not used for learning, or with a guarantee.
 
         Parameters
         ----------
@@ -136,6 +193,10 @@ class PairClassifier(TupleEstimator):
             Between 0 and 1.
         beta : float, default 1
         examples : (n, d) array or frame, or callable, optional
+        guarantee, alpha, delta
+            As in the constructor, instead of a strategy; the learner must not have seen these examples.
+        groups : (p,) or (p, g) array, optional
+            As in `guaranteed_threshold`; default: the two examples of each pair.
 
         Returns
         -------
@@ -144,10 +205,27 @@ class PairClassifier(TupleEstimator):
         Raises
         ------
         ValueError
-            If an argument is out of range, or the strategy needs pairs of both kinds.
+            If an argument is out of range, the strategy needs pairs of both kinds, or the pairs do not suffice for the
+            guarantee: the sentence says how many are missing.
         """
         (apart,) = self._distances(X, examples)
         _, similar = _similar(y, len(apart))
+        if guarantee is not None:
+            names = self._checked(X, examples)[1] if groups is None else groups
+            found = guaranteed_threshold(
+                apart,
+                similar,
+                alpha=alpha,
+                delta=delta,
+                control=guarantee,
+                groups=names,
+                random_state=self.random_state,
+            )
+            if found.threshold is None:
+                raise ValueError(str(found))
+            self.threshold_, self.guarantee_ = found.threshold, found
+            return self
+        self.guarantee_ = None
         self.threshold_ = best_threshold(apart, similar, strategy, min_rate, beta)
         return self
 
@@ -163,7 +241,7 @@ class PairClassifier(TupleEstimator):
         self
         """
         check_is_fitted(self)
-        self.threshold_ = validation.check_number("threshold", threshold, -np.inf)
+        self.threshold_, self.guarantee_ = validation.check_number("threshold", threshold, -np.inf), None
         return self
 
     def pair_score(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:

@@ -24,6 +24,8 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 # Examples drawn at most, evenly spaced rows of the data; impostors of an example that are listed, the nearest ones;
 # target neighbors of an example that are drawn; features and multipliers that are listed.
 POINTS, IMPOSTORS, TARGETS, FEATURES, SUPPORT = 5000, 5, 5, 24, 12
+# What counts on this page do not say.
+LEARNED_FROM = "The examples shown are those that the metric was learned from: how they lie says little about others."
 # Frames beside the first and the last one.
 FRAMES = 10
 
@@ -83,7 +85,7 @@ def page_data(
         "objective": _number(certificate.objective),
         "lower_bound": _number(certificate.lower_bound),
         "relative_gap": _number(certificate.relative_gap),
-        "words": list(sentences(certificate)),
+        "words": [*sentences(certificate), LEARNED_FROM],
         "checks": [dict(way) for way in checks(solution)],
         "fingerprint": problem.fingerprint(),
         "total": len(X),

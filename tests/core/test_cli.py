@@ -379,7 +379,26 @@ def test_a_model_is_scored_beside_the_prepared_features(run, model, iris_csv):
     predicted = classification.knn_predict(np.eye(4), datasets.standardize(X), y)
     assert facts["euclidean"]["accuracy"] == pytest.approx(np.mean(predicted == y))
     assert 0.5 < facts["euclidean"]["auc"] <= facts["metric"]["auc"] + 0.05
-    assert "without the metric" in run("evaluate", model, iris_csv).stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--pca", 3), ("--statement", "itml")])
+def test_no_praise_on_the_data_that_a_metric_was_learned_from(run, iris_csv, tmp_path, options):
+    header, *rows = iris_csv.read_text().splitlines()
+    for name, part in (("train.csv", rows[::2]), ("test.csv", rows[1::2])):
+        (tmp_path / name).write_text("\n".join([header, *part]))
+    train, test, kept = (tmp_path / name for name in ("train.csv", "test.csv", "kept.npz"))
+    assert run("solve", train, "--label", "kind", "--tol", 0.1, *options, "--output", kept).exit_code == 0
+    said = run("evaluate", kept, train).stdout
+    assert "says little about others" in said
+    assert "accuracy 0" not in said
+    assert "accuracy 1" not in said
+    assert json.loads(run("evaluate", kept, train, "--json").stdout)["training_data"]
+    said = run("evaluate", kept, test, "--train", train).stdout
+    facts = json.loads(run("evaluate", kept, test, "--train", train, "--json").stdout)
+    assert not facts["training_data"]
+    low, high = classification.binomial_interval(facts["metric"]["right"], 75)
+    assert f"({facts['metric']['right']} of 75, exact 95 % interval {low:.4f} to {high:.4f})" in said
+    assert "interval" not in run("evaluate", kept, test).stdout  # leave-one-out predictions depend on each other
 
 
 def test_a_model_brings_its_options_to_verify(run, model, iris_csv, iris):

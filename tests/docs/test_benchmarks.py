@@ -143,6 +143,21 @@ def test_cost_of_energies_is_a_table(run, tmp_path, capsys, monkeypatch):
     assert "cores" in text
 
 
+def test_shares_of_guarantees(run):
+    import guarantees
+
+    rng = np.random.default_rng(0)
+    assert guarantees.independent(50, 0.01, 50, rng) is None
+    failed, kept = guarantees.independent(500, 0.05, 100, rng)
+    assert failed < 0.3 < kept < 1
+    assert guarantees.precision(500, 0.05, 5, rng)[2] == pytest.approx(0.909, abs=1e-3)
+    with_groups, without, _ = guarantees.dependent(60, 0.1, 5, rng)
+    assert 0 <= with_groups <= 1 >= without >= 0
+    *shares, used = guarantees.replayed("iris", 0.1, 3, rng)
+    assert all(0 <= share <= 1 for share in shares)
+    assert 30 < used <= 75
+
+
 @pytest.mark.slow
 def test_busy_machines_are_a_table(run, capsys, monkeypatch):
     import busy

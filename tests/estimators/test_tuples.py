@@ -196,6 +196,35 @@ def test_nothing_is_told_before_a_fit(call):
         call(PairClassifier(ITML(), examples=X))
 
 
+def test_a_guarantee_holds_pairs_back_that_share_no_example(monkeypatch):
+    rng = np.random.default_rng(3)
+    pairs = rng.permutation(600).reshape(300, 2)
+    many = np.vstack([X + rng.normal(scale=0.1, size=X.shape) for _ in range(4)])
+    similar = LABELS[pairs[:, 0] % 150] == LABELS[pairs[:, 1] % 150]
+    seen: list[np.ndarray] = []
+    fit_pairs = RCA.fit_pairs
+    monkeypatch.setattr(RCA, "fit_pairs", lambda self, Z, *rest: seen.append(Z) or fit_pairs(self, Z, *rest))
+    one = PairClassifier(RCA(), examples=many, guarantee="false_matches", alpha=0.1).fit(pairs, similar)
+    found, dissimilar = one.guarantee_, np.flatnonzero(~similar)
+    assert found.n_pairs == round(len(dissimilar) / 2)
+    assert len(seen[0]) == 2 * (300 - found.n_pairs)
+    assert one.threshold_ == found.threshold
+    assert found.n_errors <= found.interval[1] * found.n_of <= 0.1 * found.n_of
+    assert clone(one).get_params()["guarantee"] == "false_matches"
+    with pytest.raises(ValueError, match="label at least"):
+        one.set_params(alpha=0.001).fit(pairs, similar)
+    fresh = PairClassifier(RCA(), examples=many).fit(pairs[:100], similar[:100])
+    assert fresh.guarantee_ is None
+    doubled = np.vstack([pairs[100:], pairs[100:]])  # which adds nothing
+    for given in (pairs[100:], doubled):
+        fresh.calibrate_threshold(given, np.resize(similar[100:], len(given)), guarantee="false_matches", alpha=0.1)
+        assert fresh.guarantee_.n_pairs == np.count_nonzero(~similar[100:])
+        assert fresh.guarantee_.threshold == fresh.threshold_
+    calls = fresh.predict(pairs[100:])
+    assert np.count_nonzero(calls & ~similar[100:]) == fresh.guarantee_.n_errors
+    assert fresh.set_threshold(1.0).guarantee_ is None
+
+
 # -- the threshold ----------------------------------------------------------------------------------------------------
 
 STRATEGIES = [

@@ -46,6 +46,7 @@ def test_numbers_are_those_of_the_solution(solution):
     assert data["support"]["total"] == len(support)
     assert data["support"]["rows"][0]["multiplier"] == support.multipliers[0]
     assert any(f"{solution.lower_bound:.8g}" in sentence for sentence in data["words"])
+    assert "says little about others" in data["words"][-1]
 
 
 def test_last_frame_has_the_distances_of_the_leading_components(solution):
