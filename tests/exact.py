@@ -333,6 +333,29 @@ def lfda(scatters: tuple[arb_mat, arb_mat], L) -> arb:
     return -sum((small[k, k] for k in range(small.nrows())), arb(0))
 
 
+def itml_objective(X, L, pairs, similar, upper, lower, gamma, prior, weights=None) -> arb:
+    """The objective of ITML at ``L^T L`` in balls; `gamma` may be 1 only where pairs have weights."""
+    D, slack = Distances(X, L), arb(0)
+    weights = np.ones(len(pairs)) if weights is None else weights
+    for (a, b), same, w in zip(pairs.tolist(), similar.tolist(), weights.tolist(), strict=True):
+        bound = number(upper if same else lower)
+        ratio = (max if same else min)(D(a, b) / bound, fmpq(1))
+        slack += arb(number(w)) * (arb(ratio) - 1 - (arb(ratio).log() if ratio > 0 else arb("-inf")))
+    return divergence(metric(L), prior) + arb(number(gamma)) * slack
+
+
+def mcml_objective(X, L, y, weights=None) -> arb:
+    """The divergences of MCML at ``L^T L`` in balls."""
+    D, total = Distances(X, L), arb(0)
+    for i in range(len(X)):
+        mates = [j for j in range(len(X)) if j != i and y[j] == y[i]]
+        partition = sum((arb(-D(i, k)).exp() for k in range(len(X)) if k != i), arb(0))
+        pull = sum((D(i, j) for j in mates), fmpq(0)) / len(mates)
+        term = arb(pull) + partition.log() - arb(len(mates)).log()
+        total += term if weights is None else arb(number(float(weights[i]))) * term
+    return total
+
+
 def rca_objective(X, L, chunks, ridge, weights=None, directions=None) -> arb:
     """The objective of RCA at ``L^T L`` in balls, on the directions in which data vary.
 

@@ -76,6 +76,11 @@ class _Value:
     objective: float
     metric: FloatArray
 
+    @property
+    def gap(self) -> float:
+        """The relative gap as floats see it, 0 where rounding puts the dual above the objective."""
+        return relative_gap(self.objective, min(self.value, self.objective))
+
 
 @dataclass(eq=False)
 class SumDual:
@@ -233,7 +238,7 @@ class SumDual:
             here = self.at(found)
             if not best or here.value > best[0][1].value:
                 best[:] = [(found, here)]
-                if relative_gap(here.objective, here.value) <= enough:
+                if here.gap <= enough:
                     raise _CloseEnough
             return -here.value, -units * rates * here.gradient
 
@@ -300,7 +305,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         by_excess, most = by_excess == (here.value - low > SLOW * gap), min(2 * most, LONGEST)
         idle = 0 if gap < 0.9 * best else idle + 1
         best, low = min(best, gap), here.value
-        step = _step(dual, a, here, proven=idle > 0 or relative_gap(here.objective, here.value) <= tol)
+        step = _step(dual, a, here, proven=idle > 0 or here.gap <= tol)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate) or idle >= PATIENCE:
             return

@@ -79,7 +79,7 @@ def itml(X, y, L):
 def lego(X, y, L):
     pairs, targets = np.array([[0, 1], [2, 5], [3, 8]]), np.array([1.0, 0.1, 3.0])
     problem = sm.LEGOProblem(X, pairs, targets, np.zeros(3, dtype=int), 0.5)
-    return problem, lego_loss(X, L, pairs, targets, np.zeros(3, dtype=int))
+    return problem, lego_loss(Distances(X, L), pairs, targets, np.zeros(3, dtype=int))
 
 
 def log_det(X, y, L):

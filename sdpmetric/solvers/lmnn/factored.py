@@ -168,8 +168,8 @@ def refine_until_proven(
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
         moved = before - seen > SMALL_STEP * seen
         least = bound.smoothing_loss / seen
-        patience = patience - 1 if relative_gap(seen, bound.value) > _close(tol) * least else 0
-        ended = relative_gap(seen, state.lower_bound) <= tol
+        patience = patience - 1 if _gap(seen, bound.value) > _close(tol) * least else 0
+        ended = _gap(seen, state.lower_bound) <= tol
         if ended and working.whole:  # the certificate searches by itself, and candidates are seldom missing here
             step = _certified(problem, state, gamma, budget)
             yield step
@@ -181,8 +181,8 @@ def refine_until_proven(
             return
         if wider is not None and working.whole:
             end = State(_extrapolated(wider, (gamma, state.L)))
-            nearer = relative_gap(working.value(end.L, gamma).objective, state.lower_bound)
-            if nearer <= max(tol, 0.5 * relative_gap(seen, state.lower_bound) if patience <= 0 else 0.0):
+            nearer = _gap(working.value(end.L, gamma).objective, state.lower_bound)
+            if nearer <= max(tol, 0.5 * _gap(seen, state.lower_bound) if patience <= 0 else 0.0):
                 search(end, working, 0.1, budget)
                 value = working.value(end.L, gamma)
                 yield Step(problem.lift_regional(end.L), value.objective, step=gamma, n_active=value.n_active)
@@ -209,6 +209,11 @@ def _certified(problem: RegionalProblem, state: State, gamma: float, budget: Bud
     with deadline(budget.last - LATE * budget.reserve):
         found = problem.certify(components, dual=None if state.proof is None else state.proof())
     return Step(components, found.objective, state.lower_bound, state.proof, found, gamma, found.n_active)
+
+
+def _gap(objective: float, bound: float) -> float:
+    """The gap of estimates; single precision may put the bound above the objective, which counts as closed."""
+    return relative_gap(objective, min(bound, objective))
 
 
 def _close(tol: float) -> float:
@@ -251,11 +256,11 @@ class _Settled:
         if self.best is None or bound.value > self.best.value:
             self.best = bound
         objective = self.working.value(L, self.gamma).objective
-        gap, least = relative_gap(objective, bound.value), bound.smoothing_loss / objective
+        gap, least = _gap(objective, bound.value), bound.smoothing_loss / objective
         self.excess = gap - least
         goal = max(0.9 * self.tol - least, (_close(self.tol) - 1.0) * least if least > 0.5 * self.tol else 0.0)
         self.due = decrease * max(AT_LEAST, goal / max(self.excess, 1e-300))
-        proven = relative_gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
+        proven = _gap(objective, max(self.lower_bound, self.best.value)) <= 0.9 * self.tol
         # Where the gap due to smoothing exceeds the tolerance, the next width begins when the gap is close to it.
         close = least > 0.5 * self.tol and gap < _close(self.tol) * least
         return proven or close or decrease < self.stall * (gap - least) or least > 0.7 * gap
