@@ -56,6 +56,7 @@ def test_few_statements_refuse_their_data(outcomes):
         (30796, "frobenius", "constant"),
         (30916, "frobenius", "enormous"),
         (30860, "tasks", "huge"),
+        (537, "itml", "equal classes"),
     ],
 )
 def test_problems_that_broke_something_are_certified(seed, statement, family):
