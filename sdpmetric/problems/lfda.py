@@ -119,6 +119,10 @@ class LFDAProblem(Problem):
             ridge=validation.check_number("ridge", ridge, 0.0),
             sample_weight=check_sample_weight(sample_weight, len(data)),
         )
+        if not np.isfinite(self.scatters[1]).all():
+            raise ValueError(
+                f"ridge={self.ridge:g} overflows in units of the data's variance; pass a smaller one, or rescale X."
+            )
         if missing := self._singular:
             raise ValueError(
                 f"the data vary in {missing} directions in which no class does, so that the maximum is infinite: pass "

@@ -28,6 +28,7 @@ from sdpmetric.linalg.rigorous import (
     gamma,
     norm_above,
     norms_above,
+    square,
     sum_above,
     sum_below,
 )
@@ -71,7 +72,7 @@ class Scatters:
             How far each entry of the exact T may be from the given one.
         """
         long, off = norm_above(T), 0.0 if errors is None else norm_above(errors)
-        size = above(self.ridge * (long + off) ** 2, 4)
+        size = above(self.ridge * square(long + off), 4)
         error = above(gamma(len(T) + 8) * size + self.ridge * (2.0 * long + off) * off, 6)
         within = Form(self.ridge * (T.T @ T), error + UNDERFLOW, size + UNDERFLOW)
         between, n = self._between(T, errors), math.fsum(self.weights)

@@ -297,6 +297,7 @@ class MetricProblem(Problem):
         L, residual = self.check_point(components, metric)
         objective, u = self.total.value(L)
         if not math.isfinite(objective):
+            objective = math.inf  # also where parts overflow and their sum is NaN
             proof = feasibility.certificate(self.dual, L, None if dual is None else self.read_dual(dual))
             if proof is not None:
                 return proof

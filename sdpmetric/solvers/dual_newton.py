@@ -174,7 +174,7 @@ class BoxDual(ABC, Generic[E]):
             if min(len(free), entries) > MAX_EQUATIONS or len(free) * entries > MAX_ENTRIES:
                 return None
             F = self.curvature_root(here, free)
-            if not np.isfinite(F).all():  # products of such data overflow
+            if not np.isfinite(np.sum(F * F) + np.sum(gradient)):  # products of such data overflow
                 return None
             direction[free] = unit[free] * _damped(F, weight, gradient[free])
         rounding = ROUNDING * (abs(here.value) + float(a.sum()))
