@@ -236,7 +236,8 @@ class BoundTerms:
         low, high = images.distances(*self.pairs.T)
         costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
-        squares, lost = above(product_above(self.ridge, trace_above(sizes, metric)), 6), TINY * np.count_nonzero(high)
+        squares = above(product_above(self.ridge, trace_above(sizes, metric)), 6)
+        lost = TINY * np.count_nonzero(costs * (high[: len(costs)] > 0.0))
         parts = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()) + lost, squares]
         M = components.T @ components
         error = gamma(len(components) + 4) * (sizes.T @ sizes) + (len(components) * TINY if components.any() else 0.0)

@@ -76,6 +76,7 @@ class LMNNProblem(Problem):
     search: SearchMethod = field(default="auto", metadata=NOT_STATED)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.source.check(len(self.X))
 
     @classmethod
