@@ -61,7 +61,8 @@ def sections() -> list[tuple[str, str, list[str]]]:
         found.append((title, "sdpmetric", names))
     for name in MODULES:
         module = importlib.import_module(f"sdpmetric.{name}")
-        found.append((module.__name__, module.__name__, public(module)))
+        names = [name for name in public(module) if getattr(package, name, None) is not getattr(module, name)]
+        found.append((module.__name__, module.__name__, names))
     return [part for part in found if part[2]]
 
 
