@@ -207,7 +207,7 @@ class FRMLProblem(Problem):
                 dual_residual=bound.dual_residual,
                 n_active=bound.n_active,
                 program="FRML-AUC",
-                rigor=bound.rigor,
+                rigor="rounding",  # rows of the relaxation that carry its pull are rounded
             )
         value, gradient, active = self._evaluate(L, with_gradient=True)
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
