@@ -120,19 +120,6 @@ def comparator(problem: POLAProblem, gamma: float, tol: float = 1e-6) -> tuple[f
 
     Minimizes ``1/2 ||A||^2 + 1/2 (b - b_1)^2 + 1 / (2 gamma) sum_t [1 - y_t (b - v_t^T A v_t)]_+^2`` over PSD metrics
     and ``b >= 1``. Every ``a >= 0`` proves the dual value of the hard margin less ``gamma / 2 ||a||^2``.
-
-    Parameters
-    ----------
-    problem : POLAProblem
-    gamma : float
-        Positive.
-    tol : float, default 1e-6
-        Relative gap.
-
-    Returns
-    -------
-    objective, lower_bound : float
-        The optimum lies between the two; `objective` is that of a feasible point.
     """
     objective, lower_bound, _ = _comparator(problem, gamma, tol)
     return objective, lower_bound

@@ -85,23 +85,7 @@ def negative_pair(
     coefficients: FloatArray,
     u: FloatArray,
 ) -> float:
-    """The negative eigenvalue of ``A - length v v^T`` for a PSD matrix A, and in u its unit eigenvector; 0 without one.
-
-    Parameters
-    ----------
-    A : (>= d, >= d) array
-        PSD up to rounding; its leading d rows and columns count.
-    v, Av : (d,) arrays
-        ``A @ v`` is overwritten.
-    square : float
-        ``||v||^2``, positive.
-    Q : (>= d, >= d) array
-        Space for the Krylov basis.
-    coefficients : (4, >= d + 1) array
-        Space.
-    u : (d,) array
-        Overwritten.
-    """
+    """The negative eigenvalue of ``A - length v v^T`` for a PSD matrix A, and in u its unit eigenvector; 0 without one."""
     alpha, beta, deltas, s = coefficients[0], coefficients[1], coefficients[2], coefficients[3]
     trace = 0.0
     for i in range(d):
@@ -191,16 +175,6 @@ def shifted_pair(
     """As `negative_pair`, with ``B = (A + shift I)^-1`` and ``B v`` at hand; 0 also where nothing was found.
 
     With ``y = shift + x`` the eigenvalue solves ``1 / (e_1^T (T^-1 - y)^-1 e_1) = length ||v||^2``, T now of B.
-
-    Parameters
-    ----------
-    A, d, v, square, length, Q, coefficients, u
-        As in `negative_pair`.
-    B : (>= d, >= d) array
-    shift : float
-        Positive.
-    Bv : (d,) array
-        Kept.
     """
     alpha, beta, deltas, z = coefficients[0], coefficients[1], coefficients[2], coefficients[3]
     trace = 0.0

@@ -71,34 +71,7 @@ def scan(
     near: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Distances of queries to the training examples of one class, and sums of its hinges.
-
-    Parameters
-    ----------
-    queries : (m, r) array
-    train : (n, r) array
-        Sorted by class; ``queries @ train.T`` are the squared distances, none of them NaN.
-    reach : (n, k) array
-        ``1 + D_ij`` for each target neighbor j of training example i, the largest first; -infinity where it has fewer.
-    ceilings : (n,) array
-        ``reach[:, 0]``, not rounded down.
-    starts : (c + 1,) array
-        Class c holds the training examples from ``starts[c]`` to ``starts[c + 1]``.
-    chunks : (c + 1,) array
-        Class c has the chunks from ``chunks[c]`` to ``chunks[c + 1]``, of `CHUNK` examples each but the last.
-    c : int
-        The class.
-    mine : bool
-        Whether to compute distances, or only `sums`.
-    D : (m, n) array
-        Overwritten by the distances.
-    smallest : (m, chunks[-1]) array
-        Overwritten by the smallest distance of each chunk.
-    near : (m, c, k) array
-        Overwritten by the smallest distances of each class, ascending; infinity where there are too few.
-    sums : (m, c) array
-        Overwritten by ``sum_i sum_j [reach_ij - D_ti]_+`` over the examples i of each class.
-    """
+    """Distances of queries to the training examples of one class, and sums of its hinges."""
     m = len(queries)
     scratch = np.empty(m * TILE, dtype=D.dtype)
     sums[:, c] = 0.0
@@ -136,20 +109,6 @@ def own_impostors(
 
     The impostors of all labels are counted in one pass: ``sum_l [a - D_tl]_+`` for many thresholds a is computed from
     the number and the sum of the distances between consecutive thresholds.
-
-    Parameters
-    ----------
-    D, smallest, near
-        As `scan` made them. Target neighbors of a query are the nearest examples of the label that it is tried with.
-    thresholds : (m, c * k) array
-        ``1 + near`` of all classes, ascending.
-    starts, chunks
-        As in `scan`.
-
-    Returns
-    -------
-    push : (m, c) array
-        ``sum_j sum_l [1 + D_tj - D_tl]_+`` over target neighbors j and examples l of other labels.
     """
     classes, k = near.shape[1:]
     push = np.zeros((len(D), classes))
@@ -198,23 +157,6 @@ def cheapest_labels(
 
     Impostors only add to what a label costs. Labels are tried in the order of their other costs, until those alone are
     above the least energy so far.
-
-    Parameters
-    ----------
-    D, smallest, near
-        As in `own_impostors`.
-    cost : (m, c) array
-        The energy of each label without the query's own impostors.
-    order : (m, c) array
-        Labels in order of that energy.
-    starts, chunks
-        As in `scan`.
-    mu : float
-        Weight of impostors.
-
-    Returns
-    -------
-    labels : (m,) array
     """
     classes, k = near.shape[1:]
     labels = np.zeros(len(D), dtype=np.int64)

@@ -138,22 +138,6 @@ def retract(
     which is Algorithm 1 of Lim and Lanckriet (2014), its S being ``T^T``; see docs/frml.md for the derivation. Steps
     with ``sum_k |c_k| ||h_k||^2`` above `reach` are shortened to it: there the expansion of the retraction, and with it
     the promise that W moves along the gradient, ends.
-
-    Parameters
-    ----------
-    components : (r, d) array
-        K, changed in place.
-    gram : (r, r) array
-        ``K K^T``, changed in place; recompute it now and then.
-    V : (k, d) array
-    E : (k, r) array
-        ``V K^T``; overwritten by H.
-    c : (k,) array
-
-    Returns
-    -------
-    float
-        The share of the step that was taken; 0 where the factor has lost its rank.
     """
     k, d = V.shape
     r = len(components)
@@ -225,30 +209,7 @@ def frml(
     state: NDArray[np.uint64],
     totals: LongArray,
 ) -> float:
-    """One step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses.
-
-    Parameters
-    ----------
-    components, gram
-        See `retract`.
-    queries, items : (n_queries, d) and (n, d) arrays
-    asked : array
-        Row numbers of the queries to draw from.
-    which, indptr, indices, self_at
-        Who is relevant; see the head of this module.
-    weights : (n + 1,) array
-        The loss of a rank, scaled.
-    warp : bool
-        Draw until a violator is found, at most ``|X-| / gamma`` times; else draw one irrelevant item.
-    regularization : float
-        Weight of the distance to the relevant item, on the scale of `weights`.
-    steps : array
-        Lengths of the steps.
-    state : (1,) uint64 array
-        Of the random numbers.
-    totals : (5,) int64 array
-        Counters that go up.
-    """
+    """One step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses."""
     r, d = components.shape
     n = len(items)
     V, E, c = np.empty((2 * batch_size, d)), np.empty((2 * batch_size, r)), np.empty(2 * batch_size)

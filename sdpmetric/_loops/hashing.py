@@ -173,17 +173,7 @@ def flip_bits(
     keys: Keys,
     alive: NDArray[np.bool_],
 ) -> tuple[int, int, int]:
-    """Set the listed bits to the sign of ``value + moved[bit] . row``, where a flip is within reach.
-
-    Returns
-    -------
-    flips : int
-        Bits that this call turned over.
-    changed : int
-        Examples that now differ from the signs of their values, in some listed bit.
-    looked : int
-        Entries within reach, one inner product each.
-    """
+    """Set the listed bits to the sign of ``value + moved[bit] . row``, where a flip is within reach."""
     flips = changed = looked = 0
     last = -1
     for e in range(len(slots)):

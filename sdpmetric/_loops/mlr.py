@@ -13,23 +13,7 @@ from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 def most_violated(
     scores: FloatArray, order: LongArray, members: BoolArray, own: NDArray[np.int32], average: bool, slopes: FloatArray
 ) -> FloatArray:
-    """Losses of the rankings y of each query with the largest ``loss(y) - <W, psi(y*) - psi(y)>``, (m,).
-
-    Parameters
-    ----------
-    scores : (m, n) array
-        Squared distances.
-    order : (m, n) array
-        Items by increasing distance, query by query.
-    members : (m, n) bool array
-        The lists of the queries.
-    own : (m,) array
-        The item that a query is, or -1.
-    average : bool
-        The loss is 1 less the average precision; else 1 less the AUC.
-    slopes : (m, n) array
-        Becomes the derivative of ``-<W, psi(y*) - psi(y)>`` in the squared distances.
-    """
+    """Losses of the rankings y of each query with the largest ``loss(y) - <W, psi(y*) - psi(y)>``, (m,)."""
     n = scores.shape[1]
     losses = np.zeros(len(scores))
     near, far = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)

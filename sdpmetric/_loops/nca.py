@@ -225,33 +225,6 @@ def weighted_rows(
 
     Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = which[a]``; part t adds ``sum_i w_ij`` to
     ``columns[t, j]`` and, where `turned` is not empty, ``sum_i w_ij own_i`` to ``turned[t, j]``.
-
-    Parameters
-    ----------
-    own : (m, r) array
-        The embedding of the examples asked for.
-    which : (m,) array
-        Their row numbers.
-    transposed, norms : (r, n), (n,) arrays
-        The embedding of all examples, and their squared norms.
-    factors : (n, k) array
-    begin, end : (n,) arrays
-        The matches of an example are those from its `begin` to its `end`, itself among them.
-    targets : (n,) array, or an empty one
-        For soft matches ``exp(-(t_i - t_j)^2)``, instead of `begin` and `end`; what is predicted of `SQUARED_ERROR`.
-    loss : {PROBABILITY, LOGARITHM, SQUARED_ERROR}
-        ``-p_i``, ``-log p_i`` or ``(t_i - sum_j p_ij t_j)^2``.
-    weights : (n,) array
-        Of these values.
-    height : int
-        Rows of a block.
-    part : int
-        Which part of the work: the blocks of this number and of every T-th after it.
-    values : (m,) array
-    products : (m, k) array, or one of length 0
-    columns : (T, n) array
-        One row for each part.
-    turned : (T, n, r) array, or one of length 0
     """
     n, m = len(norms), len(own)
     buffer = np.empty((height, n))
@@ -292,24 +265,6 @@ def evaluate(
 
     The gradient is ``2 L X^T (diag(c) - W - W^T) X``, W the weights and c their column sums: two products with the
     embedding, or one with the data, whichever is less.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        Float64, C-contiguous, best of mean 0.
-    L : (r, d) array
-    begin, end, targets, loss
-        As in `weighted_rows`.
-    which : (m,) array, optional
-        Row numbers; default all.
-    weights : (n,) array, optional
-        Of the values; default 1.
-    differentiate : bool, default True
-
-    Returns
-    -------
-    value : float
-    gradient : (r, d) array, of zeros where not asked for
     """
     n, m = len(X), len(X) if which is None else len(which)
     height = max(FEWEST, min(MOST, BUFFER // n))

@@ -17,19 +17,6 @@ def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray,
 
     Sums of squares never fall while they are added up, rounding included, so that nothing is missed. The leading
     coordinates are best those of the largest variance.
-
-    Parameters
-    ----------
-    train : (n, d) array
-        With n at least k.
-    queries : (m, d) array
-
-    Returns
-    -------
-    distances, rows : (m, k) arrays
-        Squared distances, ascending, and row numbers; of equal ones the lowest row first.
-    n_coordinates : int
-        How many coordinate differences were squared, of ``m * n * d``.
     """
     m, (n, d) = len(queries), train.shape
     distances, rows = np.full((m, k), np.inf), np.zeros((m, k), dtype=np.int64)

@@ -45,31 +45,6 @@ def update(
     Projects onto the pair's margin, then onto PSD metrics and thresholds of at least 1. A dissimilar pair leaves the
     metric in the cone and lowers the threshold, a similar one may take the metric out of it by one eigenvalue and
     raises the threshold, so that only half of the second projection is ever needed.
-
-    Parameters
-    ----------
-    A : (>= d, >= d) array
-        The metric, changed in place.
-    B : array like A
-        Inverse of ``A + shift I`` where the shift in `state` is positive, changed in place.
-    v : (d,) array
-        Difference of the pair.
-    gamma : float
-        0 for the separable version.
-    beta : float
-        Losses up to this one change nothing.
-    state, counts : arrays
-        See `THRESHOLD` and `ITEMS`; changed in place.
-    space : (7, >= d + 1) array
-    Q : (>= d, >= d) array
-        Space.
-
-    Returns
-    -------
-    loss : float
-        Before the update.
-    length : float
-        The multiple of ``v v^T`` that was added or taken away.
     """
     sign = 1.0 if similar else -1.0
     Av, u, Bv = space[4], space[5], space[6]
@@ -188,30 +163,6 @@ def run_kernel(
     The coordinates of a difference are those in the basis that the differences updated with span, orthonormalized by
     Cholesky's method: ``R @ coordinates`` are its inner products with these. A difference that has a part outside adds
     to the basis when it brings an update.
-
-    Parameters
-    ----------
-    G : (n, n) array
-        Inner products of the points.
-    K : (n, rank) array
-        Inner products of the points with the differences of the basis at the start.
-    pairs : (p, 2) array
-        Row numbers of G.
-    similar : (p,) array
-    R, A, B : (>= rank + p, >= rank + p) arrays
-        Changed in place.
-    state, counts : arrays
-        As in `update`, changed in place.
-    losses : (p,) array
-        Overwritten with the losses before the updates.
-    support : (p,) array
-        Overwritten with the pairs that were added to the basis, as many as the rank grew.
-
-    Returns
-    -------
-    next : int
-        Number of the next pair: fewer than all if that one shows that the inner products are none.
-    rank : int
     """
     size, first = len(A), rank
     v, space, Q = np.empty(size), np.empty((7, size + 1)), np.empty((size, size))

@@ -12,15 +12,7 @@ from sdpmetric.arrays import FloatArray, LongArray
 
 @nb.njit(cache=True, fastmath=FAST)
 def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray) -> None:
-    """Squared distances, (m, n); equal items get equal numbers, which a matrix product would not promise.
-
-    Parameters
-    ----------
-    queries : (m, r) array
-    columns : (r, n) array
-        The items, a column each.
-    out : (m, n) array
-    """
+    """Squared distances, (m, n); equal items get equal numbers, which a matrix product would not promise."""
     for i in range(len(queries)):
         row = out[i]
         row[:] = 0.0
@@ -52,18 +44,7 @@ def measure(
     ks: LongArray,
     out: FloatArray,
 ) -> None:
-    """AUC, average precision and precision at each k of rankings by increasing score, ties as in scikit-learn.
-
-    Parameters
-    ----------
-    relevant, irrelevant : (m, n) arrays
-        Scores of each query's relevant and irrelevant items in increasing order.
-    n_relevant, n_irrelevant : (m,) arrays
-        How many of them count.
-    ks : array
-        Increasing.
-    out : (m, 2 + len(ks)) array
-    """
+    """AUC, average precision and precision at each k of rankings by increasing score, ties as in scikit-learn."""
     for q in range(len(relevant)):
         near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
         i = j = at = 0
@@ -101,16 +82,7 @@ def expected_losses(
     regularization: float,
     out: FloatArray,
 ) -> None:
-    """Mean over a query's relevant items of ``weight(v) / v * sum of its v positive h + regularization * distance``.
-
-    Parameters
-    ----------
-    relevant, irrelevant, n_relevant, n_irrelevant
-        As in `measure`, squared distances.
-    weights : (m, n + 1) or (1, n + 1) array
-        Expected weight for each number of violators, for each query or for all of them.
-    out : (m,) array
-    """
+    """Mean over a query's relevant items of ``weight(v) / v * sum of its v positive h + regularization * distance``."""
     for q in range(len(relevant)):
         near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]
         weight = weights[q if len(weights) > 1 else 0]
@@ -152,20 +124,7 @@ def expected_slopes(
     regularization: float,
     out: FloatArray,
 ) -> int:
-    """Derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges.
-
-    Parameters
-    ----------
-    scores : (m, n) array
-        Squared distances.
-    members : (m, n) bool array
-        The lists of the queries.
-    own : (m,) int32 array
-        The item that a query is, or -1.
-    relevant, irrelevant, n_relevant, n_irrelevant, weights, regularization
-        As in `expected_losses`.
-    out : (m, n) array
-    """
+    """Derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges."""
     active = 0
     for q in range(len(scores)):
         near, far = relevant[q, : n_relevant[q]], irrelevant[q, : n_irrelevant[q]]

@@ -20,25 +20,7 @@ N_PAIRS = 10_000
 def scores(
     Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int
 ) -> tuple[int, float | None]:
-    """Score an embedding.
-
-    Parameters
-    ----------
-    Z : (n, r) array
-    y : (n,) array
-    n_neighbors : int
-    train : (m, r) array and (m,) array, or None
-        Where neighbors are searched; None: among the other examples.
-    seed : int
-        Of the pairs that are drawn.
-
-    Returns
-    -------
-    right : int
-        Examples that their nearest neighbors predict rightly.
-    auc : float or None
-        Area under the ROC curve of distances as a test of "another class"; None where all are of one class.
-    """
+    """Score an embedding."""
     identity = np.eye(Z.shape[1])
     predicted = knn_predict(identity, *((Z, y) if train is None else train), None if train is None else Z, n_neighbors)
     _, index = validation.check_labels(y, len(Z), n_classes=1)

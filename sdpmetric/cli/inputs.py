@@ -34,13 +34,7 @@ KINDS = ("components", "metric", "scalings")
 
 @contextmanager
 def input_errors(*given: object) -> Iterator[None]:
-    """Turn what is wrong with the input into one sentence on standard error and the exit code 2.
-
-    Parameters
-    ----------
-    *given : str or Path
-        The data and files that are read, to be named where an error is no sentence.
-    """
+    """Turn what is wrong with the input into one sentence on standard error and the exit code 2."""
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
@@ -219,16 +213,7 @@ class Point:
 
 
 def read_point(path: Path, key: str | None, kind: str | None) -> Point:
-    """A metric from an NPZ file; the key says what it is, else `kind` does.
-
-    Parameters
-    ----------
-    path : Path
-    key : str or None
-        Of the array; default: the one of `KINDS` that the file has.
-    kind : str or None
-        "components" (a factor L), "metric" (the matrix M) or "scalings" (the transpose of L).
-    """
+    """A metric from an NPZ file; the key says what it is, else `kind` does."""
     arrays = datasets.read_npz(path)
     found = [name for name in KINDS if name in arrays] if key is None else [key]
     if len(found) != 1 or found[0] not in arrays:

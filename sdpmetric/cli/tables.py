@@ -21,25 +21,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, path: Path | None) -> None:
-    """Write an embedding, and labels where there are any.
-
-    Parameters
-    ----------
-    model : Model
-        For the names of columns: its statement's, numbered, and its label.
-    Z : (n, r) array
-    y : (n,) array or None
-    path : Path or None
-        By its suffix CSV, NPZ or Parquet; None: CSV on standard output. In CSV, text that a spreadsheet would take for
-        a formula gets an apostrophe in front.
-
-    Raises
-    ------
-    ValueError
-        If the suffix is another one.
-    ImportError
-        If pandas is missing for a Parquet file.
-    """
+    """Write an embedding, and labels where there are any."""
     names = [f"{(model.statement or 'component').replace('-', '_')}{number}" for number in range(Z.shape[1])]
     label = None if y is None else model.label or "label"
     if path is None:

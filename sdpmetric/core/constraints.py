@@ -52,16 +52,6 @@ class Loss(ABC):
 
         The gap is a sum of terms that are not negative, one of them ``phi(u) + phi*(a) - a u`` for each constraint; as
         ``phi* >= 0``, ``a (-u) <= gap`` where the constraint holds.
-
-        Parameters
-        ----------
-        excess : (p,) array
-        gap : float
-            Objective less lower bound, possibly infinite.
-
-        Returns
-        -------
-        lower, upper : (p,) arrays
         """
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             lower, upper = self._near_slopes(excess, gap)

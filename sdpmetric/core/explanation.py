@@ -186,34 +186,11 @@ class Sensitivity:
         """Bound the optimum from above at other weights: by the objective of this metric there.
 
         Where the objective is linear in the weights, that is the tangent with the derivatives `weights`.
-
-        Parameters
-        ----------
-        **weights : float
-            Any that the problem takes; what is not given stays.
-
-        Raises
-        ------
-        TypeError
-            If the statement has no such weight.
-        ValueError
-            If a weight is out of range.
         """
         return self.problem.with_weights(**weights).objective(self.components) if weights else self.objective
 
     def at_least(self, *, margin: float) -> float:
-        """Bound the optimum from below at another margin than 1: it is convex in it, and above each of its tangents.
-
-        Parameters
-        ----------
-        margin : float
-            At least 0.
-
-        Raises
-        ------
-        TypeError
-            If the statement has no margin.
-        """
+        """Bound the optimum from below at another margin than 1: it is convex in it, and above each of its tangents."""
         if self.margin is None:
             raise TypeError(f"{type(self.problem).__name__} has no margin; its multipliers are for single constraints.")
         return self.lower_bound + self.margin * (margin - 1.0)

@@ -43,15 +43,6 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
     The bytes go to a hidden file in the same folder and reach the disk before it is renamed. Links are followed, the
     permissions of an existing file are kept, and a device or pipe is written to directly.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Raises
-    ------
-    OSError
-        If the file or its folder cannot be written.
     """
     target = Path(os.path.realpath(path))
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
@@ -81,13 +72,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def check_target(path: str | Path) -> None:
-    """Refuse a path that `replacing` could not write.
-
-    Raises
-    ------
-    OSError
-        If it is a folder or in none, or permissions forbid it.
-    """
+    """Refuse a path that `replacing` could not write."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
@@ -110,15 +95,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]], *, compressed: bool = True) -> None:
-    """Write an NPZ file, whole or not at all, without pickle.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file to write, as given.
-    arrays : mapping of str to array
-    compressed : bool, default True
-    """
+    """Write an NPZ file, whole or not at all, without pickle."""
     save = np.savez_compressed if compressed else np.savez
     with replacing(path) as file:
         save(file, allow_pickle=False, **arrays)

@@ -60,20 +60,7 @@ def unmasked(name: str, given: GivenT) -> GivenT:
 
 @contextmanager
 def columns_in_errors(X: ArrayLike, what: str = "X") -> Iterator[None]:
-    """Let an error of a check of X name the columns that it is about, where X is a pandas or polars frame.
-
-    Parameters
-    ----------
-    X : array-like
-    what : str, default "X"
-        Name of the data for the message.
-
-    Raises
-    ------
-    ValueError
-        If there is a column that is not of finite numbers; the message names the first ones, says what they hold, and
-        what to do. Dates and durations are refused before the check, which may take them for numbers.
-    """
+    """Let an error of a check of X name the columns that it is about, where X is a pandas or polars frame."""
     dtypes = [str(dtype).lower() for dtype in getattr(X, "dtypes", [])] if hasattr(X, "columns") else []
     if any(dtype.startswith(DATES) for dtype in dtypes):
         check_frame(X, what)

@@ -17,24 +17,14 @@ def cell(value: object) -> str:
 
 
 def facts(caption: str, values: Mapping[str, object]) -> str:
-    """A table of names and values; what is unknown is left out.
-
-    Parameters
-    ----------
-    values : mapping of str to value
-    """
+    """A table of names and values; what is unknown is left out."""
     known = {name: text for name, value in values.items() if (text := cell(value))}
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in known.items())
     return f"<table><caption>{escape(caption)}</caption><tbody>{body}</tbody></table>"
 
 
 def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a head.
-
-    Parameters
-    ----------
-    rows : iterable of sequences of values
-    """
+    """A table with a head."""
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"

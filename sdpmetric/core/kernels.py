@@ -40,13 +40,7 @@ class KernelFunction:
 
     @classmethod
     def of(cls, kernel: Kernel, parameters: Mapping[str, float | None] | None = None) -> KernelFunction:
-        """Check a kernel and its parameters; those that are None are left out.
-
-        Raises
-        ------
-        ValueError
-            If the kernel is unknown, or a parameter is not a number or not one of the kernel's.
-        """
+        """Check a kernel and its parameters; those that are None are left out."""
         if not callable(kernel) and (not isinstance(kernel, str) or kernel not in NAMES):
             raise ValueError(f"kernel must be callable or one of {', '.join(map(repr, NAMES))}, got {kernel!r}.")
         if parameters is not None and not isinstance(parameters, Mapping):
@@ -64,13 +58,7 @@ class KernelFunction:
         return cls(kernel, given)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike) -> FloatArray:
-        """Kernel values of rows of X with rows of Y, (n, m).
-
-        Raises
-        ------
-        ValueError
-            If the values are not finite, or those of a callable have another shape.
-        """
+        """Kernel values of rows of X with rows of Y, (n, m)."""
         left: FloatArray = np.asarray(X, dtype=np.float64)
         right: FloatArray = np.asarray(Y, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):

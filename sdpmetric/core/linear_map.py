@@ -31,26 +31,7 @@ class FittedTransformer(Protocol):
 
 
 def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The factor L with which an estimator embeds examples, up to a translation.
-
-    Parameters
-    ----------
-    estimator : object
-        With ``solution_``, as the estimators of this package, or without `transform`: its ``components_`` are taken as
-        they are. Else its embedding is compared with an affine map, and L is the linear part; of a pipeline that ends
-        with a classifier, the steps before it count.
-    X : (n, d) array
-        Examples, to compare.
-
-    Returns
-    -------
-    components : (r, d) array, or (c, r, d) for c metrics
-
-    Raises
-    ------
-    ValueError
-        If the estimator is for another number of features, or is no affine map.
-    """
+    """The factor L with which an estimator embeds examples, up to a translation."""
     while not hasattr(estimator, "transform") and len(getattr(estimator, "steps", ())) > 1:
         estimator = cast(FittedTransformer, cast(Sequence[object], estimator)[:-1])
     if hasattr(estimator, "solution_") or not isinstance(estimator, FittedTransformer):

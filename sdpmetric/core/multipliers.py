@@ -33,36 +33,14 @@ Multipliers = Dual | FloatArray
 
 
 def check_triplet_multipliers(dual: Multipliers) -> Dual:
-    """Multipliers of a statement about triplets.
-
-    Raises
-    ------
-    TypeError
-        If they are an array, which does not say of which triplets.
-    """
+    """Multipliers of a statement about triplets."""
     if not isinstance(dual, Dual):
         raise TypeError(f"dual must be a Dual, triplets with their multipliers, got {type(dual).__name__}.")
     return dual
 
 
 def check_multipliers(dual: Multipliers, n: int, what: str) -> FloatArray:
-    """Multipliers of a statement that lists its constraints, (n,), float64.
-
-    Parameters
-    ----------
-    dual : (n,) array
-    n : int
-        How many there must be.
-    what : str
-        What they are, for the message.
-
-    Raises
-    ------
-    TypeError
-        If they are multipliers of triplets.
-    ValueError
-        If they are not `n` finite numbers.
-    """
+    """Multipliers of a statement that lists its constraints, (n,), float64."""
     if isinstance(dual, Dual):
         raise TypeError(f"dual must be an array of {n} {what}; this problem has no triplets.")
     values = np.asarray(dual, dtype=np.float64)

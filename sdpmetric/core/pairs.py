@@ -15,21 +15,7 @@ LISTED = 2000
 
 
 def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
-    """Pairs of two different rows below n, none of them both similar and dissimilar.
-
-    Parameters
-    ----------
-    pairs : (p, 2) integer array
-        Pairs may repeat, in either order; each occurrence counts.
-    similar : (p,) array
-        bool, or +1 for similar and -1 for dissimilar.
-
-    Raises
-    ------
-    ValueError
-        If a pair is out of range, repeats a row, or is both similar and dissimilar; if `similar` has another length or
-        other values.
-    """
+    """Pairs of two different rows below n, none of them both similar and dissimilar."""
     rows = _different_rows(pairs, n)
     flags = check_similar(similar, len(rows))
     ordered = np.sort(rows, axis=1).astype(np.int64)
@@ -46,24 +32,7 @@ def check_labelled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[
 def check_targets(
     data: NDArray[np.floating], pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None
 ) -> tuple[IndexArray, FloatArray, FloatArray]:
-    """Pairs of two different rows, the target of each squared distance, and the side on which it binds.
-
-    Parameters
-    ----------
-    data : (n, d) array
-    pairs : (p, 2) integer array
-    targets : (p,) array
-        Finite, at least 0; a single number stands for all.
-    sides : (p,) array or None
-        0: the distance is to equal the target; 1: at most the target; -1: at least the target. A single number stands
-        for all; None is 0.
-
-    Raises
-    ------
-    ValueError
-        If a pair is out of range, repeats a row, or has two equal examples and a positive target distance; if targets
-        are negative or not finite, sides have other values, or the lengths differ.
-    """
+    """Pairs of two different rows, the target of each squared distance, and the side on which it binds."""
     rows = _different_rows(pairs, len(data))
     values = _numbers("targets", targets, len(rows))
     if not (np.isfinite(values) & (values >= 0)).all():
@@ -94,17 +63,7 @@ def _numbers(name: str, given: ArrayLike, p: int) -> FloatArray:
 
 
 def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | None) -> tuple[IndexArray, BoolArray]:
-    """All pairs ``a < b`` of examples, similar where the labels agree, or a random sample of each kind.
-
-    Parameters
-    ----------
-    index : (n,) int32 array
-        Class of each example.
-    n_pairs : int or None
-        Pairs of each kind at most, drawn without replacement; None: all.
-    random_state : int or None
-        Seed of the sample; None: 0.
-    """
+    """All pairs ``a < b`` of examples, similar where the labels agree, or a random sample of each kind."""
     if n_pairs is not None:
         validation.check_integer("n_pairs", n_pairs)
     rng = np.random.default_rng(0 if random_state is None else random_state)
@@ -126,11 +85,6 @@ def weighted_pairs_of_labels(
     """Pairs as of `pairs_of_labels`, and their weights: the products of those of their examples, None without any.
 
     Examples of weight 0 are in no pair.
-
-    Raises
-    ------
-    ValueError
-        If labels or weights are not those of n examples, or the product of two weights is too small a number.
     """
     _, index = validation.check_labels(y, n)
     weights = check_sample_weight(sample_weight, n)
@@ -202,11 +156,6 @@ def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
 
     Where a pair is listed m times as similar and n times as dissimilar, the squared hinges add up to
     ``m [1 - z]_+^2 + n [1 + z]_+^2`` with ``z = b - v^T A v``, which is ``4 m n / (m + n)`` at least.
-
-    Parameters
-    ----------
-    pairs : (p, 2) array
-    similar : (p,) bool array
     """
     names, index = np.unique(np.sort(pairs, axis=1), axis=0, return_inverse=True)
     m, n = (np.bincount(index.ravel()[similar == kind], minlength=len(names)) for kind in (True, False))

@@ -121,13 +121,7 @@ class Printer:
 
 
 def known(value: float, form: str) -> str:
-    """A number as text, or as many blanks where it is infinite or NaN.
-
-    Parameters
-    ----------
-    form : str
-        As in format strings, beginning with the width.
-    """
+    """A number as text, or as many blanks where it is infinite or NaN."""
     return format(value, form) if math.isfinite(value) else " " * int(form.split(".")[0])
 
 
@@ -136,11 +130,6 @@ def compilation_bar(title: str, console: Console | None = None) -> Iterator[None
     """A bar that moves with every loop that is compiled; no more than the title where there is no terminal.
 
     Nothing moves where all loops are found in the cache of an earlier run.
-
-    Parameters
-    ----------
-    console : rich.console.Console, optional
-        Where to draw; default standard error.
     """
     console = console or Console(stderr=True, highlight=False)
     if not console.is_terminal:

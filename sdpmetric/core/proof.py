@@ -65,10 +65,4 @@ class Provable(Protocol):
     """A statement whose proofs can be written down."""
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
-        """What a point and multipliers prove.
-
-        Parameters
-        ----------
-        components : (r, d) array
-        dual : Dual, (p,) array or None
-        """
+        """What a point and multipliers prove."""

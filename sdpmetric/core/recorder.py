@@ -34,14 +34,7 @@ class Recorder:
     stride: int = 1
 
     def see(self, row: int, components: NDArray[np.floating]) -> None:
-        """Take note of a point.
-
-        Parameters
-        ----------
-        row : int
-            Its row of the trace.
-        components : (r, d) array, or (c, r, d) for c metrics
-        """
+        """Take note of a point."""
         if row % self.stride:
             return
         self.frames.append(Frame(row, components))

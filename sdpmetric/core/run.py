@@ -151,33 +151,7 @@ def run(
     relaxed: bool = False,
     printer: Printer | None = None,
 ) -> Solution:
-    """Run a solver until its own gap is small enough, the budget is spent, or it ends; then certify the best point.
-
-    Parameters
-    ----------
-    problem : Problem
-    steps : iterator of Step
-        The solver; it ends when it can do no more. Its first step must come before anything expensive.
-    budget : Budget
-        Shared with the solver, which spends it.
-    solver : str
-        Name for the solution.
-    tol : float
-        Relative gap to prove.
-    callback : callable, optional
-        Called with each `TraceRow`; returning True stops the solve.
-    stream : bool, default False
-        Whether the steps follow a stream: the last one is the answer, with the certificate that it carries.
-    score : callable, optional
-        Of components, larger is better; written into the trace for each step.
-    patience : int, optional
-        Early stopping: the answer is the step with the best score, the latest of equals, and the solve ends after so
-        many steps without a better one.
-    relaxed : bool, default False
-        Whether the steps obey a bound on the rank, of which the problem is the relaxation.
-    printer : Printer, optional
-        Writes each row that is due, and how the solve ended.
-    """
+    """Run a solver until its own gap is small enough, the budget is spent, or it ends; then certify the best point."""
     check_tolerance(tol)
     check_calls(callback, score, patience)
     trace, passed = Trace(), Recorder()
@@ -256,13 +230,7 @@ def after(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
 
 
 def check_calls(callback: Callback | None, score: Score | None, patience: int | None = None) -> None:
-    """Refuse a callback or a score that cannot be called, and a patience that is no count or has no score.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is so.
-    """
+    """Refuse a callback or a score that cannot be called, and a patience that is no count or has no score."""
     for name, given in (("callback", callback), ("score", score)):
         if given is not None and not callable(given):
             raise TypeError(f"{name} must be a function or None, got {given!r}.")

@@ -54,20 +54,7 @@ TEXT = Part("U")
 
 
 def check_arrays(arrays: Mapping[str, NDArray[np.generic]], schema: Mapping[str, Part]) -> dict[str, int]:
-    """Refuse arrays that are not what a schema says; returns the sizes by their names.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        Those that the schema does not name are not looked at.
-    schema : mapping of str to Part
-        By name or pattern, the first that fits; a name must be there, unless it is optional.
-
-    Raises
-    ------
-    ValueError
-        If one is missing, or of another type or shape, or not finite.
-    """
+    """Refuse arrays that are not what a schema says; returns the sizes by their names."""
     needed = [name for name, part in schema.items() if "*" not in name and not part.optional]
     if missing := sorted(set(needed) - set(arrays)):
         raise ValueError(f"it lacks {', '.join(missing)}.")
@@ -101,13 +88,7 @@ def _check_part(name: str, array: NDArray[np.generic], part: Part, sizes: dict[s
 
 
 def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str, object]:
-    """The JSON object that an array of text holds.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """The JSON object that an array of text holds."""
     check_arrays(arrays, {name: TEXT})
     try:
         values = json.loads(str(arrays[name]))
@@ -119,18 +100,7 @@ def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str,
 
 
 def check_values(values: object, types: Mapping[str, object], what: str, needed: frozenset[str] = frozenset()) -> None:
-    """Refuse JSON that is no object with values of the given types.
-
-    Parameters
-    ----------
-    values : object
-    types : mapping of str to annotation
-        As text, as dataclasses have them: "float", "str | None"; of each name that there may be.
-    what : str
-        What the values are, for the message.
-    needed : frozenset of str
-        Names that must be there.
-    """
+    """Refuse JSON that is no object with values of the given types."""
     if not isinstance(values, dict):
         raise ValueError(f"{what} is no JSON object.")
     if missing := sorted(needed - set(values)):
@@ -148,14 +118,7 @@ def check_values(values: object, types: Mapping[str, object], what: str, needed:
 
 @contextlib.contextmanager
 def expected(path: str | Path, what: str, writer: str) -> Iterator[None]:
-    """Say of a file what it was expected to be, whatever is wrong with its contents.
-
-    Parameters
-    ----------
-    path : str or Path
-    what, writer : str
-        What it is, with an article, and which function writes such files.
-    """
+    """Say of a file what it was expected to be, whatever is wrong with its contents."""
     try:
         yield
     except (ValueError, TypeError, *FOREIGN) as error:

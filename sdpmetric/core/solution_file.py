@@ -35,13 +35,7 @@ EXTRAS = {"threshold": "float", "screened": "float", "mistakes": "int", "perplex
 
 
 def check(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:
-    """What the JSON text says, where it and the arrays are those of a solution.
-
-    Raises
-    ------
-    ValueError
-        If they are not.
-    """
+    """What the JSON text says, where it and the arrays are those of a solution."""
     check_arrays(arrays, ARRAYS)
     if "dual_triplets" in arrays and ("dual_values" not in arrays or arrays["dual_values"].ndim != 1):
         raise ValueError("dual_values does not hold one number for each of dual_triplets.")

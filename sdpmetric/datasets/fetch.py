@@ -23,27 +23,7 @@ CUSTOMARY = {"mnist_784": 60000}
 
 
 def fetch(name: str, label: str | None = None) -> Fetched | None:
-    """Fetch a data set by scikit-learn's fetchers, which cache downloads.
-
-    Parameters
-    ----------
-    name : str
-        A key of `FETCHED`, or ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``.
-    label : str, optional
-        For a data set of OpenML: the column of the labels, if not the one that OpenML names.
-
-    Returns
-    -------
-    X, y, n_train
-        None if the name is of neither kind.
-
-    Raises
-    ------
-    ConnectionError
-        If the data set is not in the cache and cannot be downloaded.
-    ValueError
-        If OpenML has no such data set, or it does not hold numbers.
-    """
+    """Fetch a data set by scikit-learn's fetchers, which cache downloads."""
     asked = OPENML.fullmatch(name)
     if asked is None and name not in FETCHED:
         return None

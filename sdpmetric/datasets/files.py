@@ -119,21 +119,7 @@ class Columns:
 
 
 def read_table(path: Path, columns: Columns) -> Table:
-    """Read a table of numbers with named columns, one of them labels, from a CSV or a Parquet file.
-
-    Parameters
-    ----------
-    path : Path
-        A ``.parquet`` file, which needs pandas; anything else is CSV with a header line.
-    columns : Columns
-
-    Raises
-    ------
-    ImportError
-        If pandas is missing for a Parquet file.
-    ValueError
-        If the file is malformed, or lacks a column; the message says which, and the first bad cell.
-    """
+    """Read a table of numbers with named columns, one of them labels, from a CSV or a Parquet file."""
     return _read_parquet(path, columns) if path.suffix.lower() == ".parquet" else _read_csv(path, columns)
 
 

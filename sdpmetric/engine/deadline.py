@@ -22,15 +22,7 @@ class BudgetSpent(Exception):
 
 @contextmanager
 def deadline(at: float, last: float | None = None) -> Iterator[None]:
-    """Let work end with `BudgetSpent` once ``time.perf_counter()`` has passed a time; not across a ``yield``.
-
-    Parameters
-    ----------
-    at : float
-        When searches end, which are repeated or have another point to fall back on.
-    last : float, optional
-        When every compiled loop ends, in the middle of whatever it is for; default as before.
-    """
+    """Let work end with `BudgetSpent` once ``time.perf_counter()`` has passed a time; not across a ``yield``."""
     tokens = _DEADLINE.set(at), _LAST.set(_LAST.get() if last is None else last)
     try:
         yield

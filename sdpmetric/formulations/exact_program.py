@@ -16,12 +16,7 @@ from sdpmetric.triplets.triplets import Triplets
 
 
 def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
-    """Variables by name and labelled constraints by label, for example ``named(program)["margins"].dual_value``.
-
-    Parameters
-    ----------
-    program : cvxpy.Problem
-    """
+    """Variables by name and labelled constraints by label, for example ``named(program)["margins"].dual_value``."""
     found = {variable.name(): variable for variable in program.variables()}
     return found | {c.label: c for c in program.constraints if c.label is not None}
 
@@ -64,19 +59,7 @@ class ExactProgram:
 
 
 def formulate(problem: Problem, **options: object) -> ExactProgram:
-    """The exact program of a problem, and how to read its solution.
-
-    Parameters
-    ----------
-    problem : Problem
-    **options
-        Those that the statement's formulation takes.
-
-    Raises
-    ------
-    TypeError
-        If the statement has no exact program, or takes no such option.
-    """
+    """The exact program of a problem, and how to read its solution."""
     state = formulation_of(type(problem))
     if state is None:
         raise refuse(problem, "to_cvxpy", "no exact program is registered for it; register one with formulation().")

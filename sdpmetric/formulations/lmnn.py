@@ -52,13 +52,7 @@ def state(problem: LMNNProblem, *, triplets: Triplets | None = None, parametric:
 
 
 def chosen_triplets(problem: LMNNProblem, triplets: Triplets | None, n_metrics: int = 1) -> Triplets:
-    """The triplets that a full program has rows for: the given ones, or all.
-
-    Raises
-    ------
-    ValueError
-        If there are more than a solver could hold, a triplet is repeated, or one does not belong to the problem.
-    """
+    """The triplets that a full program has rows for: the given ones, or all."""
     d = problem.X.shape[1]
     rows, entries = problem.source.size if triplets is None else len(triplets), min(n_metrics, 2) * d * (d + 1) // 2
     if rows > MAX_ROWS or rows * entries > MAX_ENTRIES:
@@ -77,26 +71,7 @@ def hinges(
     triplets: Triplets,
     regions: IndexArray | None = None,
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """The loss of some triplets over slacks named ``xi``, push weight left out, and the constraints on the slacks.
-
-    Parameters
-    ----------
-    metrics : sequence of cvxpy.Expression
-        One, or one for each region.
-    points : sequence of (n, d) arrays
-        The data in the coordinates of each metric.
-    push : Push
-        Weights of the triplets, and whether their slacks are squared.
-    regions : (n,) int32 array, optional
-        Region of each example: a pair is measured by the metric of its second member's region.
-
-    Returns
-    -------
-    loss : cvxpy.Expression
-        ``sum_t w_t xi_t``, or of the squares.
-    constraints : list of cvxpy.Constraint
-        Labelled "margins" and "slacks"; none without triplets.
-    """
+    """The loss of some triplets over slacks named ``xi``, push weight left out, and the constraints on the slacks."""
     if not len(triplets):
         return cp.Constant(0.0), []
     xi, weights = cp.Variable(len(triplets), name="xi"), push.source.weights_of(triplets)
@@ -205,32 +180,7 @@ class ReducedProgram:
         unit: float = 1.0,
         faces: Sequence[FloatArray] | None = None,
     ) -> ReducedProgram:
-        """State the program.
-
-        Parameters
-        ----------
-        push : Push
-            The hinges; their weight must be positive.
-        points : sequence of (n, rank) arrays
-            The data in the coordinates of each metric.
-        free, at_bound : Triplets
-            Without a triplet in common.
-        regions : (n,) int32 array, optional
-            As in `hinges`.
-        costs : sequence of (rank, rank) arrays, optional
-            The matrices C of the linear costs ``<C, M>``; default: identities, as for whitened points.
-        frobenius : float, default 0
-            Weight ``lam`` of ``lam / 2 ||M||_F^2``.
-        unit : float, default 1
-            About the trace of the optimal metric.
-        faces : sequence of (rank, q) arrays, optional
-            Default: the whole cones.
-
-        Raises
-        ------
-        ValueError
-            If there are triplets at their bound and the squared hinge, whose multipliers have none.
-        """
+        """State the program."""
         if push.squared and len(at_bound):
             raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
         whole = [np.eye(P.shape[1]) for P in points]

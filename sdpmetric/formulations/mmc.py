@@ -19,12 +19,6 @@ def state(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
 
     Variables ``M`` and ``D``, the squared distances of the dissimilar pairs; constraints ``distances``, whose dual
     values are the weights of the certificate, ``budget`` and ``cone``.
-
-    Parameters
-    ----------
-    scaled : bool, default False
-        State it on `MMCProblem.points`, where the budget is the trace, for the backend's accuracy; by default in the
-        data's own coordinates.
     """
     T = problem.coordinates.range if scaled else np.eye(problem.X.shape[1])
     X = problem.centered @ T

@@ -65,19 +65,7 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
 
 @formulation(POLAProblem)
 def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
-    """State batch POLA.
-
-    Parameters
-    ----------
-    scaled : bool, default False
-        Bring the objective to about 1, as backends stop at absolute gaps and residuals.
-
-    Returns
-    -------
-    ExactProgram
-        Its `read` gives a repaired point, the best of the backend's, the one that its multipliers stand for, and the
-        zero metric; a hard margin also has its program of contradictions.
-    """
+    """State batch POLA."""
     zero = np.zeros((0, problem.X.shape[1]))
     likely = problem.certify(zero).lower_bound
     units = 1.0 / likely if scaled and 1.0 / LARGEST < likely < LARGEST else 1.0

@@ -14,14 +14,7 @@ from sdpmetric.problems.rca import RCAProblem
 
 @formulation(RCAProblem)
 def state(problem: RCAProblem, *, scaled: bool = False) -> ExactProgram:
-    """RCA as maximum likelihood (Bar-Hillel et al. 2005) [BHSW2005], variable ``M``.
-
-    Parameters
-    ----------
-    scaled : bool, default False
-        State it in coordinates in which the data have unit covariance, for the backend's accuracy, and without the
-        directions in which they do not vary. By default in the data's own, which must vary in all directions then.
-    """
+    """RCA as maximum likelihood (Bar-Hillel et al. 2005) [BHSW2005], variable ``M``."""
     X = np.asarray(problem.X, dtype=np.float64)
     T = psd.data_basis(X - X.mean(axis=0))[0] if scaled else np.eye(X.shape[1])
     root = problem.root @ T

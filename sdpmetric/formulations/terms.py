@@ -20,11 +20,6 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     Variables ``M``, or ``N`` and ``w`` of the domain (``M = P N P'`` or ``sum_j w_j b_j b_j'``), and for each loss its
     excess by the name of the term, tied to the metric by an equality of the same name; minus its dual values are the
     multipliers of the certificate.
-
-    Parameters
-    ----------
-    scaled : bool, default False
-        Choose coordinates in which the metric is of moderate size, for the backend's accuracy; by default the data's.
     """
     domain, X = problem.domain, problem.centered
     T = problem.moderate[0] if scaled else np.zeros((0, 0))

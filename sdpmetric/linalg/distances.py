@@ -108,20 +108,7 @@ def mean_squared_distance(X: NDArray[np.floating]) -> float:
 
 
 def adjoint(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray) -> FloatArray:
-    """The adjoint ``D*(w) = sum_p w_p (x_a - x_b)(x_a - x_b)^T``, as ``X^T Lap(w) X``.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    first, second : (p,) integer arrays
-        Row indices of the pairs; pairs may repeat, and their weights then add up.
-    weights : (p,) array
-
-    Returns
-    -------
-    A : (d, d) array
-        Symmetric; ``<A, M> = sum_p w_p D(M)_p`` for every symmetric M.
-    """
+    """The adjoint ``D*(w) = sum_p w_p (x_a - x_b)(x_a - x_b)^T``, as ``X^T Lap(w) X``."""
     a, b = first.astype(np.int32), second.astype(np.int32)
     A: FloatArray = laplacian_form(X, a, b, np.asarray(weights, dtype=np.float64))[0]
     return 0.5 * (A + A.T)

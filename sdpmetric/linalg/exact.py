@@ -16,17 +16,7 @@ ROUNDS = 8
 def differences(
     X: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Differences of rows as exact sums of two floats: the rounded difference, and what rounding took.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    first, second : (p,) integer arrays
-
-    Returns
-    -------
-    rounded, rest : (p, d) arrays
-    """
+    """Differences of rows as exact sums of two floats: the rounded difference, and what rounding took."""
     a, b = X[first].astype(np.float64), X[second].astype(np.float64)
     rounded = a - b
     part = rounded - a
@@ -48,19 +38,6 @@ def null_space(rows: IntegerArray) -> IntegerArray:
 
     Rows are chosen by elimination modulo a prime, and solved for in whole numbers; rows that the solution misses are
     added to the choice.
-
-    Parameters
-    ----------
-    rows : (m, d) array of Python integers
-
-    Returns
-    -------
-    basis : (d, q) array of Python integers
-
-    Raises
-    ------
-    ArithmeticError
-        If the elimination modulo the prime misses rows again and again.
     """
     chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2 * rows.shape[1] + 8)).astype(int))]
     for _ in range(ROUNDS):

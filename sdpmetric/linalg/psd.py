@@ -31,20 +31,7 @@ def project(A: FloatArray) -> FloatArray:
 
 
 def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
-    """Factor of the PSD part of a symmetric matrix.
-
-    Parameters
-    ----------
-    A : (d, d) array
-        Symmetric. Its negative eigenvalues are dropped.
-    tolerance : float, default 0
-        Eigenvalues at or below this share of the largest one are dropped too.
-
-    Returns
-    -------
-    L : (r, d) array
-        ``L.T @ L`` is the PSD part of A; the rows are orthogonal, the longest first; r may be 0.
-    """
+    """Factor of the PSD part of a symmetric matrix."""
     values, vectors = np.linalg.eigh(symmetrize(A))
     keep = values > max(0.0, tolerance * max(values[-1], 0.0))
     L: FloatArray = (vectors[:, keep] * np.sqrt(values[keep])).T[::-1]
@@ -105,20 +92,7 @@ class Whitening:
 
 
 def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coordinates in which centered data have unit covariance, directions without variation left out.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        Centered data, in any units: columns are brought to one scale first.
-
-    Returns
-    -------
-    T : (d, p) array
-        ``(X @ T).T @ (X @ T) / n`` is the identity, up to rounding. Its columns lie in the row space of X.
-    inverse : (p, d) array
-        ``X @ T @ inverse`` is X, up to rounding.
-    """
+    """Coordinates in which centered data have unit covariance, directions without variation left out."""
     scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
     varying = int(np.count_nonzero(scale))
     scale[scale == 0] = 1.0
@@ -146,16 +120,7 @@ def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
 
 
 def whiten(basis: FloatArray, inverse: FloatArray, root: FloatArray) -> Whitening:
-    """Whiten a PSD cost within a data basis, its numerical rank decided relative to its largest singular value.
-
-    Parameters
-    ----------
-    basis, inverse : (d, p) and (p, d) arrays
-        From `data_basis`: there the rank does not depend on the units of the features.
-    root : (m, p) array
-        ``root.T @ root`` is the cost in the coordinates of the basis. A root resolves small costs to twice as many
-        digits as the cost matrix does.
-    """
+    """Whiten a PSD cost within a data basis, its numerical rank decided relative to its largest singular value."""
     _, sigma, Vt = np.linalg.svd(root, full_matrices=True)
     rank = int(np.count_nonzero(sigma > RANK_TOLERANCE * sigma[0])) if sigma.size and sigma[0] > 0 else 0
     size = np.ones(len(Vt))
@@ -168,17 +133,6 @@ def projection_slopes(values: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.
 
     It is ``H -> Q (Omega * (Q^T H Q)) Q^T`` with ``Omega`` 1 where both eigenvalues are positive, 0 where neither is,
     and ``l_i / (l_i - l_j)`` between.
-
-    Parameters
-    ----------
-    values : (d,) array
-
-    Returns
-    -------
-    row, column : (p,) arrays
-        The entries on and above the diagonal where ``Omega`` is not 0.
-    slopes : (p,) array
-        ``Omega`` there, off the diagonal twice: ``<H, derivative(H)> = sum slopes * (Q^T H Q)[row, column]^2``.
     """
     positive = values > 0.0
     row, column = np.triu_indices(len(values))
@@ -192,17 +146,7 @@ def projection_slopes(values: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.
 
 
 def leading(L: NDArray[np.floating], n_components: int) -> NDArray[np.floating]:
-    """The factor of the metric ``L.T @ L`` cut down to its leading eigenvectors.
-
-    Parameters
-    ----------
-    L : (r, d) array
-
-    Returns
-    -------
-    leading : (min(n_components, r, d), d) array
-        Orthogonal rows, the longest first.
-    """
+    """The factor of the metric ``L.T @ L`` cut down to its leading eigenvectors."""
     _, sigma, rows = np.linalg.svd(L, full_matrices=False)
     return np.ascontiguousarray((sigma[:, None] * rows)[:n_components])
 

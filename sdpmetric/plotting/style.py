@@ -52,15 +52,7 @@ Learned = Embedder | Solution
 
 
 def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:
-    """The axes to draw on: the given ones, or new ones side by side (`share` is "none") or one below another ("x").
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
-    ValueError
-        If as many axes were not given.
-    """
+    """The axes to draw on: the given ones, or new ones side by side (`share` is "none") or one below another ("x")."""
     if given is None:
         try:
             from matplotlib import pyplot
@@ -91,15 +83,7 @@ def tidy(ax: Axes) -> None:
 
 
 def solution_of(learned: object) -> Solution:
-    """A solution as it is, that of a fitted estimator of this package, or of the last step of a pipeline that has one.
-
-    Raises
-    ------
-    ValueError
-        If it has none.
-    NotFittedError
-        If it is not fitted.
-    """
+    """A solution as it is, that of a fitted estimator of this package, or of the last step of a pipeline that has one."""
     if isinstance(learned, Solution):
         return learned
     if hasattr(learned, "fit"):

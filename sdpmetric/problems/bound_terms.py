@@ -220,18 +220,7 @@ class BoundTerms:
         errors: FloatArray | None = None,
         metric: FloatArray | None = None,
     ) -> float:
-        """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            The exact data.
-        components : (r, d) array
-        errors : (r, d) array, optional
-            The float is not below the sum at any factor within these of the given one, entry by entry.
-        metric : (d, d) array, optional
-            A metric near that of the factor, which is meant in its place; without errors.
-        """
+        """A float not below the sum at a factor of floats, infinity where a hard constraint is not proven to hold."""
         images = self.images(X, components.T, None if errors is None else errors.T, metric)
         low, high = images.distances(*self.pairs.T)
         costs, sizes = self.costs[1], np.abs(components) if errors is None else np.abs(components) + errors
@@ -261,16 +250,7 @@ class BoundTerms:
     def smoothed(
         self, components: FloatArray, width: float, center: list[FloatArray] | None = None
     ) -> tuple[float, list[FloatArray], FloatArray]:
-        """The sum with smoothed losses, their slopes, and the gradient by the metric, (d, d).
-
-        Parameters
-        ----------
-        components : (r, d) array
-        width : float
-            See `Loss.smoothed`.
-        center : list of arrays, optional
-            Multipliers, loss by loss.
-        """
+        """The sum with smoothed losses, their slopes, and the gradient by the metric, (d, d)."""
         value, a = self.smoothed_losses(components, self.distances(components), width, center)
         gradient = self.slack_matrix(a)
         for term in self.regularizers:

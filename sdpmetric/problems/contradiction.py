@@ -37,16 +37,6 @@ def contradicts(differences: FloatArray, signs: FloatArray, dual: FloatArray, re
     They do where ``sum a_t y_t v_t v_t^T`` is PSD and ``sum a_t y_t <= 0``: the constraints weighted by them and added
     up then read ``sum a_t <= 0``. The sum is exact. The matrix must be proven positive on coordinates of as many
     dimensions as the differences span, or else be PSD in rational arithmetic, which is tried for few pairs.
-
-    Parameters
-    ----------
-    differences : (p, d) array
-    signs : (p,) array
-        1 for similar pairs, -1 for dissimilar ones.
-    dual : (p,) array
-        Nonnegative; those below 1e-9 of the largest one are left out.
-    rest : (p, d) array, optional
-        What rounding took from the differences; None: nothing. See `exact.differences`.
     """
     used = _used(dual)
     a, y = dual[used], signs[used]
@@ -76,11 +66,6 @@ def repeated(differences: FloatArray, signs: FloatArray) -> FloatArray:
 
     Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs of
     equal points.
-
-    Parameters
-    ----------
-    differences, signs
-        As in `contradicts`.
     """
     group = _groups(differences)
     n_similar = np.bincount(group, signs > 0)[group]
@@ -117,11 +102,6 @@ def sharpen(
     Newton's method on the eigenvalues that should be zero: their block of ``sum a_t y_t v_t v_t^T``, and the sum of
     ``a_t y_t`` if it should be zero too, are linear in the multipliers, and the least relative change of these that
     makes them vanish is a step. Multipliers that raise them above rounding are tried, and ones in simple ratios.
-
-    Parameters
-    ----------
-    differences, signs, dual, rest
-        As in `contradicts`.
     """
     used, a, U = _normalized(differences, np.where(dual > NEARLY * dual.max(initial=0.0), dual, 0.0))
     y = signs[used]

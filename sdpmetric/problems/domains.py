@@ -57,13 +57,7 @@ class Domain:
     def of(
         cls, d: int, diagonal: bool = False, subspace: ArrayLike | None = None, bases: ArrayLike | None = None
     ) -> Domain:
-        """The domain of given arguments, of which one at most may be used.
-
-        Raises
-        ------
-        ValueError
-            If more than one is used, or an array has the wrong shape.
-        """
+        """The domain of given arguments, of which one at most may be used."""
         if bool(diagonal) + (subspace is not None) + (bases is not None) > 1:
             raise ValueError("diagonal=, subspace= and bases= exclude each other; pass one of them at most.")
         if subspace is not None:
@@ -145,13 +139,7 @@ class Domain:
         return outer @ inner, gamma(len(inner) + 4) * (np.abs(outer) @ np.abs(inner))
 
     def nearest(self, components: FloatArray) -> tuple[FloatArray, FloatArray | None] | None:
-        """A factor of a metric near by that is exactly in the domain; None where that of the components is.
-
-        Returns
-        -------
-        factor, errors : (r, d) arrays or None
-            The exact factor is within errors of this one, entry by entry; None: it is this one.
-        """
+        """A factor of a metric near by that is exactly in the domain; None where that of the components is."""
         M = components.T @ components
         if self.whole:
             return None
@@ -197,13 +185,7 @@ class Domain:
         return np.asarray(size * weights / lengths)
 
     def check(self, components: FloatArray) -> float:
-        """The relative distance of a metric from the cone.
-
-        Raises
-        ------
-        ValueError
-            If it is not in the cone.
-        """
+        """The relative distance of a metric from the cone."""
         off = self.residual(components)
         if off > OUTSIDE:
             raise ValueError(
@@ -221,21 +203,6 @@ def lift_tasks(
     Each example is ``(x, 0, .., x, .., 0)`` with the second x in the block of its task. With the first block multiplied
     by ``sqrt(sharing)``, which is left to `Domain.scales` as it is not exact, two examples of one task are at the
     squared distance ``D`` under ``sharing M_0 + N_c``.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    tasks : (n,) array
-        Task of each example, labels of any kind.
-    sharing : float
-        Positive.
-
-    Returns
-    -------
-    lifted : (n, (t + 1) d) array
-    index : (n,) int array
-        Task of each example, in sorted order.
-    domain : Domain
     """
     if validation.check_number("sharing", sharing, 0.0) == 0.0:
         raise ValueError("sharing must be positive; the larger it is, the more the metrics have in common.")

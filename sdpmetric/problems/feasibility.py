@@ -68,13 +68,6 @@ def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) 
     """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
 
     Without any one of the constraints that it names the others are not proven to contradict each other.
-
-    Parameters
-    ----------
-    dual : FenchelDual
-    components : (r, d) array
-    given : list of (m,) arrays, or None
-        Loss by loss.
     """
     total = dual.total
     if not any(loss.hard for loss in total.losses):

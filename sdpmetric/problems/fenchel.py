@@ -79,15 +79,7 @@ class FenchelDual:
         return tuple(term for term in self.total.regularizers if term is not self.final)
 
     def prove(self, given: Lists, components: FloatArray) -> Proven:
-        """The best lower bound on the segment from the anchor through given multipliers.
-
-        Parameters
-        ----------
-        given : list of (m,) arrays
-            Loss by loss.
-        components : (r, d) array
-            A factor at which the slopes of further regularizers are taken.
-        """
+        """The best lower bound on the segment from the anchor through given multipliers."""
         if not self.slack.domain.complete:
             own = FenchelDual(self.total, Slack(self.slack.X, self.total, Domain.of(self.d)))
             found = own.prove(given, components)

@@ -35,13 +35,6 @@ def optimum_is_free(X: NDArray[np.floating], total: BoundTerms, domain: Domain) 
 
     At the zero metric; at the metric that the only regularizer is a distance from; or along a direction in which no
     pulled pair differs.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        The exact data.
-    total : BoundTerms
-    domain : Domain
     """
     if total.highest(X, np.zeros((0, X.shape[1]))) <= 0.0:
         return True

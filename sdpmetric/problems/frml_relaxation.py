@@ -22,20 +22,6 @@ def relaxed(
 
     Pull weights ``lam / |X_q+|`` that are not the same for all pairs are carried by up to d further rows: what they
     weigh above the least weight is a PSD cost ``R^T R``, the pull of the rows of R towards the origin.
-
-    Parameters
-    ----------
-    data : (n, d) array
-        The items.
-    queries : (m, d) array or None
-        Queries apart from the items.
-    lam : float
-        Weight of the pull, positive.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 20 million triplets.
     """
     related, X = relevance, np.asarray(data, dtype=np.float64)
     asked = related.queries

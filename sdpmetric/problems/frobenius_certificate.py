@@ -39,16 +39,7 @@ def certificate(
     dual: Multipliers | None,
     metric: FloatArray | None = None,
 ) -> DualityCertificate:
-    """The certificate of a checked point; see `FrobeniusLMNNProblem.certify`.
-
-    Parameters
-    ----------
-    components : (r, d) array
-    primal_residual : float
-        How far the given metric was from the PSD cone, relatively.
-    metric : (d, d) array, optional
-        The given metric, which the components are a factor of up to rounding.
-    """
+    """The certificate of a checked point; see `FrobeniusLMNNProblem.certify`."""
     base, L = problem.base, components
     mu, plain, images = base.push_weight, problem.plain, Images.of(base.X, base.centered, L.T, metric=metric)
     widths = () if dual is not None or is_late() else SMOOTHINGS

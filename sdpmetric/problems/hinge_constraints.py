@@ -18,20 +18,7 @@ FloatArray = NDArray[np.float64]
 def hinge_constraints(
     total: BoundTerms, loss: MarginLoss, components: FloatArray, a: FloatArray, sums: Mapping[str, float]
 ) -> Constraints:
-    """The violated constraints of a hinge and those with a positive multiplier.
-
-    Parameters
-    ----------
-    total : BoundTerms
-        The sum, whose only loss it is.
-    loss : MarginLoss
-        A hinge or a squared hinge.
-    components : (r, d) array
-    a : (m,) array
-        Feasible multipliers.
-    sums : mapping of str to float
-        Every term without its weight.
-    """
+    """The violated constraints of a hinge and those with a positive multiplier."""
     D = distances(total.centered @ components.T, total.pairs[:, 0], total.pairs[:, 1])
     excess, own, K = total.excess(components, D)[0], len(total.costs[0]), loss.combination
     rows, columns = total.pairs[own:], K.indices.reshape(loss.size, -1)

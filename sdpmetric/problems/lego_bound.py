@@ -34,12 +34,7 @@ class LeastLoss:
     sides: FloatArray
 
     def bound(self, dual: FloatArray) -> float:
-        """A float not above the least loss, at least 0, from multipliers of the right signs, about 1 at most.
-
-        Parameters
-        ----------
-        dual : (p,) array
-        """
+        """A float not above the least loss, at least 0, from multipliers of the right signs, about 1 at most."""
         return max(self._spanned_bound(dual), self._doubled_bound(dual))
 
     def _spanned_bound(self, a: FloatArray) -> float:

@@ -63,14 +63,7 @@ class Scatters:
     ridge: float
 
     def forms(self, T: FloatArray, errors: FloatArray | None = None) -> tuple[Form, Form]:
-        """``T^T B T`` and ``T^T W T``.
-
-        Parameters
-        ----------
-        T : (d, r) array
-        errors : (d, r) array, optional
-            How far each entry of the exact T may be from the given one.
-        """
+        """``T^T B T`` and ``T^T W T``."""
         long, off = norm_above(T), 0.0 if errors is None else norm_above(errors)
         size = above(self.ridge * square(long + off), 4)
         error = above(gamma(len(T) + 8) * size + self.ridge * (2.0 * long + off) * off, 6)

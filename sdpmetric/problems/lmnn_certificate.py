@@ -29,16 +29,7 @@ def certificate(
     dual: Multipliers | None,
     metric: FloatArray | None = None,
 ) -> DualityCertificate:
-    """The certificate of a checked point; see `LMNNProblem.certify`.
-
-    Parameters
-    ----------
-    components : (r, d) array
-    primal_residual : float
-        How far the given metric was from the PSD cone, relatively.
-    metric : (d, d) array, optional
-        The given metric, which the components are a factor of up to rounding.
-    """
+    """The certificate of a checked point; see `LMNNProblem.certify`."""
     images = Images.of(problem.X, problem.centered, components.T, metric=metric)
     return _push_sums(problem, images, slopes=dual is None).certificate(
         [problem.cone],
@@ -59,14 +50,7 @@ def candidate(problem: LMNNProblem, dual: Dual) -> DualCandidate:
 def constraints(
     problem: LMNNProblem, feasible: Callable[[Dual], Dual], components: FloatArray, dual: Multipliers | None
 ) -> Constraints:
-    """The violated triplets and those with a positive multiplier.
-
-    Parameters
-    ----------
-    feasible : callable
-        Repairs multipliers.
-    components : (r, d) array
-    """
+    """The violated triplets and those with a positive multiplier."""
     Z = problem.embed(components)
 
     def distance(first: IndexArray, second: IndexArray) -> FloatArray:

@@ -44,23 +44,7 @@ class LMNNShard:
         slopes: bool,
         left: float,
     ) -> PartOfSums:
-        """Sums over the triplets of this part at a point.
-
-        Parameters
-        ----------
-        T : (d, r) array
-            The point, transposed.
-        metric : (d, d) array or None
-            The metric near it that is meant; see `Images`.
-        V : (d, rank) array
-            Coordinates of the dual cone.
-        groups : (n,) int32 array or None
-            See `add_triplets`; None: one group.
-        slopes : bool
-            Whether dual candidates are wanted.
-        left : float
-            Seconds before the search has to end with `BudgetSpent`.
-        """
+        """Sums over the triplets of this part at a point."""
         problem, own = self.problem, np.zeros(len(self.problem.X), dtype=np.int32) if groups is None else groups
         sums = PushSums(problem.push, [V.shape[1]], slopes=slopes)
         images = Images.of(problem.X, problem.centered, T, metric=metric)
@@ -71,15 +55,7 @@ class LMNNShard:
 
 
 def add_triplets(sums: PushSums, problem: LMNNProblem, images: Images, cone: Images, groups: IndexArray) -> None:
-    """Add the triplets that a search lists to sums.
-
-    Parameters
-    ----------
-    images, cone : Images
-        The data under the metric, and in the coordinates of the dual cone.
-    groups : (n,) int32 array
-        Pairs of different groups take no part in dual candidates.
-    """
+    """Add the triplets that a search lists to sums."""
     for block in problem.push.near(images.points, widen=inactive_beyond(images)):
         for g, part, values in sums.add(images, block, groups):
             sums.forms[g][0] += slope_form(cone, part, values).times(problem.push_weight)
@@ -88,13 +64,7 @@ def add_triplets(sums: PushSums, problem: LMNNProblem, images: Images, cone: Ima
 def add_all_triplets(
     sums: PushSums, problem: LMNNProblem, images: Images, cone: Images, groups: IndexArray, *, slopes: bool
 ) -> None:
-    """Add all triplets to sums, wherever the engine in use holds them; see `add_triplets`.
-
-    Raises
-    ------
-    ShardLost
-        If shards are lost again and again.
-    """
+    """Add all triplets to sums, wherever the engine in use holds them; see `add_triplets`."""
     engine = current()
     if engine.local:
         add_triplets(sums, problem, images, cone, groups)

@@ -100,13 +100,7 @@ class LSMLProblem(MetricProblem):
 def drawn_quadruplets(
     similar: NDArray[np.bool_], count: int, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of similar pairs, and of dissimilar ones beside them.
-
-    Raises
-    ------
-    ValueError
-        If no class has two members.
-    """
+    """Numbers of similar pairs, and of dissimilar ones beside them."""
     near, far = np.flatnonzero(similar), np.flatnonzero(~similar)
     if not len(near):
         raise ValueError("every class has one member, so that no pair is similar; merge classes.")

@@ -30,16 +30,7 @@ def certificate(
     dual: Multipliers | None,
     metrics: FloatArray | None = None,
 ) -> DualityCertificate:
-    """The certificate of a checked point; see `MultiMetricLMNNProblem.certify`.
-
-    Parameters
-    ----------
-    components : (c, r, d) array
-    primal_residual : float
-        How far the given metrics were from the PSD cone, relatively.
-    metrics : (c, d, d) array, optional
-        The given metrics, which the components are factors of up to rounding.
-    """
+    """The certificate of a checked point; see `MultiMetricLMNNProblem.certify`."""
     costs, meant = problem.pull_costs, [None] * len(components) if metrics is None else metrics
     images = [
         Images.of(problem.X, problem.tied.centered, L.T, metric=M) for L, M in zip(components, meant, strict=True)
@@ -72,12 +63,7 @@ def candidate(problem: MultiMetricLMNNProblem, dual: Dual) -> DualCandidate:
 
 
 def constraints(problem: MultiMetricLMNNProblem, components: FloatArray, dual: Multipliers | None) -> Constraints:
-    """The violated triplets and those with a positive multiplier.
-
-    Parameters
-    ----------
-    components : (c, r, d) array
-    """
+    """The violated triplets and those with a positive multiplier."""
     embedded = problem.embed(components)
     near = problem.near(embedded)
 

@@ -65,17 +65,7 @@ def certificate(
     threshold: float | None,
     metric: FloatArray | None = None,
 ) -> Certificate:
-    """The certificate of a checked point; see `POLAProblem.certify`.
-
-    Parameters
-    ----------
-    components : (r, d) array
-    primal_residual : float
-        How far the given metric was from the PSD cone, relatively.
-    dual : (p,) array or None
-    metric : (d, d) array, optional
-        The given metric, which the components are a factor of up to rounding.
-    """
+    """The certificate of a checked point; see `POLAProblem.certify`."""
     q = problem.distances(components)
     b = problem.given_threshold(q, threshold)
     primal_residual = max(primal_residual, 1.0 - b)
@@ -114,15 +104,7 @@ def certificate(
 
 
 def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
-    """All pairs as constraints; see `POLAProblem.constraints`.
-
-    Parameters
-    ----------
-    components : (r, d) array
-    dual : (p,) array or None
-    extras : Extras
-        With the ``threshold``, or without.
-    """
+    """All pairs as constraints; see `POLAProblem.constraints`."""
     L, b = problem.repair(components, problem.given_threshold(problem.distances(components), extras.get("threshold")))
     q = problem.distances(L)
     given = check_multipliers(dual, len(problem.pairs), "numbers, one per pair") if dual is not None else None
@@ -172,12 +154,7 @@ def _highest(problem: POLAProblem, components: FloatArray, threshold: float, met
 
 
 def lowest(problem: POLAProblem, dual: FloatArray) -> float:
-    """A float not above the dual value of multipliers in their box.
-
-    Parameters
-    ----------
-    dual : (p,) array
-    """
+    """A float not above the dual value of multipliers in their box."""
     used = np.flatnonzero(dual)
     a, y, first, second = dual[used], problem.signs[used], *problem.pairs[used].T
     images = Images.of(problem.X, problem.centered, np.eye(problem.X.shape[1]))

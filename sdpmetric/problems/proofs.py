@@ -27,13 +27,7 @@ FEW, ROOM, MORE_ROOM = 500, 1e-10, 1e-8
 
 
 def lmnn(problem: LMNNProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
-    """Multipliers a little below what `certify` takes, so that the slack matrix is positive definite.
-
-    Raises
-    ------
-    ValueError
-        If there are no multipliers, or the triplets are not those of labels.
-    """
+    """Multipliers a little below what `certify` takes, so that the slack matrix is positive definite."""
     source = problem.source
     if not isinstance(source, LabeledTriplets):
         raise ValueError("proof files of LMNN are about labelled data; state the problem by LMNNProblem.from_labels.")
@@ -65,13 +59,7 @@ def lmnn(problem: LMNNProblem, components: FloatArray, dual: Multipliers | None)
 
 
 def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None, threshold: float) -> Proof:
-    """A point and the best multiple of the multipliers; a hard margin is exceeded by a little.
-
-    Raises
-    ------
-    ValueError
-        If there are no multipliers, or pairs have weights.
-    """
+    """A point and the best multiple of the multipliers; a hard margin is exceeded by a little."""
     _refuse_weights("POLA", problem.pair_weights)
     if dual is None:
         raise ValueError("this solution has no multipliers to prove a lower bound with; solve with 'dual' or 'conic'.")

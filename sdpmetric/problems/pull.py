@@ -113,13 +113,7 @@ class PullCost:
         return null_groups
 
     def separating_rows(self, furthest: float) -> FloatArray:
-        """Rows to add to the components, (q, d), that put every two groups more than ``1 + furthest`` apart.
-
-        Parameters
-        ----------
-        furthest : float
-            The largest squared distance to a target neighbor, which null directions leave as it is.
-        """
+        """Rows to add to the components, (q, d), that put every two groups more than ``1 + furthest`` apart."""
         null = self.coordinates.null
         if null.shape[1] == 0 or self.null_groups.max(initial=0) == 0:
             return np.zeros((0, self.X.shape[1]))

@@ -75,15 +75,7 @@ class Push:
         widen: float = 0.0,
         among: IndexArray | None = None,
     ) -> Iterator[Candidates]:
-        """Yield, block by block, all candidates that can violate their margin; see `LabeledTriplets.near`.
-
-        Parameters
-        ----------
-        Z, widen, among
-            As there.
-        groups : (n,) int32 array, optional
-            Default: one group of all examples.
-        """
+        """Yield, block by block, all candidates that can violate their margin; see `LabeledTriplets.near`."""
         own = np.zeros(len(Z), dtype=np.int32) if groups is None else groups
         return self.source.near(Z, own, widen=widen, among=among, method=self.search)
 
@@ -96,13 +88,7 @@ class Push:
         among: IndexArray | None = None,
         most: float = math.inf,
     ) -> Candidates:
-        """All blocks of `near` in one.
-
-        Raises
-        ------
-        TooManyCandidates
-            If there are more than `most` candidate pairs.
-        """
+        """All blocks of `near` in one."""
         blocks = listed(self.near(Z, groups, widen=widen, among=among), most)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
@@ -118,18 +104,7 @@ class Push:
         return self.weight * self.source.weights_of(triplets)
 
     def clipped(self, dual: Dual, separated: Callable[[Triplets], BoolArray] | None = None) -> ClippedMultipliers:
-        """Repair multipliers: each triplet once, in its box.
-
-        Parameters
-        ----------
-        separated : callable, optional
-            Says of which triplets the impostor can be pushed away at no cost, so that the multiplier is 0.
-
-        Raises
-        ------
-        ValueError
-            If the multipliers are not finite, or name rows that are not in the data.
-        """
+        """Repair multipliers: each triplet once, in its box."""
         values = np.asarray(dual.values, dtype=np.float64)
         given = dual.triplets.to_array()
         if values.shape != (len(given),) or not np.isfinite(values).all():

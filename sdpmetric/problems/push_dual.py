@@ -33,21 +33,6 @@ def best_multiple_bound(
 
     With ``S = I - sum a_t B_t`` in whitened coordinates, a multiple t is dual feasible up to ``1 / top``; it proves
     ``t sum a`` for the hinge and ``t sum a - t^2 sum a^2 / (4 mu w)`` for its square.
-
-    Parameters
-    ----------
-    total : float
-        ``sum a``, all multipliers nonnegative.
-    squares : float or None
-        ``sum a^2 / w`` for the squared hinge.
-    top : float
-        The largest eigenvalue of ``sum a_t B_t``.
-    headroom : float, default 1
-        The largest multiple that stays in the box of the hinge.
-    coincident : float, default 0
-        The part of the total that belongs to impostors at the very place of their anchors. Their ``B_t`` is negative
-        semidefinite, so that they need not be scaled down with the others: with ``t <= 1`` and N their part of the sum,
-        ``I - t (sum - N) - N >= I - t sum``. For the hinge.
     """
     if not total > 0.0:
         return 0.0, 0.0
@@ -199,24 +184,7 @@ class PushSums:
         groups: IndexArray,
         near: tuple[FloatArray, FloatArray] | None = None,
     ) -> Iterator[tuple[int, Candidates, FloatArray]]:
-        """Add a part of the triplets.
-
-        Parameters
-        ----------
-        images : Images
-            The data under the metric of the part's impostors.
-        groups : (n,) int32 array
-            Pairs of different groups, which cost nothing to push apart, take no part in dual candidates.
-        near : pair of (m, K) arrays, optional
-            Squared distances to the target neighbors of each row, and upper bounds of the exact ones, where they are
-            under another metric; see `target_bounds`.
-
-        Yields
-        ------
-        g, part, slopes
-            For each dual candidate: its number, the part without separated pairs, and the slopes, whose ``B_t``,
-            times the push weight, are to be added to ``forms[g]``.
-        """
+        """Add a part of the triplets."""
         push, Z = self._push, images.points
         computed, highest = target_bounds(images, part.anchors, part.targets) if near is None else near
         losses, n_active = largest_hinges(images, part, computed, highest, squared=push.squared)
@@ -243,24 +211,7 @@ class PushSums:
             yield g, part, slopes
 
     def add_unit_hinges(self, totals: tuple[float, int], within: float, coincident: float, highest: float) -> float:
-        """Add all triplets at a point where their hinges are 1 or 0.
-
-        Parameters
-        ----------
-        totals : (float, int)
-            Weight and number of the triplets with a hinge of 1.
-        within, coincident : float
-            The weight of those that take part in dual candidates, and of those with the impostor at the place of the
-            anchor.
-        highest : float
-            An upper bound of the squared distances to target neighbors, by which hinges may exceed 1.
-
-        Returns
-        -------
-        slope : float
-            The multiplier of a triplet of weight 1 in every dual candidate; ``sum_t w_t B_t`` times this is to be added
-            to the first of `forms`, the only one that is left.
-        """
+        """Add all triplets at a point where their hinges are 1 or 0."""
         slope, count = self._push.weight * (2.0 if self._push.squared else 1.0), totals[1] + 2
         self._losses.append(above(totals[0] * (1.0 + highest) ** (2 if self._push.squared else 1), count + 4))
         self.n_active += totals[1]
@@ -311,23 +262,7 @@ class PushSums:
         free: Callable[[], bool],
         program: str = "LMNN",
     ) -> DualityCertificate:
-        """The certificate of the point, by the best dual candidate.
-
-        Parameters
-        ----------
-        cones : sequence of DualCone
-            One for each metric.
-        cost : float
-            The linear cost at the point, or an upper bound of it.
-        whitened : sequence of (r, rank) arrays
-            The point, in the coordinates of the dual cones.
-        given : DualCandidate or None
-            The dual candidate; None: those of the slopes.
-        free : callable
-            Whether the infimum is proven to be 0.
-        primal_residual, null_dimension, program
-            As in `DualityCertificate`.
-        """
+        """The certificate of the point, by the best dual candidate."""
         weight = self._push.weight
         objective = above(cost + product_above(weight, self.loss), 2)
         tries = self._candidates(cones) if given is None else [given]

@@ -16,14 +16,7 @@ Data = NDArray[np.floating]
 def check_rankings(
     X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
 ) -> tuple[Data, Relevance, Data | None]:
-    """Items, relevance and queries that fit each other.
-
-    Raises
-    ------
-    ValueError
-        If numbers are not finite, counts or features do not fit, or a query has no relevant or no irrelevant item
-        (unless the relevance says to exclude such queries).
-    """
+    """Items, relevance and queries that fit each other."""
     data = owned(validation.check_data(X), X)
     related = Relevance.of(relevance, len(data))
     asked = None if queries is None else owned(validation.check_data(queries), queries)

@@ -41,17 +41,7 @@ def best_soft_threshold(q: FloatArray, signs: FloatArray, start: float, weights:
 
 
 def best_multiple(size: float, near: float, far: float, start: float) -> float:
-    """The scale ``c >= 0`` for which ``(c A, b)``, b the best threshold, has the least hard-margin objective.
-
-    Parameters
-    ----------
-    size : float
-        ``||A||_F^2``.
-    near, far : float
-        From `extremes` at A. Where ``far <= near`` no multiple is feasible, and the answer is 1.
-    start : float
-        ``b_1``.
-    """
+    """The scale ``c >= 0`` for which ``(c A, b)``, b the best threshold, has the least hard-margin objective."""
     if far <= near:
         return 1.0
     if far == math.inf:
@@ -61,19 +51,7 @@ def best_multiple(size: float, near: float, far: float, start: float) -> float:
 
 
 def best_dual_multiple(total: float, summed: float, size: float, start: float, ceiling: float) -> float:
-    """The multiple of multipliers ``a`` with the largest dual value.
-
-    Parameters
-    ----------
-    total, summed : float
-        ``sum a_t y_t`` and ``sum a_t``.
-    size : float
-        ``||A(a)||_F^2``.
-    start : float
-        ``b_1``.
-    ceiling : float
-        Multiples at most; possibly infinite.
-    """
+    """The multiple of multipliers ``a`` with the largest dual value."""
     # The dual value is one parabola while b(tau a) > 1, and another one from `turn` on, where b stays at 1.
     turn = (start - 1.0) / -total if total < 0 else math.inf
     best = _ratio(summed - start * total, size + total * total)

@@ -50,14 +50,7 @@ class Recognised:
         return replace(certificate, objective=objective, lower_bound=bound, program=program, resolution=resolution)
 
     def listed(self, dual: Dual, roles: Mapping[str, IndexArray]) -> FloatArray:
-        """Multipliers of all triplets of the term, in their order, from those of some of them.
-
-        Parameters
-        ----------
-        dual : Dual
-        roles : mapping of str to (m,) array
-            Anchors, targets and impostors of the term.
-        """
+        """Multipliers of all triplets of the term, in their order, from those of some of them."""
         n = len(self.problem.X)
         keys = Triplets(*roles.values()).keys(n)
         order = np.argsort(keys)
@@ -67,15 +60,7 @@ class Recognised:
 
 
 def recognise(X: NDArray[np.floating], terms: tuple[Term, ...], domain: Domain) -> Recognised | None:
-    """LMNN of labels: one pull over target pairs, one push over all their triplets, and perhaps the trace.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    terms : tuple of Term
-        Bound to the data.
-    domain : Domain
-    """
+    """LMNN of labels: one pull over target pairs, one push over all their triplets, and perhaps the trace."""
     pulls = [term for term in terms if isinstance(term, Pull)]
     pushes = [term for term in terms if isinstance(term, TripletHinge)]
     ridge = sum(term.weight for term in terms if isinstance(term, Trace))

@@ -17,30 +17,7 @@ Regions = Literal["class", "kmeans", "spectral"]
 def divide(
     regions: Regions | ArrayLike, X: FloatArray, y: ArrayLike, n_regions: int | None, random_state: int
 ) -> tuple[IndexArray, NDArray[np.generic]]:
-    """Divide examples by class, by clusters, or as an array says.
-
-    Parameters
-    ----------
-    regions : {"class", "kmeans", "spectral"} or (n,) array
-    X : (n, d) array
-    y : (n,) array
-        Class labels.
-    n_regions : int or None
-        Number of clusters; None: as many as classes.
-    random_state : int
-        Of the clustering.
-
-    Returns
-    -------
-    index : (n,) int32 array
-        Region of each example, 0 to c - 1.
-    names : (c,) array
-
-    Raises
-    ------
-    ValueError
-        If an array has another length, or there is no such way or number of regions.
-    """
+    """Divide examples by class, by clusters, or as an array says."""
     given = _named(regions, X, np.asarray(y).ravel(), n_regions, random_state) if isinstance(regions, str) else regions
     array = np.asarray(given)
     if array.shape != (len(X),):
@@ -69,24 +46,7 @@ def _named(how: str, X: FloatArray, y: NDArray[np.generic], n_regions: int | Non
 def check_members(
     index: IndexArray, names: NDArray[np.generic], targets: IndexArray, n_neighbors: int, *, pulled: bool
 ) -> None:
-    """Refuse regions that are too small for a metric of their own.
-
-    Parameters
-    ----------
-    index, names
-        From `divide`.
-    targets : (p,) int32 array
-        The target neighbor of each pair.
-    n_neighbors : int
-        Every region needs more members than this.
-    pulled : bool
-        Whether every region needs a member that is a target neighbor.
-
-    Raises
-    ------
-    ValueError
-        If a region has too few members, or none that is a target neighbor.
-    """
+    """Refuse regions that are too small for a metric of their own."""
     sizes = np.bincount(index)
     pairs = np.bincount(index[targets], minlength=len(sizes))
     for name, size, pulls in zip(names.tolist(), sizes.tolist(), pairs.tolist(), strict=True):

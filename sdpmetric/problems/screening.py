@@ -73,25 +73,7 @@ class Screening:
 def ball(
     L: FloatArray, objective: float, lower_bound: float, frobenius: float, *, other: FloatArray | None = None
 ) -> tuple[FloatArray, float]:
-    """A ball around the optimum of a problem with a Frobenius term: the factor of its center, and its radius.
-
-    Parameters
-    ----------
-    L : (r, d) array
-        Factor of a metric.
-    objective, lower_bound : float
-        Of this metric, and of the problem.
-    frobenius : float
-        Weight of the term.
-    other : (r', d) array, optional
-        Factor of the metric that belongs to the multipliers of the lower bound; the ball is then smaller and centered
-        at the midpoint of the two metrics.
-
-    Raises
-    ------
-    ValueError
-        If the lower bound is above the objective by more than rounding.
-    """
+    """A ball around the optimum of a problem with a Frobenius term: the factor of its center, and its radius."""
     rounding = ROUNDING * max(abs(objective), abs(lower_bound))
     if lower_bound > objective + 1e3 * rounding:
         raise ValueError(
@@ -114,20 +96,6 @@ def screen(problem: LMNNProblem, center: FloatArray, radius: float, most: float 
 
     The extremes of ``<B_t, M>`` over the ball are ``<B_t, center> -+ radius ||B_t||_F`` (the sphere rule of Yoshida et
     al. 2018).
-
-    Parameters
-    ----------
-    problem : LMNNProblem
-        Gives data and triplets.
-    center : (r, d) array
-        Factor of the center.
-    most : float, default infinity
-        Triplets that may be listed.
-
-    Raises
-    ------
-    TooManyCandidates
-        If more than `most` would be listed.
     """
     X, Z = problem.centered, problem.embed(center)
     n = len(X)
@@ -164,11 +132,6 @@ def norms(far: FloatArray, near: FloatArray, between: FloatArray) -> FloatArray:
 
     With u and v the differences of anchor to impostor and target, ``B = u u^T - v v^T = (p q^T + q p^T) / 2`` for
     ``p = u + v`` and ``q = u - v``, so that ``||B||^2 = (|p|^2 |q|^2 + (p^T q)^2) / 2``.
-
-    Parameters
-    ----------
-    far, near, between : (t,) arrays
-        ``|u|^2``, ``|v|^2`` and ``|u - v|^2``.
     """
     total = far + near
     plus = np.maximum(2.0 * total - between, 0.0) + ROUNDING * total

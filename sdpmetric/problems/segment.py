@@ -69,12 +69,6 @@ def best_multiple(value: Callable[[float], float], end: float) -> float:
 
     Steps away from 1 grow until the best of three points is between the others; parabolas and bisection follow. As
     the value is concave, the lines through the middle and either end say by how much it may still rise.
-
-    Parameters
-    ----------
-    value : callable
-        Concave; possibly minus infinity.
-    end : float
     """
     top = min(end, FURTHEST)
     if not top > 0.0:

@@ -60,16 +60,7 @@ class Slack:
         return self.total.images(self.X, *self.domain.map(T))
 
     def form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
-        """``T^T B (sum_q w_q v_q v_q^T + matrices) B^T T`` and its error; blocks of it.
-
-        Parameters
-        ----------
-        images : Images
-        weights : (p,) array
-            Of all pairs, within `ROUNDINGS` relative roundings of the exact ones, and within `errors`.
-        errors : (p,) array or None
-        matrices : list of (d, d) arrays
-        """
+        """``T^T B (sum_q w_q v_q v_q^T + matrices) B^T T`` and its error; blocks of it."""
         if not self.domain.blocks:
             return self._form(images, weights, errors, matrices)
         total = Form.zero(images.map.shape[1])
@@ -98,15 +89,6 @@ class Slack:
 
         A quadratic form of the products with some vectors is decided on coordinates on which another one of such
         products is proven to be positive definite, if the vectors span no more dimensions.
-
-        Parameters
-        ----------
-        weights : (p,) array
-        whole : bool
-            Whether there are matrices besides.
-        p : int
-        left_out : int array
-            Of a diagonal domain, the coordinates that are left out.
         """
         domain = self.domain
         k = len(domain.basis)
@@ -155,15 +137,7 @@ class Slack:
         return np.concatenate(ranges, axis=1), np.concatenate(nulls, axis=1)
 
     def extended(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coordinates in which even the smallest costs are about 1, as far as floats go, and features without any.
-
-        Parameters
-        ----------
-        weights : (p,) array
-            Of all pairs; positive ones make the cost.
-        matrix : (d, d) array
-            What is added to it.
-        """
+        """Coordinates in which even the smallest costs are about 1, as far as floats go, and features without any."""
         B, used = self.domain.basis, np.flatnonzero(weights > 0.0)
         (first, second), X = self.total.pairs[used].T, self.X.astype(np.float64)
         V = X[first] - X[second] if self.total.scales is None else (X[first] - X[second]) * self.total.scales
@@ -196,14 +170,7 @@ class Slack:
         return np.diag(np.sum(np.abs(white), axis=1) + np.sum(np.abs(null), axis=1))
 
     def share(self, S: FloatArray, end: FloatArray, V: FloatArray) -> float:
-        """The largest t up to 1 at which ``S + t (end - S)`` is about PSD in coordinates V, (k, p); 0 where S is not.
-
-        Parameters
-        ----------
-        S, end : (d, d) arrays
-            In the data's coordinates.
-        V : (k, p) array
-        """
+        """The largest t up to 1 at which ``S + t (end - S)`` is about PSD in coordinates V, (k, p); 0 where S is not."""
         B = self.domain.basis
         base, last = (V.T @ self.domain.pinched(B @ A @ B.T) @ V for A in (S, end))
         if not (self.relative(np.eye(len(base)), base) > 0.0).all():

@@ -239,13 +239,7 @@ def _check_diagonal(matrix: FloatArray, name: str, d: int) -> None:
 
 
 def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[NDArray[np.floating], int]:
-    """Checked data and rows of the factor.
-
-    Raises
-    ------
-    ValueError
-        If the data are not finite, there is one example only, or there cannot be so many rows.
-    """
+    """Checked data and rows of the factor."""
     data = owned(validation.check_data(X), X)
     n, d = data.shape
     if n < 2:
@@ -257,13 +251,7 @@ def check_soft(X: ArrayLike, n_components: int | None, diagonal: bool) -> tuple[
 
 
 def check_targets(y: ArrayLike, n: int) -> FloatArray:
-    """Continuous targets, float64, (n,).
-
-    Raises
-    ------
-    ValueError
-        If they are not one finite number per row, or all are equal.
-    """
+    """Continuous targets, float64, (n,)."""
     try:
         values = np.asarray(column_or_1d(unmasked("y", y), warn=False), dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -62,14 +62,7 @@ def refined(groups: NDArray[np.int32], keys: FloatArray | exact.IntegerArray) ->
 
 
 def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> NDArray[np.int32]:
-    """Groups of examples, (n,), every two of which are proven to differ in directions in which no given pair does.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        The exact data.
-    first, second : (p,) integer arrays
-    """
+    """Groups of examples, (n,), every two of which are proven to differ in directions in which no given pair does."""
     points, place = np.unique(X.astype(np.float64) + 0.0, axis=0, return_inverse=True)
     place = place.ravel()
     if len(points) <= POINTS and independent(points):  # of points that no pairs connect, no difference is spanned
@@ -85,13 +78,7 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
 
 
 def independent(points: FloatArray) -> bool:
-    """Whether n points are proven to span n - 1 dimensions: a map takes their differences to nearly unit vectors.
-
-    Parameters
-    ----------
-    points : (n, d) array
-        Exact.
-    """
+    """Whether n points are proven to span n - 1 dimensions: a map takes their differences to nearly unit vectors."""
     n, d = points.shape
     if n - 1 > d:
         return False
@@ -113,18 +100,7 @@ def independent(points: FloatArray) -> bool:
 def dimension(
     X: NDArray[np.floating], first: IndexArray, second: IndexArray, enough: int, basis: FloatArray | None = None
 ) -> int:
-    """A bound of the dimension that ``B (x_a - x_b)`` span over pairs (a, b), as good as it has to be.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        The exact data.
-    first, second : (p,) integer arrays
-    enough : int
-        Bounds that are at most this are not improved; others by elimination in whole numbers, over a spanning forest.
-    basis : (k, d) array, optional
-        B; default: the identity.
-    """
+    """A bound of the dimension that ``B (x_a - x_b)`` span over pairs (a, b), as good as it has to be."""
     k = X.shape[1] if basis is None else len(basis)
     if k <= enough or not len(first):
         return k if len(first) else 0

@@ -13,20 +13,7 @@ from sdpmetric.terms.margins import MarginLoss
 
 
 def check_bound_term(term: Term, n: int) -> Term:
-    """A bound term, refused where its rows, shapes or numbers do not fit n examples.
-
-    Parameters
-    ----------
-    term : Term
-        As its own ``bind`` returns it.
-    n : int
-        Number of examples.
-
-    Raises
-    ------
-    ValueError
-        If they do not; says of which term, and what was expected.
-    """
+    """A bound term, refused where its rows, shapes or numbers do not fit n examples."""
     rows, costs = term.pair_costs()
     _check_rows(f"pair_costs() of {term.name}", np.asarray(rows), (len(rows), 2), n)
     _check_numbers(f"the costs of {term.name}", np.asarray(costs), (len(rows),))

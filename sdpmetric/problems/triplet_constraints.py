@@ -30,22 +30,7 @@ def triplet_constraints(
     feasible: Callable[[Dual], Dual],
     trace: float,
 ) -> Constraints:
-    """The hinges of a push term at a metric, or at several.
-
-    Parameters
-    ----------
-    push : Push
-    distance : callable
-        Squared distances of pairs, of first and second rows.
-    violated : list of Triplets
-        All that have a positive hinge.
-    dual : Dual or None
-        Multipliers; None: the slopes of the hinges.
-    feasible : callable
-        Repairs multipliers.
-    trace : float
-        Of the metrics, as in the objective ``(1 - mu) pull + mu push + ridge trace``.
-    """
+    """The hinges of a push term at a metric, or at several."""
     kind = SquaredHinge if push.squared else Hinge
     active = Triplets.join(Triplets.from_array(np.zeros((0, 3), np.int32)), *violated)
     if dual is None:

@@ -44,15 +44,7 @@ class SampleSize:
     def of(
         cls, X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
     ) -> SampleSize:
-        """Of ``sum_p w_p D_M(p)`` over pairs of examples.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            Centered data.
-        first, second : (p,) integer arrays
-        weights : (p,) array
-        """
+        """Of ``sum_p w_p D_M(p)`` over pairs of examples."""
         examples = len(np.unique(np.concatenate([first, second])))
         directions = min(int(X.any(axis=0).sum()), max(examples - 1, 0))
         return cls(examples, directions, lambda: float(distances(X, first, second) @ weights))
@@ -63,17 +55,7 @@ class SampleSize:
         return self.directions / max(self.examples, 1)
 
     def ridge(self, asked: Ridge) -> float:
-        """The ridge that is asked for; "auto" is the mean cost of a direction times the square of `crowding`.
-
-        Parameters
-        ----------
-        asked : float or "auto"
-
-        Raises
-        ------
-        ValueError
-            If it is neither "auto" nor a number of at least 0.
-        """
+        """The ridge that is asked for; "auto" is the mean cost of a direction times the square of `crowding`."""
         if isinstance(asked, str):
             if asked != "auto":
                 raise ValueError(f"ridge must be a number of at least 0 or 'auto', got {asked!r}.")
@@ -89,19 +71,7 @@ def caution(
     *,
     remedy: str = "pass ridge='auto'",
 ) -> str | None:
-    """Why the optimum is likely to be of no use for other data than the training data; None where nothing is seen.
-
-    Parameters
-    ----------
-    certificate : Certificate
-    sample_sizes : sequence of SampleSize
-        Of each metric.
-    ridge : float
-    separated : float, default 0
-        Share of the triplets that directions without pull cost separate.
-    remedy : str
-        What to pass instead, beside reducing the dimension.
-    """
+    """Why the optimum is likely to be of no use for other data than the training data; None where nothing is seen."""
     advice = f"reduce the dimension (PCA), or {remedy}; see docs/useless_optima.md."
     if separated > FREE:
         return f"directions of the data that cost no pull separate {separated:.0%} of the triplets: {advice}"

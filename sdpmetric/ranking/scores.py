@@ -85,31 +85,6 @@ def evaluate(
     Values are those of scikit-learn's ``roc_auc_score`` and ``average_precision_score`` with minus the squared
     distances as scores, ties included. Within a tie at the k-th place precision is the mean over all orders, as in
     ``ndcg_score``. Distances are sums of squares of differences, without cancellation.
-
-    Parameters
-    ----------
-    items : (n, d) array
-    relevance : Relevance, or (n,) array of labels where the items are the queries
-    queries : (m, d) array, optional
-        Default: the items, each left out of its own ranking.
-    components : (r, d) array, optional
-        Factor of the metric.
-    metric : (d, d) array, optional
-        The metric itself, PSD. Items are ranked by increasing distance.
-    similarity : (d, d) array, optional
-        A bilinear similarity ``q^T S x``, as OASIS learns; items are ranked by decreasing similarity. At most one of
-        the three; default: Euclidean distances.
-    ks : sequence of int, default (1, 10)
-
-    Returns
-    -------
-    RankingScores
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, numbers are not finite, or a query has no relevant or no irrelevant item (unless the
-        relevance says to exclude such queries).
     """
     X = _matrix("items", items)
     related = Relevance.of(relevance, len(X))
@@ -136,23 +111,7 @@ def evaluate(
 def sorted_scores(
     queries: FloatArray, items: FloatArray, relevance: Relevance, *, products: bool = False
 ) -> Iterator[tuple[NDArray[np.int32], FloatArray, FloatArray]]:
-    """Scores of relevant and of irrelevant items in increasing order, for a block of queries at a time.
-
-    Parameters
-    ----------
-    queries, items : (m, r) and (n, r) arrays
-        Embedded.
-    relevance : Relevance
-    products : bool, default False
-        Scores are minus the inner products instead of squared distances.
-
-    Yields
-    ------
-    block : int32 array
-        Rows of the queries.
-    relevant, irrelevant : (len(block), n) arrays
-        Each row is padded with infinity for items of the other kind.
-    """
+    """Scores of relevant and of irrelevant items in increasing order, for a block of queries at a time."""
     columns = np.ascontiguousarray(items.T)
     height = max(1, SCORES_AT_ONCE // max(1, len(items)))
     for first in range(0, len(relevance.queries), height):

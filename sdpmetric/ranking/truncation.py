@@ -12,17 +12,7 @@ RankLoss = Literal["warp", "auc"]
 
 
 def rank_weights(loss: RankLoss, n: int) -> FloatArray:
-    """The loss of ranks 0 to n: ``L(k) = 1 + 1/2 + .. + 1/k`` for "warp", ``L(k) = k`` for "auc".
-
-    Parameters
-    ----------
-    loss : {"warp", "auc"}
-    n : int
-
-    Returns
-    -------
-    (n + 1,) array
-    """
+    """The loss of ranks 0 to n: ``L(k) = 1 + 1/2 + .. + 1/k`` for "warp", ``L(k) = k`` for "auc"."""
     ranks = np.arange(1.0, n + 1)
     return np.concatenate([[0.0], np.cumsum(1.0 / ranks) if loss == "warp" else ranks])
 
@@ -45,19 +35,6 @@ def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> F
 
     and AUC, which draws once, by ``v / n * L(n) = v``. The sampled gradient has the mean ``E(v)`` times the mean
     gradient of the v violated hinges.
-
-    Parameters
-    ----------
-    loss : {"warp", "auc"}
-    n_irrelevant : int
-        At least 1.
-    gamma : float, default 1
-        At least 1.
-
-    Returns
-    -------
-    (n_irrelevant + 1,) array
-        ``E(0) = 0, .., E(n)``; increasing in the number of violators and decreasing in gamma.
     """
     weights = rank_weights(loss, n_irrelevant)
     if loss == "auc":
@@ -72,17 +49,6 @@ def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> F
 
 
 def expected_rank(n_irrelevant: int, violators: int, gamma: float = 1.0) -> float:
-    """The mean of the rank estimate ``floor(n / N)`` where a violator is met: biased upwards for small ranks.
-
-    Parameters
-    ----------
-    n_irrelevant, violators : int
-    gamma : float, default 1
-
-    Returns
-    -------
-    float
-        Where no violator is met within the draws the estimate is 0.
-    """
+    """The mean of the rank estimate ``floor(n / N)`` where a violator is met: biased upwards for small ranks."""
     draws, probabilities = _first_violator(n_irrelevant, gamma, np.array([violators]))
     return float(probabilities[0] @ (n_irrelevant // draws))

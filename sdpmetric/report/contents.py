@@ -106,17 +106,7 @@ def page_data(
 
 
 def planes(embedded: Sequence[FloatArray]) -> FloatArray:
-    """Two leading principal components of each embedding, rotated to the one before, of the last one's size.
-
-    Parameters
-    ----------
-    embedded : f arrays (n, r)
-
-    Returns
-    -------
-    points : (f, n, 2) array
-        Distances in the last one are those of its two leading components, unchanged.
-    """
+    """Two leading principal components of each embedding, rotated to the one before, of the last one's size."""
     flat: list[FloatArray] = []
     for Z in embedded:
         P = leading_plane(Z)

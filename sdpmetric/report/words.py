@@ -15,12 +15,7 @@ from sdpmetric.core.solution import Solution
 
 
 def sentences(certificate: Certificate) -> list[str]:
-    """What is proven, for a reader who does not know the package.
-
-    Parameters
-    ----------
-    certificate : Certificate
-    """
+    """What is proven, for a reader who does not know the package."""
     proven = certificate.reservation.removeprefix("; ") or "this is proven"
     value, bound = f"{certificate.objective:.8g}", f"{certificate.lower_bound:.8g}"
     if isinstance(certificate, DualityCertificate):
@@ -65,13 +60,7 @@ def _distance(certificate: DualityCertificate) -> str:
 
 
 def checks(solution: Solution) -> list[dict[str, str]]:
-    """Ways to check the claims: what each does, and the code.
-
-    Parameters
-    ----------
-    solution : Solution
-        With its problem.
-    """
+    """Ways to check the claims: what each does, and the code."""
     ways = [
         {
             "what": "Certify the metric again, from the data and the multipliers:",

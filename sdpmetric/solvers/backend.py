@@ -45,22 +45,7 @@ class Backend:
 
     @classmethod
     def of(cls, backend: str, options: BackendOptions | None = None) -> Backend:
-        """Check that a backend can be used with some options, on a program of one variable.
-
-        Parameters
-        ----------
-        backend : str
-            In any case.
-        options : mapping, optional
-            Added to all settings, over those of this package.
-
-        Raises
-        ------
-        ValueError
-            If the backend is not installed, or cannot solve semidefinite programs.
-        TypeError
-            If it does not take an option, or the options are no mapping.
-        """
+        """Check that a backend can be used with some options, on a program of one variable."""
         if options is not None and not isinstance(options, Mapping):
             raise TypeError(f"backend_options must be a mapping from names to values, got {options!r}.")
         able = [name for name in cp.installed_solvers() if _takes_cones(name)]

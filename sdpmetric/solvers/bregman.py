@@ -20,18 +20,6 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     A projection is one step of coordinate ascent on the dual, solved in closed form. With ``p`` the pair's squared
     distance, s its sign and xi its slack, the multiplier moves by ``s gamma / (gamma + 1) (1 / xi - 1 / p)``, at most
     down to 0.
-
-    Parameters
-    ----------
-    budget : Budget
-        A sweep is an iteration.
-    tol : float
-        Relative gap to prove; the run ends where it is proven.
-
-    Yields
-    ------
-    Step
-        After each sweep, with the problem's certificate.
     """
     root = LogDet(to=problem.prior).root  # there the prior is the identity
     V = (problem.centered[problem.pairs[:, 0]] - problem.centered[problem.pairs[:, 1]]) @ root

@@ -12,18 +12,7 @@ from sdpmetric.problems.rca import RCAProblem
 
 @solver(RCAProblem, "closed", tol=1e-6, default=True)
 def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Yield the optimum.
-
-    Parameters
-    ----------
-    tol : float
-        Not used.
-
-    Yields
-    ------
-    Step
-        The one point, with the problem's certificate.
-    """
+    """Yield the optimum."""
     budget.spend()
     yield Step.certified(problem, problem.closed_form())
 
@@ -32,19 +21,6 @@ def steps(problem: RCAProblem, budget: Budget, tol: float) -> Iterator[Step]:
 def lfda_steps(
     problem: LFDAProblem, budget: Budget, tol: float, *, embedding: Embedding = "weighted"
 ) -> Iterator[Step]:
-    """Yield the leading eigenvectors.
-
-    Parameters
-    ----------
-    tol : float
-        Not used.
-    embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"
-        Their scale, on which the objective does not depend; see `LFDAProblem.closed_form`.
-
-    Yields
-    ------
-    Step
-        The one point, with the problem's certificate.
-    """
+    """Yield the leading eigenvectors."""
     budget.spend()
     yield Step.certified(problem, problem.closed_form(embedding))

@@ -26,31 +26,7 @@ def steps(
     backend: str = "CLARABEL",
     backend_options: BackendOptions | None = None,
 ) -> Iterator[Step]:
-    """Solve the exact program of a statement as a whole.
-
-    Parameters
-    ----------
-    problem : Problem
-        A statement with a registered formulation.
-    budget : Budget
-        Spent once for every run of the backend.
-    tol : float
-        Relative gap to prove; the caller stops at it.
-    backend : str, default "CLARABEL"
-        Any installed CVXPY solver for semidefinite programs.
-    backend_options : mapping, optional
-        Passed to the backend, over the defaults that proofs need.
-
-    Yields
-    ------
-    Step
-        One for each setting of the backend that found a point, with the problem's certificate.
-
-    Raises
-    ------
-    ValueError
-        If the backend is not installed or has no semidefinite cone.
-    """
+    """Solve the exact program of a statement as a whole."""
     chosen = Backend.of(backend, backend_options)
     exact = formulate(problem, scaled=True)
     programs, answered = [exact] if exact.infeasibility is None else [exact, exact.infeasibility], False

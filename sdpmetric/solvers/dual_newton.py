@@ -77,30 +77,13 @@ class BoxDual(ABC, Generic[E]):
         """A root F of the generalized negative Hessian ``F F^T`` on some multipliers, in units, (f, m)."""
 
     def gap(self, a: FloatArray, gradient: FloatArray) -> float:
-        """How far the dual can rise in the box, at most: a sum of terms that are not negative.
-
-        Parameters
-        ----------
-        a, gradient : (t,) arrays
-        """
+        """How far the dual can rise in the box, at most: a sum of terms that are not negative."""
         up = np.zeros_like(a)
         np.multiply(self.ceilings, gradient, out=up, where=gradient > 0.0)
         return float(np.sum(up - a * gradient))
 
     def ascend(self, a: FloatArray, budget: Budget, *, evaluations: int, memory: int) -> FloatArray:
-        """A better point by L-BFGS-B in units, or the given one where numbers overflow on the way.
-
-        Parameters
-        ----------
-        a : (t,) array
-            Where to start.
-        budget : Budget
-            One iteration for each evaluation.
-        evaluations : int
-            At most so many.
-        memory : int
-            Pairs of steps and gradients that the method keeps.
-        """
+        """A better point by L-BFGS-B in units, or the given one where numbers overflow on the way."""
         units, ceilings = self.units, self.ceilings
 
         def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
@@ -123,20 +106,6 @@ class BoxDual(ABC, Generic[E]):
         """Iterates of the proximal point method, each center found by projected semismooth Newton steps.
 
         Optimal multipliers are not unique in general, and the Hessian singular; the proximal term makes it regular.
-
-        Parameters
-        ----------
-        a : (t,) array
-            Where to start.
-        budget : Budget
-            One iteration for each evaluation after the first.
-
-        Yields
-        ------
-        a : (t,) array
-            First the start.
-        here : Evaluation
-            The dual there.
         """
         here, weight = self.at(a), PROXIMAL
         yield a, here

@@ -26,18 +26,6 @@ def steps(problem: SmoothProblem, budget: Budget, tol: float, *, start: FloatArr
 
     With a square factor of full rank to begin with, the smooth problems of this package, convex in M, have no local
     minimum in L that is not global; whether one was reached is what the certificate says.
-
-    Parameters
-    ----------
-    tol : float
-        Relative gap to prove; the run ends where it is proven.
-    start : (r, d) array, optional
-        Components to start from; default: the problem's own start.
-
-    Yields
-    ------
-    Step
-        Each with the problem's certificate.
     """
     factor = problem.start() if start is None else _factor_near(problem, start)
     shape = factor.shape

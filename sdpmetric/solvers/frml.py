@@ -40,41 +40,7 @@ def steps(
     start: FloatArray | None = None,
     random_state: int | None = None,
 ) -> Iterator[Step]:
-    """Run `FRMLStream` over the problem's own queries, pass after pass, and keep the metric that ranks best.
-
-    Parameters
-    ----------
-    budget : Budget
-        An iteration is an evaluation of ``f_q``, a distance from a query to an item.
-    tol : float
-        Not looked at; `sdpmetric.core.run.run` compares the last stationarity with it.
-    step : float, default 10
-        Length of the first step, in units of one over the square of the mean squared distance between two items.
-    decay : float, default 0.1
-        In pass p the step is ``step / (1 + decay p)``.
-    batch_size : int, default 5
-    passes : int, default 50
-        Passes at most; each draws as many queries as there are.
-    validation_share : float, default 0.1
-        Share of the queries, 500 at most, that are held out to measure the mean average precision (MAP) after each
-        pass; where queries are items they are not ranked either. 0: none, the last metric is the answer.
-    stop_after : int, default 5
-        Passes without a better MAP after which the run ends with `Status.STOPPED_EARLY`.
-    start : (n_components, d) array, optional
-        Default: the leading principal components of the items.
-    random_state : int, optional
-        Seed of the split and of all draws; default 0.
-
-    Yields
-    ------
-    Step
-        After each pass, with the best metric so far, infinity for its objective, and the MAP of that pass's metric.
-
-    Raises
-    ------
-    ValueError
-        If all items are equal, or their squared distances overflow or underflow.
-    """
+    """Run `FRMLStream` over the problem's own queries, pass after pass, and keep the metric that ranks best."""
     share = validation.check_number("validation_share", validation_share, 0.0, 0.9)
     for name, value in (("step", step), ("decay", decay)):
         validation.check_number(name, value, 0.0)
@@ -130,14 +96,7 @@ def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArr
 
 
 def principal(X: ArrayLike, n_components: int, size: float) -> FloatArray:
-    """The leading principal components as an orthogonal factor of full rank, scaled to a mean squared distance.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    size : float
-        Mean squared distance between two rows under the metric.
-    """
+    """The leading principal components as an orthogonal factor of full rank, scaled to a mean squared distance."""
     data = np.asarray(X, dtype=np.float64)
     _, vectors = np.linalg.eigh(np.cov(data, rowvar=False).reshape(data.shape[1], data.shape[1]))
     L = np.ascontiguousarray(vectors.T[::-1][:n_components])

@@ -23,13 +23,6 @@ def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
     The relaxation has this problem's objective at every metric, so that LMNN with a metric of bounded rank (LMNN-R,
     `sdpmetric.solvers.lmnn.low_rank`) is this problem, and the relaxation's lower bound holds for it.
-
-    Parameters
-    ----------
-    problem : FRMLProblem
-        With the AUC loss and a positive regularization.
-    tol : float
-        Relative gap to the relaxation.
     """
     convex = problem.relaxation
     full = run(

@@ -17,20 +17,7 @@ CERTIFICATES = 8
 
 @solver(LEGOProblem, "online", tol=1e-6, default=True, stream=True)
 def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Take the pairs in their order by LEGO, and certify the run now and then.
-
-    Parameters
-    ----------
-    budget : Budget
-        A pair is an iteration.
-    tol : float
-        Not used: a stream ends where it ends.
-
-    Yields
-    ------
-    Step
-        Each with the certificate of the stream up to there.
-    """
+    """Take the pairs in their order by LEGO, and certify the run now and then."""
     d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
     stream = LEGOStream(d, rate, first)
 
@@ -42,13 +29,7 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 @solver(LEGOProblem, "itml", tol=1e-6, stream=True)
 def itml_steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """The same by `ITMLStream`, of which no theorem is known here: its certificates have no bound on the regret.
-
-    Parameters
-    ----------
-    problem, budget, tol
-        As in `steps`.
-    """
+    """The same by `ITMLStream`, of which no theorem is known here: its certificates have no bound on the regret."""
     d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
     stream = ITMLStream(d, rate, first)
 

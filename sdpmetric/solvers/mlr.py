@@ -43,20 +43,6 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
 
     The master problem has the cuts in place of the loss, and a proximal term that keeps the next metric near the best
     one. Its dual is over the multipliers of the cuts, which also prove the lower bound.
-
-    Parameters
-    ----------
-    budget : Budget
-        One iteration for each separation.
-    tol : float
-        Relative gap to prove; the caller stops at it.
-    start : (r, d) array, optional
-        Components to start from; default: the best multiple of the identity.
-
-    Yields
-    ------
-    Step
-        Each with the problem's certificate.
     """
     d = problem.X.shape[1]
     if start is None:

@@ -33,24 +33,7 @@ def steps(
     accuracy: float | None = None,
     on_iteration: Callable[[FloatArray, float], None] | None = None,
 ) -> Iterator[Step]:
-    """Minimise by L-BFGS-B.
-
-    Parameters
-    ----------
-    budget : Budget
-        One iteration for each evaluation.
-    tol : float
-        `SoftNeighborProblem.stationarity` to reach.
-    start : (r, d) array, optional
-        Default `start_of`.
-    iterations : int, optional
-        A single run of so many iterations of L-BFGS-B at most, with SciPy's defaults, as scikit-learn counts them;
-        default rounds of ever more iterations.
-    accuracy : float, optional
-        Relative decrease and largest entry of the gradient at which such a run ends too (SciPy's ``tol``).
-    on_iteration : callable, optional
-        Called with components, flat, and objective after each iteration of L-BFGS-B.
-    """
+    """Minimise by L-BFGS-B."""
     L = start_of(problem) if start is None else start
     yield Step(L)
     packed = _Packed(L.shape, problem.diagonal)

@@ -29,29 +29,7 @@ def initial(
     how: Init = "auto",
     random_state: np.random.RandomState | int = 0,
 ) -> FloatArray:
-    """Components to begin with, by the rules of scikit-learn's ``NeighborhoodComponentsAnalysis``.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    index : (n,) integer array or None
-        Classes; None for continuous targets.
-    n_components : int
-        r.
-    how : {"auto", "pca", "lda", "identity", "random"}, default "auto"
-        "auto" is "lda" where ``r <= min(d, classes - 1)``, else "pca" where ``r < min(d, n)``, else "identity".
-    random_state : RandomState or int, default 0
-        For "random" and "pca".
-
-    Returns
-    -------
-    components : (r, d) array
-
-    Raises
-    ------
-    ValueError
-        If all examples are equal, or their squared distances overflow or underflow.
-    """
+    """Components to begin with, by the rules of scikit-learn's ``NeighborhoodComponentsAnalysis``."""
     validation.check_spread(X)
     n, d = X.shape
     if how == "auto":
@@ -77,12 +55,7 @@ def start_of(problem: SoftNeighborProblem, random_state: int = 0) -> FloatArray:
 
 
 def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
-    """Components as they are, or rescaled where every softmax is saturated, so that the gradient vanishes.
-
-    Parameters
-    ----------
-    components : (r, d) array
-    """
+    """Components as they are, or rescaled where every softmax is saturated, so that the gradient vanishes."""
 
     def stationarity(L: FloatArray) -> float:
         return problem.stationarity(L, problem.value_and_gradient(L)[1])
@@ -98,13 +71,6 @@ def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state:
 
     Where distances are small, every neighbor is as likely as any other; where they are large, only the nearest one is,
     and descent stops at once. Chosen is the smallest scale that brings most of what the best one brings.
-
-    Parameters
-    ----------
-    components : (r, d) array
-        Not 0.
-    random_state : int, default 0
-        Of the examples that decide.
     """
     size = float(np.mean(np.sum((problem.rows @ components.T) ** 2, axis=1)))
     n = len(problem.X)

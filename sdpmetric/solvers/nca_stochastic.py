@@ -44,23 +44,6 @@ def steps(
     A phase draws anchors, finds the candidates of each under the metric of the moment (nearest of all, and nearest of
     its own class), and passes over the anchors in small batches. Examples held back tell, by full sums, how good the
     result is; where it got no better twice, the solver goes back to the best point and halves its step.
-
-    Parameters
-    ----------
-    budget : Budget
-        One iteration for each batch.
-    tol : float
-        Not used: whether the last point is nearly stationary is for the problem to say.
-    start : (r, d) array, optional
-        Default `start_of`.
-    candidates : int, default 200
-        Nearest examples that an anchor can choose from; a quarter more is added from its own class.
-    random_state : int, default 0
-
-    Yields
-    ------
-    Step
-        The best point so far, with the score of the phase: the mean of ``p_i`` (of ``log p_i``) of those held back.
     """
     validation.check_integer("candidates", candidates)
     rng, n = np.random.default_rng(random_state), len(problem.X)
@@ -127,20 +110,7 @@ class _Adam:
 
 
 def nearest_candidates(problem: NCAProblem, L: FloatArray, anchors: LongArray, count: int) -> LongArray:
-    """The nearest examples of each anchor, and the nearest of its own class.
-
-    Parameters
-    ----------
-    L : (r, d) array
-    anchors : (m,) integer array
-    count : int
-        Nearest examples, whatever their class.
-
-    Returns
-    -------
-    near : (m, k) integer array
-        Sorted in each row; entries that are not needed hold the anchor itself.
-    """
+    """The nearest examples of each anchor, and the nearest of its own class."""
     X = np.asarray(problem.X, dtype=np.float64)
     Z = ((X - X.mean(axis=0)) @ L.T).astype(np.float32)  # enough to choose by
     n = len(Z)

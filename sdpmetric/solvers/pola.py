@@ -74,20 +74,7 @@ class _Dual(BoxDual[_Evaluation]):
 
 @solver(POLAProblem, "dual", tol=1e-6, default=True)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Solve batch POLA on its dual.
-
-    Parameters
-    ----------
-    budget : Budget
-        One iteration for each evaluation of the dual, and for each step of the interior-point method.
-    tol : float
-        Relative gap to prove.
-
-    Yields
-    ------
-    Step
-        Repaired points, with the multipliers they came from. Contradicting pairs end the solve.
-    """
+    """Solve batch POLA on its dual."""
     step = _certified(problem, contradiction.repeated(problem.differences, problem.signs))
     yield step
     if _contradiction(step):
@@ -146,20 +133,6 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
 
     Theorem 1 bounds the number of updates by `POLAProblem.update_bound` at that loss; `Solution.n_iter` is the number
     it took. The sums of the steps on each pair are the multipliers that it proves its bound with; they are not optimal.
-
-    Parameters
-    ----------
-    problem : POLAProblem
-        With the hard margin.
-    budget : Budget
-        One iteration for each update.
-    beta : float, default 1e-3
-        Largest loss that is left, > 0.
-
-    Raises
-    ------
-    ValueError
-        If the problem has a soft margin, or `beta` is not positive.
     """
     if problem.slack_weight is not None:
         raise ValueError("solver 'batch' repeats online updates until all margins hold; pass slack_weight=None for it.")
@@ -196,15 +169,6 @@ def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: flo
 
     The objective of a step is the cumulative loss so far, the squared hinges before each update. The slack weight plays
     no part.
-
-    Parameters
-    ----------
-    budget : Budget
-        One iteration for each pair.
-    tol : float
-        Ignored: a stream has nothing to prove.
-    gamma : float, optional
-        Of the inseparable version.
     """
     stream = POLAStream(problem.X.shape[1], problem.initial_threshold, gamma)
     n_pairs = len(problem.pairs)

@@ -35,17 +35,6 @@ def iterates(problem: POLAProblem, budget: Budget) -> Iterator[tuple[FloatArray,
     """Strictly feasible multipliers and metrics with complementarities that go to 0.
 
     With a hard margin that is infeasible, the multipliers grow along a proof of that.
-
-    Parameters
-    ----------
-    budget : Budget
-        One iteration for each step.
-
-    Yields
-    ------
-    a : (p,) array
-    A : (d, d) array
-        Positive definite.
     """
     state = _Iterate.start(problem)
     for _ in range(STEPS):

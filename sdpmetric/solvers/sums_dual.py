@@ -274,21 +274,6 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
 
     L-BFGS-B ascends in the multipliers. It needs the metric only as the positive part of one (d, d) matrix, and where
     that has few negative eigenvalues, only these are computed.
-
-    Parameters
-    ----------
-    problem : MetricProblem
-    budget : Budget
-        Spent once for every evaluation.
-    tol : float
-        Relative gap to prove; the caller stops at it.
-    start : (r, d) array, optional
-        Components of a metric, whose slopes are the first multipliers; default: those of the target M0.
-
-    Yields
-    ------
-    Step
-        One for each round, certified where the gap is about small enough.
     """
     yield Step(problem.zero, problem.objective(problem.zero))
     total = problem.total

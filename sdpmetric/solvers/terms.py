@@ -44,19 +44,7 @@ ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
 @solver(MetricProblem, "lmnn", tol=1e-3, default=True, when=lambda problem: problem.recognised is not None)
 def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """The default solver of LMNN, for sums that are LMNN of labels; see `sdpmetric.problems.recognition`.
-
-    Parameters
-    ----------
-    problem : MetricProblem
-    budget : Budget
-    tol : float
-        Relative gap to prove.
-
-    Yields
-    ------
-    Step
-    """
+    """The default solver of LMNN, for sums that are LMNN of labels; see `sdpmetric.problems.recognition`."""
     known = problem.recognised
     if known is None:
         raise ValueError("the sum is not LMNN of labels; use solver='factored'.")
@@ -78,21 +66,6 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
 
     Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
     multipliers does, so that the width need not vanish. After each level the problem certifies point and multipliers.
-
-    Parameters
-    ----------
-    problem : MetricProblem
-    budget : Budget
-        Spent once for every evaluation.
-    tol : float
-        Relative gap to prove; the caller stops at it.
-    start : (r, d) array, optional
-        Components to start from; default: the best multiple of the identity where costs are whitened.
-
-    Yields
-    ------
-    Step
-        Each with the problem's certificate.
     """
     point, size = Point.of(problem, start), problem.moderate[2]
     yield Step(problem.zero, problem.objective(problem.zero))

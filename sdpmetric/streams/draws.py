@@ -37,22 +37,7 @@ def check_draws(
     queries: ArrayLike | None,
     n_features: int,
 ) -> tuple[Draws, Relevance]:
-    """Items, queries and relevance for a learner of `n_features` features.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        The items.
-    relevance : Relevance, or what `Relevance.of` takes
-    queries : (m, d) array or None
-        None: the items are the queries.
-    n_features : int
-
-    Raises
-    ------
-    ValueError
-        If numbers are not finite or too large, or dimensions or counts do not fit.
-    """
+    """Items, queries and relevance for a learner of `n_features` features."""
     items = np.asarray(validation.check_data(X), dtype=np.float64)
     related = Relevance.of(relevance, len(items))
     asked = items if queries is None else np.asarray(validation.check_data(queries), dtype=np.float64)
@@ -80,13 +65,7 @@ def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
 
 
 def start_factor(start: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
-    """A checked copy of the factor to start from; default: random orthonormal rows.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong, or the rank is smaller than the number of rows; steps cannot raise the rank.
-    """
+    """A checked copy of the factor to start from; default: random orthonormal rows."""
     if start is None:
         normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
         return np.ascontiguousarray(np.linalg.qr(normal)[0].T)

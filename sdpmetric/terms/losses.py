@@ -348,13 +348,7 @@ LOSSES: dict[str, ScalarLoss] = {
 
 
 def find_loss(loss: str, of: str) -> ScalarLoss:
-    """A loss by name.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name.
-    """
+    """A loss by name."""
     if loss not in LOSSES:
         raise ValueError(f"loss of {of} must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
     return LOSSES[loss]

@@ -178,24 +178,7 @@ def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
 def item_weights(
     name: str, weights: ArrayLike | None, sample_weight: ArrayLike | None, first: IndexArray, n: int
 ) -> FloatArray:
-    """Weights of the losses of a term from those given for losses and for examples, (m,).
-
-    Parameters
-    ----------
-    name : str
-        The term, for messages.
-    weights : (m,) array, number or None
-    sample_weight : (n,) array or None
-    first : (m,) integer array
-        The first row of each loss.
-    n : int
-        Number of examples.
-
-    Raises
-    ------
-    ValueError
-        If they have other lengths, are negative or not finite.
-    """
+    """Weights of the losses of a term from those given for losses and for examples, (m,)."""
     found = np.ones(len(first))
     for what, given, size in (("weights", weights, len(first)), ("sample_weight", sample_weight, n)):
         if given is None:

@@ -17,13 +17,7 @@ MOST_TRIPLETS = 8_000_000
 
 
 def check_term_pairs(name: str, pairs: ArrayLike | None, n: int) -> IndexArray:
-    """Pairs of two different rows, (p, 2); at least one.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or one is out of range or repeats a row.
-    """
+    """Pairs of two different rows, (p, 2); at least one."""
     try:
         return pair_checks.check_pairs([] if pairs is None else pairs, n)
     except ValueError as error:
@@ -33,13 +27,7 @@ def check_term_pairs(name: str, pairs: ArrayLike | None, n: int) -> IndexArray:
 def target_pairs(
     name: str, X: NDArray[np.floating], labels: ArrayLike, n_neighbors: int, target_neighbors: ArrayLike | None
 ) -> tuple[IndexArray, IndexArray]:
-    """Class of each example (n,) and its target neighbors (n, k), padded with -1; see `LMNNProblem.from_labels`.
-
-    Raises
-    ------
-    ValueError
-        If there is one class only, a class is too small, or target neighbors are foreign.
-    """
+    """Class of each example (n,) and its target neighbors (n, k), padded with -1; see `LMNNProblem.from_labels`."""
     try:
         classes, index = validation.check_labels(labels, len(X))
         if target_neighbors is not None:
@@ -51,13 +39,7 @@ def target_pairs(
 
 
 def labelled_triplets(name: str, index: IndexArray, targets: IndexArray) -> Triplets:
-    """All triplets of an example, a target neighbor and an example of another class.
-
-    Raises
-    ------
-    ValueError
-        If there are more than `MOST_TRIPLETS`.
-    """
+    """All triplets of an example, a target neighbor and an example of another class."""
     i, slot = np.nonzero(targets >= 0)
     counts = len(index) - np.bincount(index)[index[i]]
     if counts.sum() > MOST_TRIPLETS:

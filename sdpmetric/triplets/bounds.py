@@ -22,11 +22,6 @@ def inactive_beyond(images: Images) -> float:
     ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so that it suffices that
     ``s_l >= sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``. With a metric near that of the images, squared distances are off
     by a rest besides, and twice that beside 1 is enough.
-
-    Returns
-    -------
-    widen : float
-        As `LabeledTriplets.near` takes it: a share of the squared limits.
     """
     g = gamma(images.map.shape[1] + 8)
     e = float(images.errors.max(initial=0.0))
@@ -37,12 +32,6 @@ def target_bounds(images: Images, anchors: IndexArray, targets: IndexArray) -> t
     """Squared distances to target neighbors, and upper bounds of the exact ones, (m, K) each and padded with -1.
 
     With a metric near that of the images these are higher by what the images' distances to impostors may be too large.
-
-    Parameters
-    ----------
-    anchors : (m,) int32 array
-    targets : (m, K) int32 array
-        Padded with -1.
     """
     near = target_distances(images.points, anchors, targets)
     highest = np.full(targets.shape, -1.0)
@@ -59,17 +48,7 @@ def with_rest(highest: FloatArray, rest: float) -> FloatArray:
 def largest_hinges(
     images: Images, candidates: Candidates, near: FloatArray, highest: FloatArray, *, squared: bool
 ) -> tuple[float, int]:
-    """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive.
-
-    Parameters
-    ----------
-    images : Images
-        The data under the metric of the impostors.
-    near, highest : (m, K) arrays
-        From `target_bounds`.
-    squared : bool
-        Whether hinges are squared.
-    """
+    """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
     C, P, errors, g = candidates, images.points, images.errors, gamma(images.map.shape[1] + 8)
     losses, active = np.zeros(len(C.anchors)), np.zeros(len(C.anchors), dtype=np.int64)
     cuts = C.bounds(threads.parts(len(C.impostors) * P.shape[1]))
@@ -96,15 +75,7 @@ def margin_form(images: Images, triplets: Triplets, values: FloatArray, *, accur
 
 
 def unit_groups(images: Images, groups: IndexArray, highest: float) -> IndexArray | None:
-    """Groups within which every hinge is 1 up to rounding and across which every hinge is 0, proven; or None.
-
-    Parameters
-    ----------
-    groups : (n,) int32 array
-        Groups to try beside that of all examples.
-    highest : float
-        An upper bound of the squared distances to target neighbors.
-    """
+    """Groups within which every hinge is 1 up to rounding and across which every hinge is 0, proven; or None."""
     for each in (np.zeros(len(groups), dtype=np.int32), groups):
         if unit_hinges(images, each, highest):
             return each

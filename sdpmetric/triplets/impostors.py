@@ -39,24 +39,6 @@ def search_tiles(
     Points are sorted by class, so that a class is not compared with itself. Where every point is an anchor, each pair
     is measured once for both. Single precision serves, with a proven allowance for its rounding, where that is small
     beside the limits.
-
-    Parameters
-    ----------
-    Z : (n, r) array
-        Embedded points.
-    labels, groups : (n,) int32 arrays
-        An impostor has another label than its anchor and is of the same group.
-    anchors : (m,) int32 array
-        Increasing row numbers.
-    limits : (m,) array
-        Squared distances up to which impostors are listed.
-    columns : (p,) int32 array
-        Increasing row numbers of the possible impostors.
-
-    Yields
-    ------
-    anchors, indptr, impostors
-        Bounded parts of the result: every part has a row for each anchor, with its impostors in increasing order.
     """
     Z = Z - Z.mean(axis=0)
     norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)

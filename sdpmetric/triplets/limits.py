@@ -58,13 +58,7 @@ def capacity(n_target_pairs: int) -> int:
 
 
 def listed(blocks: Iterable[Candidates], most: float = math.inf) -> list[Candidates]:
-    """The blocks of a search.
-
-    Raises
-    ------
-    TooManyCandidates
-        If there are more than `most` candidate pairs.
-    """
+    """The blocks of a search."""
     found: list[Candidates] = []
     count = 0
     for block in blocks:

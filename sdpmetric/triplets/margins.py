@@ -57,15 +57,7 @@ class HingeSums:
 
 
 def target_distances(Z: NDArray[np.floating], bases: IndexArray, targets: IndexArray) -> FloatArray:
-    """Squared distances from ``bases`` to ``targets``, both (m, K) and padded with -1; -1 there.
-
-    Parameters
-    ----------
-    Z : (n, r) array
-    bases : (m,) or (m, K) array
-        The anchor of each row, or of each target.
-    targets : (m, K) array
-    """
+    """Squared distances from ``bases`` to ``targets``, both (m, K) and padded with -1; -1 there."""
     first = np.broadcast_to(bases if bases.ndim == 2 else bases[:, None], targets.shape)
     near = distances(Z, np.where(targets >= 0, first, 0).ravel(), np.maximum(targets, 0).ravel()).reshape(targets.shape)
     near[targets < 0] = -1.0
@@ -79,26 +71,7 @@ def hinge_slopes(
     squared: bool,
     near: FloatArray | None = None,
 ) -> tuple[HingeSums, FloatArray]:
-    """Slopes of the loss of every candidate triplet.
-
-    Parameters
-    ----------
-    Z : (n, r) array
-        Embedded points.
-    gamma : float
-        Width of the quadratic part of the smoothed hinge; 0 for the hinge itself.
-    squared : bool
-        Take the squared hinge, which needs no smoothing.
-    near : (m, K) array, optional
-        Squared distances to the target neighbors of each row, where they are under another metric; see
-        `target_distances`.
-
-    Returns
-    -------
-    sums : HingeSums
-    slopes : (nnz, K) array
-        Weights included; 0 where the hinge is not active.
-    """
+    """Slopes of the loss of every candidate triplet."""
     C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
     near = target_distances(Z, C.anchors, C.targets) if near is None else near
     rows = C.anchors, near, C.indptr, C.impostors, C.weights
@@ -119,14 +92,7 @@ def hinge_slopes(
 def slope_pairs(
     candidates: Candidates, slopes: FloatArray, bases: IndexArray | None = None
 ) -> tuple[IndexArray, IndexArray, FloatArray]:
-    """The pairs and weights w with ``sum_t a_t B_t = D*(w)`` for the slopes that `hinge_slopes` returns.
-
-    Parameters
-    ----------
-    slopes : (nnz, K) array
-    bases : (m, K) array, optional
-        What each target is compared with; default: the anchor of its row.
-    """
+    """The pairs and weights w with ``sum_t a_t B_t = D*(w)`` for the slopes that `hinge_slopes` returns."""
     C, rows = candidates, candidates.rows
     push = slopes.sum(axis=1)
     pull: FloatArray = np.zeros(C.targets.shape)

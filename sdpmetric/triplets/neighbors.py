@@ -20,17 +20,6 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
 
     Distances that agree to a relative 1e-9 count as tied, so that the choice does not depend on rounding; ties go to
     the lowest index. The optimum of LMNN depends on this rule where features are integers.
-
-    Parameters
-    ----------
-    X : (n, d) array
-    y : (n,) integer array
-        Every class must have more than `n_neighbors` members.
-
-    Returns
-    -------
-    targets : (n, n_neighbors) int32 array
-        Each row nearest first.
     """
     targets = np.empty((len(X), n_neighbors), dtype=np.int32)
     classes, sizes = np.unique(y, return_counts=True)

@@ -59,15 +59,7 @@ class LabeledTriplets:
 
     @classmethod
     def weighted(cls, targets: IndexArray, labels: IndexArray, weights: FloatArray | None) -> LabeledTriplets:
-        """Triplets of weighted examples; those of weight 0 lose their target neighbors.
-
-        Parameters
-        ----------
-        targets, labels
-            As in the attributes.
-        weights : (n,) array or None
-            Nonnegative.
-        """
+        """Triplets of weighted examples; those of weight 0 lose their target neighbors."""
         if weights is None:
             return cls(targets, labels)
         return cls(np.where(weights[:, None] > 0.0, targets, np.int32(-1)), labels, weights)
@@ -165,21 +157,7 @@ class LabeledTriplets:
         among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
-        """Yield, block by block, all candidates that can violate their margin.
-
-        Parameters
-        ----------
-        Z : (n, r) array
-            Embedded points: squared Euclidean distances are the metric's.
-        groups : (n,) int32 array
-            Only impostors in the anchor's group are listed.
-        widen : float, default 0
-            List impostors up to ``(1 + max_j D_ij) * (1 + widen)``.
-        among : (m,) int32 array, optional
-            Only rows of these anchors.
-        method : {"auto", "brute", "ball_tree"}
-            How to search.
-        """
+        """Yield, block by block, all candidates that can violate their margin."""
         anchors = self.anchors(among)
         limits = (1.0 + furthest_target(Z, anchors, self.targets[anchors])) * (1.0 + widen)
         yield from self.within(Z, groups, anchors, limits, method=method)
@@ -199,19 +177,7 @@ class LabeledTriplets:
         columns: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
-        """Yield the impostors within given limits.
-
-        Parameters
-        ----------
-        Z, groups, method
-            As in `near`.
-        anchors : (m,) int32 array
-            From `anchors`.
-        limits : (m,) array
-            Squared distances.
-        columns : (p,) int32 array, optional
-            Possible impostors, in order; default: all examples.
-        """
+        """Yield the impostors within given limits."""
         columns = np.arange(len(Z), dtype=np.int32) if columns is None else columns
         if not len(anchors) or not len(columns):
             return

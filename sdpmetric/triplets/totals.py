@@ -25,17 +25,6 @@ def unit_hinges(Z: FloatArray, groups: IndexArray, near: float, error: float = 0
     """Whether every hinge within a group is 1 up to rounding, and every hinge across groups is 0.
 
     It is so where the points of each group coincide and groups are further apart than every margin.
-
-    Parameters
-    ----------
-    Z : (n, r) array
-        Embedded points.
-    groups : (n,) int32 array
-        Numbered from 0, none of them empty.
-    near : float
-        Largest squared distance to a target neighbor.
-    error : float, default 0
-        How far each point may be from the exact one.
     """
     if not len(Z) or near > COINCIDENT:
         return False
@@ -89,14 +78,7 @@ class Cells:
 def impostor_counts(
     labels: IndexArray, groups: IndexArray, impostors: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Number of differently labelled examples in the group of each example, (n,).
-
-    Parameters
-    ----------
-    labels, groups : (n,) int32 arrays
-    impostors : (n,) bool array, optional
-        Examples to count; default: all.
-    """
+    """Number of differently labelled examples in the group of each example, (n,)."""
     cells = Cells.of(labels, groups)
     counted = np.ones(len(labels)) if impostors is None else impostors.astype(np.float64)
     counts: NDArray[np.int64] = np.rint(cells.others(counted)).astype(np.int64)[cells.cell]
@@ -107,12 +89,6 @@ def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray
     """Weight of the differently labelled examples in the group of each example, (n,).
 
     Nothing is subtracted, so that each sum is accurate relative to itself.
-
-    Parameters
-    ----------
-    labels, groups : (n,) int32 arrays
-    weights : (n,) array
-        Nonnegative.
     """
     cells = Cells.of(labels, groups)
     n = len(cells.group)
@@ -132,13 +108,6 @@ def impostor_scatter(
     With V, W the weights, a, b the means and S, T the scatter matrices of a cell under the weights v and w, two cells
     c and e of a group add ``W_e S_c + V_c T_e + V_c W_e (a_c - b_e)(a_c - b_e)^T``. All terms are PSD, so that
     distant means cost no accuracy.
-
-    Parameters
-    ----------
-    points : (n, d) array
-    labels, groups : (n,) int32 arrays
-    anchors, impostors : (n,) arrays
-        The weights v and w, nonnegative.
     """
     cells = Cells.of(labels, groups)
     V, a = cells.means(points, anchors)

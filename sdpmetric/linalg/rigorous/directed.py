@@ -34,13 +34,6 @@ def above(value: float, roundings: float = 1) -> float:
 
     Of underflow only that of the last operations is allowed for, and a value of 0 counts as exact: where squares of
     small numbers meet large weights, take `product_above`, `products_above` and `squares_above`.
-
-    Parameters
-    ----------
-    value : float
-        Made of nonnegative numbers by sums, products, quotients and square roots.
-    roundings : float, default 1
-        How many rounded operations lie between the numbers and the value, at most.
     """
     if not value > 0.0:
         return value
@@ -174,17 +167,7 @@ def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def log_sum_exp(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floats below and above ``log sum_k exp(x_k)`` over the last axis, for exact x between two arrays of floats.
-
-    Parameters
-    ----------
-    low, high : (..., k) arrays
-        Minus infinity is allowed.
-
-    Returns
-    -------
-    below, above : (...) arrays
-    """
+    """Floats below and above ``log sum_k exp(x_k)`` over the last axis, for exact x between two arrays of floats."""
     top = high.max(axis=-1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     g = gamma(high.shape[-1] + 4)
@@ -198,13 +181,7 @@ def log_sum_exp(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def distributions(q: FloatArray) -> FloatArray:
-    """Nonnegative rows divided by their sums: an exact distribution lies within two roundings of each.
-
-    Parameters
-    ----------
-    q : (n, k) array
-        Nonnegative, each row with a positive entry. Entries below 1e-280 of the largest become 0.
-    """
+    """Nonnegative rows divided by their sums: an exact distribution lies within two roundings of each."""
     q = q / q.max(axis=1, keepdims=True)
     q[q < SMALLEST_SHARE] = 0.0
     return np.asarray(q / np.array([[math.fsum(row)] for row in q.tolist()]))
@@ -214,13 +191,6 @@ def entropies(q: FloatArray, roundings: int = 0) -> tuple[FloatArray, FloatArray
     """Floats below and above ``-sum_k p_k log p_k`` over the last axis, 0 log 0 = 0.
 
     As ``-p log p`` has the slope ``-log p - 1``, a relative change of p by g changes it by about ``p g |1 + log p|``.
-
-    Parameters
-    ----------
-    q : (..., k) array
-        Nonnegative floats.
-    roundings : int, default 0
-        Roundings between the exact p and q.
     """
     logs = log_bounds(np.where(q > 0.0, q, 1.0))
     size = np.maximum(np.abs(logs[0]), np.abs(logs[1]))

@@ -43,12 +43,7 @@ class LogDetPrior:
 
     @classmethod
     def of(cls, matrix: FloatArray, root: FloatArray) -> LogDetPrior:
-        """The prior A_0 with a root of it, in units in which the root's largest entry is about 1.
-
-        Parameters
-        ----------
-        matrix, root : (d, d) arrays
-        """
+        """The prior A_0 with a root of it, in units in which the root's largest entry is about 1."""
         power = int(np.frexp(np.abs(root).max(initial=0.0))[1])
         scaled = np.ldexp(matrix, -2 * power)
         if abs(power) < MODERATE or not np.array_equal(np.ldexp(scaled, 2 * power), matrix):
@@ -110,10 +105,6 @@ class LogDetPrior:
 
         Near A_0 it is bounded by ``||X||_F^2 / (2 (1 - ||X||))``, where ``I + X`` is the metric in coordinates in
         which A_0 is the identity.
-
-        Parameters
-        ----------
-        components : (m, d) array
         """
         K, _, _, r = self._inverse
         scaled = np.ldexp(components, -self.power)
@@ -148,13 +139,6 @@ class LogDetPrior:
 
         As ``A_0^-1 >= K K^T / (1 + r)``, it is at least
         ``log det(P^T (K K^T / (1 + r) + F) P) - log det(P^T P) + log det A_0``.
-
-        Parameters
-        ----------
-        P : (d, d) array
-            Any matrix of floats; best one for which ``P^T (A_0^-1 + F) P`` is about the identity.
-        form : Form
-            ``P^T F P``.
         """
         K, _, _, r = self._inverse
         scaled = np.ldexp(P, -self.power)  # with F multiplied by 4^power its form is the same

@@ -61,15 +61,7 @@ class Form:
 
     @classmethod
     def congruent(cls, A: FloatArray, V: FloatArray, map_errors: FloatArray | None = None) -> Form:
-        """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most.
-
-        Parameters
-        ----------
-        A : (d, d) array
-        V : (d, r) array
-        map_errors : (d, r) array, optional
-            How far each entry of the exact V may be from the given one.
-        """
+        """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most."""
         moved, sizes = V.T @ A @ V, np.abs(V)
         size = above(norm_above(sizes.T @ np.abs(A) @ sizes), 2 * len(V) + 8)
         error = above(gamma(2 * len(V) + 10) * size, 2)
@@ -261,14 +253,6 @@ class Images:
 
         Made from the images by the graph Laplacian of the pairs; where its error exceeds `accuracy`, from differences
         of the points themselves if these err much less, as they do where images are long beside them.
-
-        Parameters
-        ----------
-        first, second : (p,) integer arrays
-        weights : (p,) array
-            Of any signs.
-        roundings : int, default 0
-            Roundings between the exact weights, each a sum of numbers of one sign, and those given.
         """
         first, second = np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32)
         weights = np.ascontiguousarray(weights, dtype=np.float64)

@@ -157,20 +157,7 @@ def log_det_gram(L: FloatArray) -> tuple[float, float]:
 
 
 def congruence(A: FloatArray, W: FloatArray, error: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """``W^T A W`` and how far its entries may be off, for a symmetric matrix within `error` of A.
-
-    Parameters
-    ----------
-    A : (n, n) array
-    W : (n, r) array
-    error : float, default 0
-        At least the spectral norm of the difference to the exact matrix.
-
-    Returns
-    -------
-    product, errors : (r, r) arrays
-        Symmetric.
-    """
+    """``W^T A W`` and how far its entries may be off, for a symmetric matrix within `error` of A."""
     n, T, sizes = len(A), A @ W, np.abs(W)
     B = W.T @ T
     E = gamma(2 * n + 8) * (sizes.T @ (np.abs(A) @ sizes)) * (1.0 + gamma(2 * n + 8))
@@ -186,21 +173,6 @@ def log_det(A: FloatArray, error: float = 0.0, rank: int | None = None) -> tuple
 
     With W the eigenvectors over the roots of the eigenvalues, as computed, ``W^T A W`` is nearly the identity, and
     ``log det(A) = log det(W^T A W) - log det(W^T W)``.
-
-    Parameters
-    ----------
-    A : (n, n) array
-        Symmetric.
-    error : float, default 0
-        At least the spectral norm of the difference to the exact matrix.
-    rank : int, optional
-        How many of the largest eigenvalues count; the exact matrix is then to be PSD. The second of the numbers is
-        infinite if that is fewer than n: products of eigenvalues of a part are below those of the whole.
-
-    Returns
-    -------
-    low, high : float
-        Minus infinity and infinity where the matrix is not proven to be positive definite.
     """
     n = len(A)
     r = n if rank is None else rank

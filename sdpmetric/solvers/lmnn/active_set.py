@@ -71,19 +71,7 @@ class ActiveSet:
     # -- lines 7 and 8: search all triplets, and add what is active to the list ----------------------------------------
 
     def search(self, Z: FloatArray, most: float = np.inf) -> Positions | None:
-        """Add all triplets that are active at the embedded points Z, unless there are too many.
-
-        Parameters
-        ----------
-        Z : (c n, q) array
-        most : float, default infinity
-            Pairs that one search may find.
-
-        Returns
-        -------
-        positions : (nnz,) array or None
-            Where each pair of the new list was on the old one, -1 for new ones; None if there are too many.
-        """
+        """Add all triplets that are active at the embedded points Z, unless there are too many."""
         found = self._find(Z, most)
         if found is None:
             return None
@@ -135,15 +123,7 @@ class ActiveSet:
     # -- lines 10 and 13: the active triplets of the list, and the gradient --------------------------------------------
 
     def update(self, Z: FloatArray, *, afresh: bool) -> None:
-        """Find the active triplets of the list at the embedded points Z, and the gradient of their hinges (Eq. 19).
-
-        Parameters
-        ----------
-        Z : (c n, q) array
-        afresh : bool
-            After a search: sum the gradient over all active triplets, which are all listed; rounding does not add up
-            then. Otherwise sum over those only whose slopes have changed.
-        """
+        """Find the active triplets of the list at the embedded points Z, and the gradient of their hinges (Eq. 19)."""
         C = self.candidates
         near = target_distances(Z, self._bases(C), C.targets)
         sums, slopes = hinge_slopes(Z, C, 0.0, self.push.squared, near)

@@ -45,38 +45,7 @@ def steps(
     backend_options: BackendOptions | None = None,
     polish: bool = True,
 ) -> Iterator[Step]:
-    """Solve LMNN exactly, by constraint generation; see `sdpmetric.solvers.lmnn.constraint_generation`.
-
-    Parameters
-    ----------
-    budget : Budget
-        Spent once for every program; its time limit is passed on to the backends that take one.
-    tol : float
-        Relative gap to prove.
-    backend : str, default "CLARABEL"
-        Any installed CVXPY solver for semidefinite programs.
-    program : cvxpy.Problem, optional
-        An edited `sdpmetric.to_cvxpy` program, to be solved as it is instead.
-    start : (r, d) array, optional
-        Components from which the factored solver finds the first index sets. Nothing else is taken from it.
-    backend_options : mapping, optional
-        Passed to the backend, over the defaults that proofs need.
-    polish : bool, default True
-        Where the backend's own multipliers, clipped and scaled, do not prove `tol`: refine them by the factored
-        solver's code. The certificate says so, and keeps the bound without it.
-
-    Yields
-    ------
-    Step
-        One for each program, with the problem's certificate.
-
-    Raises
-    ------
-    ValueError
-        If the backend is not installed or has no semidefinite cone, or an edited program has no solution.
-    TypeError
-        If the backend does not take an option.
-    """
+    """Solve LMNN exactly, by constraint generation; see `sdpmetric.solvers.lmnn.constraint_generation`."""
     chosen = Backend.of(backend, backend_options)
     if program is not None:
         edited = EditedProgram.of(problem, program)
@@ -99,15 +68,7 @@ def several_steps(
     start: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
 ) -> Iterator[Step]:
-    """Solve LMNN with several metrics exactly, by constraint generation.
-
-    Parameters
-    ----------
-    budget, tol, backend, backend_options
-        As in `steps`, like what is yielded and raised.
-    start : (c, r, d) array, optional
-        Components from which the factored solver finds the first index sets.
-    """
+    """Solve LMNN with several metrics exactly, by constraint generation."""
     chosen = Backend.of(backend, backend_options)
     first = np.stack([np.eye(problem.X.shape[1])] * problem.n_regions) if start is None else start
     fast = cheap_point(lambda own: several.factored_steps(problem, own, START_TOLERANCE, start=start), budget, first)

@@ -176,15 +176,6 @@ def cheap_point(
     """Components from a fast solver, for index sets.
 
     They are yielded without an objective, so that they are the answer only if time ends before the first program.
-
-    Parameters
-    ----------
-    steps : callable
-        The fast solver, with a budget of its own.
-    budget : Budget
-        Less than a third of its time is taken, and none of its iterations, which are programs.
-    first : (r, d) array, or (c, r, d) for c metrics
-        Components to fall back on.
     """
     yield Step(first)
     own = Budget(None if np.isinf(budget.max_time) else max(0.3 * budget.remaining, 1e-3))
@@ -209,24 +200,7 @@ def cheap_point(
 def generate(
     reduction: Reduction, L: FloatArray, backend: Backend, budget: Budget, tol: float, polish: bool
 ) -> Iterator[Step]:
-    """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it.
-
-    Parameters
-    ----------
-    L : (c, r, rank) array
-        A point near the optimum. Only index sets, and the units of the first program, are taken from it.
-    budget : Budget
-        Spent once for every program.
-    tol : float
-        Relative gap to prove.
-    polish : bool
-        Whether multipliers may be polished where those of the backend do not prove `tol`.
-
-    Yields
-    ------
-    Step
-        One for each program, with the problem's certificate.
-    """
+    """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it."""
     components = reduction.lift(L)
     certificate = reduction.problem.certify(components)
     if np.isfinite(budget.max_time):  # the answer if time ends before the first program does

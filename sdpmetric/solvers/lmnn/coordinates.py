@@ -38,13 +38,7 @@ class Coordinates:
         return np.stack([np.eye(points.shape[1]) for points in self.problem.regional_points])
 
     def near(self, Z: FloatArray) -> Iterator[tuple[int, Candidates]]:
-        """Search all triplets: yield, in bounded parts, each metric with its candidates, by numbers of examples.
-
-        Parameters
-        ----------
-        Z : (c n, q) array
-            Embedded points.
-        """
+        """Search all triplets: yield, in bounded parts, each metric with its candidates, by numbers of examples."""
         return self.problem.regional_near(np.split(Z, len(self.cost)))
 
     def lift(self, L: FloatArray) -> FloatArray:

@@ -53,13 +53,7 @@ class EditedProgram:
 
     @classmethod
     def of(cls, problem: LMNNProblem, program: cp.Problem) -> EditedProgram:
-        """Check that the program still states the problem.
-
-        Raises
-        ------
-        ValueError
-            If its variables, objective or own constraints are not those of `sdpmetric.to_cvxpy`.
-        """
+        """Check that the program still states the problem."""
         parts, d = named(program), problem.X.shape[1]
         M, xi = parts.get("M"), parts.get("xi")
         missing = [label for label in (STATED if xi is not None else (CONE,)) if label not in parts]
@@ -95,11 +89,6 @@ class EditedProgram:
         The certificate's lower bound is that of the problem without further constraints, which holds for every metric
         and decides the gap. The program's own rests on `ASSUMED` and stands beside it. The primal residual includes
         the violation of the further constraints.
-
-        Raises
-        ------
-        ValueError
-            If the backend found no solution.
         """
         data, chain, inverse = self.program.get_problem_data(backend, solver_opts=dict(options))
         self.M.value = None
@@ -159,15 +148,6 @@ class EditedProgram:
         Where the optimum is at most U, the cost ``<C, M>`` and the loss are each at most U, which bounds M and the
         slacks. Variables that CVXPY introduced, and directions of M without cost, are trusted to be at most 10 times
         as long as at the solution found.
-
-        Parameters
-        ----------
-        data : mapping
-            From ``cvxpy.Problem.get_problem_data``.
-        x, z : arrays
-            The backend's solution and multipliers.
-        upper : bool
-            Whether the backend stacks the columns of upper triangles, or of lower ones.
         """
         projected = into_dual_cone(z, data["dims"], upper=upper)
         if projected is None:
@@ -207,15 +187,7 @@ class EditedProgram:
 
 
 def into_dual_cone(z: FloatArray, dims: ConeDims, *, upper: bool) -> FloatArray | None:
-    """Project multipliers onto the dual of CVXPY's cone, or None for cones that are not symmetric.
-
-    Parameters
-    ----------
-    z : (m,) array
-    upper : bool
-        Whether positive semidefinite blocks stack the columns of upper triangles, or of lower ones; off-diagonal
-        entries are multiplied by the square root of 2.
-    """
+    """Project multipliers onto the dual of CVXPY's cone, or None for cones that are not symmetric."""
     if dims.exp or dims.p3d or dims.pnd:
         return None
     out = z.copy()

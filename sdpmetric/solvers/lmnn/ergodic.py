@@ -118,18 +118,7 @@ class ErgodicDual:
         self.best = replace(self.best, values=carried(self.best.values, positions, C))
 
     def improve(self, objective: float) -> bool:
-        """Move the best multipliers towards the average, and towards the slopes at the current metric.
-
-        Parameters
-        ----------
-        objective : float
-            At the current metric, over all triplets.
-
-        Returns
-        -------
-        over : bool
-            Whether the average should start afresh.
-        """
+        """Move the best multipliers towards the average, and towards the slopes at the current metric."""
         before, best = self.bound, self.best
         average = self._multipliers(self._values / self._weight, self._matrices / self._weight)
         for candidate in (average, self._multipliers(self._active.slopes, self._active.matrices)):
@@ -147,13 +136,7 @@ class ErgodicDual:
         return gap <= RESTART_SHARE * self._first or self._stale >= self._patience
 
     def restart(self, *, drop: bool) -> None:
-        """Forget the average; after one that was of no use the next has twice the time.
-
-        Parameters
-        ----------
-        drop : bool
-            Take off the list the pairs that neither the average nor the best multipliers use.
-        """
+        """Forget the average; after one that was of no use the next has twice the time."""
         if drop:
             self.follow(self._active.drop(np.asarray((self._values + self.best.values).any(axis=1))))
         self._weight = 0.0

@@ -59,25 +59,7 @@ def steps(
     start: FloatArray | None = None,
     random_state: int = 0,
 ) -> Iterator[Step]:
-    """Solve an LMNN problem in the factor of its metric.
-
-    Parameters
-    ----------
-    budget : Budget
-        Spent once for every evaluation of objective and gradient.
-    tol : float
-        Relative gap to prove.
-    start : (r, d) array, optional
-        Components to start from, at any scale; default: the Euclidean metric or the whitened one, whichever is
-        better after scaling.
-    random_state : int, default 0
-        Seed of the order in which anchors enter.
-
-    Yields
-    ------
-    Step
-        One for each round. Where the budget ends or the user interrupts, one more, and then the exception.
-    """
+    """Solve an LMNN problem in the factor of its metric."""
     single = OneRegion(problem)
     if (trivial := solved_by_zero(single, tol)) is not None:
         yield trivial

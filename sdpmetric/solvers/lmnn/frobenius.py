@@ -47,22 +47,7 @@ USEFUL = 10
 def steps(
     problem: FrobeniusLMNNProblem, budget: Budget, tol: float, *, start: FloatArray | None = None
 ) -> Iterator[Step]:
-    """Solve LMNN with a Frobenius term.
-
-    Parameters
-    ----------
-    budget : Budget
-        One iteration for each evaluation of the dual.
-    tol : float
-        Relative gap to prove.
-    start : (r, d) array, optional
-        Components of a metric, whose triplets are the first active set.
-
-    Yields
-    ------
-    Step
-        One for each round: a solved active set, searched exhaustively, with the share of triplets screened so far.
-    """
+    """Solve LMNN with a Frobenius term."""
     base = problem.base
     L = _scaled_identity(problem) if start is None else start
     begun = Step.certified(problem, L)

@@ -52,15 +52,7 @@ def steps(
     start: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
 ) -> Iterator[Step]:
-    """Solve LMNN with a Frobenius term exactly; see `sdpmetric.solvers.lmnn.conic.steps`.
-
-    Parameters
-    ----------
-    budget, tol, backend, backend_options
-        As there, like what is yielded and raised.
-    start : (r, d) array, optional
-        Components from which solver "dual" finds the first index sets.
-    """
+    """Solve LMNN with a Frobenius term exactly; see `sdpmetric.solvers.lmnn.conic.steps`."""
     chosen, push = Backend.of(backend, backend_options), problem.base.push
     if push.weight == 0.0 or push.source.size == 0:
         yield Step.certified(problem, problem.zero)

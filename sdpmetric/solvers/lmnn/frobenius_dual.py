@@ -144,17 +144,7 @@ class ActiveDual(BoxDual[DualValue]):
 
 
 def solve(state: ActiveDual, budget: Budget, tol: float) -> ActiveDual:
-    """Maximize the dual over an active set, to a relative gap or to a share of the gap it begins with.
-
-    Parameters
-    ----------
-    state : ActiveDual
-        Multipliers to start from.
-    budget : Budget
-        One iteration for each evaluation of the dual.
-    tol : float
-        Relative gap over the active set.
-    """
+    """Maximize the dual over an active set, to a relative gap or to a share of the gap it begins with."""
     if not len(state.triplets):
         budget.spend()
         return state

@@ -107,20 +107,7 @@ class PolyakStep:
 def gradient_projection(
     coordinates: Coordinates, L: FloatArray, budget: Budget, rule: PaperStep | PolyakStep
 ) -> Iterator[Step]:
-    """Run Algorithm 1, with the lower bound that its slopes prove.
-
-    Parameters
-    ----------
-    L : (c, r, p) array
-        Factors of the metrics to start from.
-    budget : Budget
-        Spent once per iteration.
-
-    Yields
-    ------
-    Step
-        One for each search. Ends where no step can change the metric any more.
-    """
+    """Run Algorithm 1, with the lower bound that its slopes prove."""
     points, cost = coordinates.points, coordinates.cost
     blocks = Blocks(np.arange(len(cost) + 1, dtype=np.int64) * len(coordinates.problem.X))
     precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)

@@ -36,15 +36,6 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
     (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same. Eigenvectors are those
     in the problem's whitened coordinates, `problem.points`, where what is cut off is weighed by its pull cost; those of
     `Solution.leading` are in the coordinates of the data, as in the paper, and differ.
-
-    Parameters
-    ----------
-    problem : LMNNProblem
-        Without directions of zero pull cost, which would add to the rank.
-    full : Solution
-        Of the problem without a bound on the rank, with its multipliers.
-    n_components : int
-        Rows of the factor.
     """
     dual = full.dual
     working = WorkingSet(OneRegion(problem), np.arange(len(problem.X), dtype=np.int32))

@@ -60,16 +60,7 @@ class Bound:
 
 
 def prove(working: WorkingSet, L: FloatArray, gamma: float, *, rounds: int = 3) -> Bound:
-    """Lower bound from the slopes at a factor, refined.
-
-    Parameters
-    ----------
-    L : (c, r, rank) array
-    gamma : float
-        Smoothing width; 0 < slope < push weight exactly on the width.
-    rounds : int, default 3
-        Refinements at most.
-    """
+    """Lower bound from the slopes at a factor, refined."""
     return working.again(partial(_prove, working, L, gamma, rounds))
 
 
@@ -100,13 +91,6 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
     """Refine given multipliers, at a factor on `LMNNProblem.points` near the optimum; never for the worse.
 
     Multipliers of a squared hinge, which determine the metric's hinges, stay as they are.
-
-    Parameters
-    ----------
-    L : (r, rank) array
-    dual : Dual
-        Multipliers of triplets of the problem, nearly in their box and in the cone.
-    rounds : int, default 5
     """
     if problem.squared:
         return dual
@@ -135,24 +119,7 @@ def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 
 def refinements(
     free: Movable | WorkingSet, matrix: FloatArray, L: FloatArray, rounds: int, enough: float = 0.0
 ) -> Iterator[FloatArray]:
-    """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
-
-    Parameters
-    ----------
-    free : Movable or WorkingSet
-        The triplets whose multipliers may move.
-    matrix : (c, rank, rank) array
-        ``sum a_t B_t`` over all triplets, for each metric.
-    L : (c, r, rank) array
-        Factors of the metrics.
-    enough : float, default 0
-        A violation that need not be removed.
-
-    Yields
-    ------
-    eigenvalues : (c, rank) array
-        Of ``sum a_t B_t`` after each round, in increasing order.
-    """
+    """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric."""
     w, V = np.linalg.eigh(matrix)
     for _ in range(rounds):
         width = int((w > FACE).sum(axis=1).max())

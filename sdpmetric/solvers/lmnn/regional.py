@@ -110,15 +110,7 @@ def regional_candidates(
     among: IndexArray | None = None,
     most: float = math.inf,
 ) -> list[Candidates]:
-    """Search exhaustively for the triplets that can cost anything near the metrics, for each region.
-
-    Parameters
-    ----------
-    embedded : sequence of (n, r) arrays
-        All examples under each metric.
-    widen, among, most
-        As in `LMNNProblem.candidates`.
-    """
+    """Search exhaustively for the triplets that can cost anything near the metrics, for each region."""
     parts: list[list[Candidates]] = [[] for _ in embedded]
     count = 0
     for region, part in problem.regional_near(embedded, widen=widen, among=among):

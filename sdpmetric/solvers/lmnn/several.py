@@ -33,17 +33,7 @@ def factored_steps(
     start: FloatArray | None = None,
     random_state: int = 0,
 ) -> Iterator[Step]:
-    """L-BFGS in the factors of all metrics, with a proof; see `sdpmetric.solvers.lmnn.factored`.
-
-    Parameters
-    ----------
-    tol : float
-        Relative gap to prove.
-    start : (c, r, d) array, optional
-        Components to start from; default: the single metric for every region.
-    random_state : int, default 0
-        Of the single-metric solve.
-    """
+    """L-BFGS in the factors of all metrics, with a proof; see `sdpmetric.solvers.lmnn.factored`."""
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return

@@ -103,21 +103,6 @@ class Shard:
         """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use.
 
         Pairs of earlier searches stay candidates; see `PairMemory`.
-
-        Parameters
-        ----------
-        L : (c, r, rank) array
-        widen : float
-            See `LMNNProblem.candidates`.
-        left : float
-            Seconds before the search has to end with `BudgetSpent`.
-
-        Returns
-        -------
-        size : int
-            Candidate pairs; -1 if there were too many to hold, a part of which the memory takes.
-        seconds : float
-            What the search took.
         """
         began, self.values = time.perf_counter(), {}
         embedded = [self._embedded(points, factor) for points, factor in zip(self._points, L, strict=True)]

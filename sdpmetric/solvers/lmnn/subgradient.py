@@ -47,38 +47,7 @@ def steps(
     start: ArrayLike | None = None,
     check_every: int | None = None,
 ) -> Iterator[base.Step]:
-    """Projected subgradients with an active set (Weinberger and Saul 2009, Algorithm 1) [WS2009].
-
-    Parameters
-    ----------
-    problem : LMNNProblem
-        Either loss, labels or listed triplets, with or without ridge.
-    budget : Budget
-        Spent once per iteration.
-    tol : float
-        Relative gap to prove.
-    step : {"polyak", "paper"}, default "polyak"
-        "polyak" moves by ``(objective - best lower bound) / ||G||^2`` along the subgradient G, in coordinates in which
-        the pull cost is the identity, and converges. "paper" is Algorithm 1 as printed: in the coordinates of the data,
-        from the identity, with a step that grows by 1.01 and shrinks by 0.5; it stalls above the optimum.
-    start : (r, d) array, optional
-        Factor L of a metric to start from, in the data's coordinates; "polyak" rescales it where that helps. Default:
-        the identity, for "polyak" that of its own coordinates, rescaled.
-    check_every : int, optional
-        Iterations from one exhaustive impostor search to the next, at most. Only searched points are reported. Default:
-        15 for "polyak", 10 for "paper".
-
-    Yields
-    ------
-    Step
-        First the start, not yet evaluated; then one per exhaustive search, with the best lower bound so far and its
-        dual. Ends where no step can change the metric any more.
-
-    Raises
-    ------
-    ValueError
-        If an option is unknown or out of range, or `start` has the wrong shape or is not finite.
-    """
+    """Projected subgradients with an active set (Weinberger and Saul 2009, Algorithm 1) [WS2009]."""
     _check(step, check_every)
     given = None if start is None else problem.check_point(start, None)[0]
     if given is not None and not given.any():  # every triplet is active at the zero metric
@@ -103,21 +72,7 @@ def several_steps(
     start: ArrayLike | None = None,
     check_every: int | None = None,
 ) -> Iterator[base.Step]:
-    """Projected subgradients in all metrics at once; see `steps`.
-
-    Parameters
-    ----------
-    budget : Budget
-        Spent once per iteration.
-    tol : float
-        Relative gap to prove.
-    step : {"polyak", "paper"}, default "polyak"
-    start : (c, r, d) array, optional
-        Components to start from; default: for "polyak" a single metric for every region, solved roughly by the same
-        method, for "paper" the identity.
-    check_every : int, optional
-        As in `steps`.
-    """
+    """Projected subgradients in all metrics at once; see `steps`."""
     _check(step, check_every)
     given = None if start is None else problem.check_point(start, None)[0]
     identity = psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions)
@@ -162,17 +117,7 @@ def _check(step: StepName, check_every: int | None) -> None:
 
 
 def _rescaled(problem: LMNNProblem, L: FloatArray, budget: base.Budget, *, keep: bool) -> FloatArray:
-    """The multiple of a factor that costs least, found on some of the anchors.
-
-    Parameters
-    ----------
-    L : (r, rank) array
-        In whitened coordinates.
-    budget : Budget
-        Its time limit ends the search.
-    keep : bool
-        Whether to leave the factor as it is unless its objective is clearly worse.
-    """
+    """The multiple of a factor that costs least, found on some of the anchors."""
     Z = problem.points @ L.T
     anchors = np.unique(problem.target_pairs[0])
     among = anchors[:: -(-len(anchors) // SCALE_ANCHORS)]

@@ -110,13 +110,7 @@ class WorkingSet:
         self.shards = self.problem.place(make, size)
 
     def again(self, work: Callable[[], R]) -> R:
-        """Do some work; where shards are lost meanwhile, make all of them anew, as after the last search, and repeat.
-
-        Raises
-        ------
-        ShardLost
-            If shards are lost again and again.
-        """
+        """Do some work; where shards are lost meanwhile, make all of them anew, as after the last search, and repeat."""
         for _ in range(ATTEMPTS):
             try:
                 if self._lost:
@@ -142,11 +136,6 @@ class WorkingSet:
         Pairs of earlier searches stay candidates; see `PairMemory`. Where more pairs than may be held are near the
         margin, or the objective is far above that of the last search, the factor has gone too far on candidates that
         were not complete: a metric between the two is searched instead.
-
-        Returns
-        -------
-        L : (c, r, rank) array
-            The factor that was searched: the given one, or one that is nearer to the last one or larger.
         """
         return self.again(partial(self._search_near, L, widen))
 
