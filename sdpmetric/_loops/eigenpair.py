@@ -85,7 +85,7 @@ def negative_pair(
     coefficients: FloatArray,
     u: FloatArray,
 ) -> float:
-    """The negative eigenvalue of ``A - length v v^T`` for a PSD matrix A, and in u its unit eigenvector; 0 without one."""
+    """The negative eigenvalue of ``A - length v v^T``, A PSD, with its unit eigenvector in u; 0 without one."""
     alpha, beta, deltas, s = coefficients[0], coefficients[1], coefficients[2], coefficients[3]
     trace = 0.0
     for i in range(d):

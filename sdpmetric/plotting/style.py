@@ -83,7 +83,7 @@ def tidy(ax: Axes) -> None:
 
 
 def solution_of(learned: object) -> Solution:
-    """A solution as it is, that of a fitted estimator of this package, or of the last step of a pipeline that has one."""
+    """A solution as it is, that of a fitted estimator, or that of the last step of a pipeline."""
     if isinstance(learned, Solution):
         return learned
     if hasattr(learned, "fit"):

@@ -22,7 +22,7 @@ RIDGE = 1e-3
 
 
 def find_prior(prior: ArrayLike | str, X: NDArray[np.floating]) -> FloatArray:
-    """A metric to stay near: as given, or the inverse of the data's covariance with 0.1 % of the mean variance added."""
+    """A metric to stay near: as given, or the inverse covariance with 0.1 % of the mean variance added."""
     if not isinstance(prior, str):
         return np.asarray(prior, dtype=np.float64)
     if prior != "covariance":

@@ -170,7 +170,7 @@ class Slack:
         return np.diag(np.sum(np.abs(white), axis=1) + np.sum(np.abs(null), axis=1))
 
     def share(self, S: FloatArray, end: FloatArray, V: FloatArray) -> float:
-        """The largest t up to 1 at which ``S + t (end - S)`` is about PSD in coordinates V, (k, p); 0 where S is not."""
+        """The largest t <= 1 at which ``S + t (end - S)`` is about PSD in coordinates V, (k, p); 0 where S is not."""
         B = self.domain.basis
         base, last = (V.T @ self.domain.pinched(B @ A @ B.T) @ V for A in (S, end))
         if not (self.relative(np.eye(len(base)), base) > 0.0).all():

@@ -110,7 +110,7 @@ class WorkingSet:
         self.shards = self.problem.place(make, size)
 
     def again(self, work: Callable[[], R]) -> R:
-        """Do some work; where shards are lost meanwhile, make all of them anew, as after the last search, and repeat."""
+        """Do some work; where shards are lost meanwhile, make all anew, as after the last search, and repeat."""
         for _ in range(ATTEMPTS):
             try:
                 if self._lost:
