@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.bounds import contradiction, rays
 from sdpmetric.core.certificate import RegretCertificate, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
@@ -21,7 +22,7 @@ from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Images, U, above, below, metric_norm_above, square, sum_above, sum_below
-from sdpmetric.problems import contradiction, pola_certificate, rays
+from sdpmetric.problems import pola_certificate
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pola import POLAProblem

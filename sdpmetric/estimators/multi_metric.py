@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.regions import Regions
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
@@ -20,7 +21,6 @@ from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.problems.lmnn import Loss
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.problems.regions import Regions
 
 
 @estimator

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.push import Push
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
@@ -17,7 +18,6 @@ from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.push import Push
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 # Beyond either size a program with one row per triplet is refused: rows, and stored entries of the margin matrix.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from sdpmetric.bounds import contradiction
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.linalg import psd
-from sdpmetric.problems import contradiction
 from sdpmetric.problems.pola import POLAProblem
 
 # An optimum that is likely to be larger than this, or smaller than its reciprocal, is not scaled.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
 from sdpmetric.linalg import psd
-from sdpmetric.problems.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.problems.metric_problem import MetricProblem
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.push import ClippedMultipliers
+from sdpmetric.bounds.push_dual import SMOOTHINGS
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.engine.deadline import is_late
@@ -23,8 +25,6 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
-from sdpmetric.problems.push import ClippedMultipliers
-from sdpmetric.problems.push_dual import SMOOTHINGS
 from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, margin_form, slope_form, target_bounds
 from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints, LogRatio
@@ -19,7 +20,6 @@ from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems.domains import Domain
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import Term
 from sdpmetric.terms.distance_bounds import DistanceBounds

@@ -13,6 +13,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.lego_bound import LeastLoss
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
@@ -21,7 +22,6 @@ from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, LogDetPrior, above, sum_above
-from sdpmetric.problems.lego_bound import LeastLoss
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

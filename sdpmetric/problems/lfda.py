@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.lfda_bounds import Scatters, most, trace_ratio
+from sdpmetric.bounds.spans import dimension
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
@@ -20,8 +22,6 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, gamma
-from sdpmetric.problems.lfda_bounds import Scatters, most, trace_ratio
-from sdpmetric.problems.spans import dimension
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
 

@@ -13,6 +13,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.dual_cone import DualCone
+from sdpmetric.bounds.pull import PullCost
+from sdpmetric.bounds.push import Push
+from sdpmetric.bounds.well_posed import Ridge, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
@@ -24,10 +28,6 @@ from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import lmnn_certificate, proofs
-from sdpmetric.problems.dual_cone import DualCone
-from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.push import Push
-from sdpmetric.problems.well_posed import Ridge, caution
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.listed import ListedTriplets

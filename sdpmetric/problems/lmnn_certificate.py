@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.push_dual import DualCandidate, PushSums
+from sdpmetric.bounds.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems.lmnn_shard import add_all_triplets
-from sdpmetric.problems.push_dual import DualCandidate, PushSums
-from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.triplets.bounds import unit_groups, with_rest
 
 if TYPE_CHECKING:

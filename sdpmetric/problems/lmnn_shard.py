@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.push_dual import PartOfSums, PushSums
 from sdpmetric.engine.interface import Part, ShardLost, current
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.problems.push_dual import PartOfSums, PushSums
 from sdpmetric.triplets.bounds import inactive_beyond, slope_form
 from sdpmetric.triplets.limits import deadline, only_part, remaining
 

@@ -11,6 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
+from sdpmetric.bounds import feasibility
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.domains import Domain, lift_tasks
+from sdpmetric.bounds.fenchel import FenchelDual
+from sdpmetric.bounds.free import resolution
+from sdpmetric.bounds.hinge_constraints import hinge_constraints
+from sdpmetric.bounds.segment import Proven
+from sdpmetric.bounds.slack import Slack
+from sdpmetric.bounds.term_checks import check_bound_term
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
@@ -18,16 +27,7 @@ from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
 from sdpmetric.engine.deadline import in_time, is_late
-from sdpmetric.problems import feasibility
-from sdpmetric.problems.bound_terms import BoundTerms
-from sdpmetric.problems.domains import Domain, lift_tasks
-from sdpmetric.problems.fenchel import FenchelDual
-from sdpmetric.problems.free import resolution
-from sdpmetric.problems.hinge_constraints import hinge_constraints
 from sdpmetric.problems.recognition import Recognised, recognise
-from sdpmetric.problems.segment import Proven
-from sdpmetric.problems.slack import Slack
-from sdpmetric.problems.term_checks import check_bound_term
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.margins import MarginLoss
 
@@ -61,7 +61,7 @@ class MetricProblem(Problem):
         Only nonnegative combinations of ``b_j b_j^T`` with these rows.
     tasks : (n,) array, optional
         Task of each example: a metric ``M_c = sharing M_0 + N_c`` for each task, with a shared part M_0.
-        The data become those of `sdpmetric.problems.domains.lift_tasks`, and `task_metrics` reads the metrics; matrices
+        The data become those of `sdpmetric.bounds.domains.lift_tasks`, and `task_metrics` reads the metrics; matrices
         of terms are those of the block diagonal metric with blocks ``M_0, N_1, ..``.
     sharing : float, default 1
         Of tasks: how much cheaper the shared part is, under the trace.

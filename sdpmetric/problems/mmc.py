@@ -15,6 +15,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.bounds.dual_cone import DualCone
+from sdpmetric.bounds.pull import PullCost
+from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
@@ -26,9 +29,6 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances, weighted_differences
 from sdpmetric.linalg.rigorous import Images, above, below, products_above, sum_above, sum_below
 from sdpmetric.problems import proofs
-from sdpmetric.problems.dual_cone import DualCone
-from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.well_posed import SampleSize, caution
 
 FloatArray = NDArray[np.float64]
 

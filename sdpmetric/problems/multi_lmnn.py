@@ -12,6 +12,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.dual_cone import DualCone
+from sdpmetric.bounds.pull import PullCost
+from sdpmetric.bounds.push import Push
+from sdpmetric.bounds.regions import Regions, check_members, divide
+from sdpmetric.bounds.well_posed import Ridge, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
@@ -22,12 +27,7 @@ from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems import multi_lmnn_certificate
-from sdpmetric.problems.dual_cone import DualCone
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.push import Push
-from sdpmetric.problems.regions import Regions, check_members, divide
-from sdpmetric.problems.well_posed import Ridge, caution
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.triplets import Candidates

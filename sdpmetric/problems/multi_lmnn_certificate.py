@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.push_dual import DualCandidate, PushSums
+from sdpmetric.bounds.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images, above
-from sdpmetric.problems.push_dual import DualCandidate, PushSums
-from sdpmetric.problems.triplet_constraints import triplet_constraints, violated_in
 from sdpmetric.triplets.bounds import inactive_beyond, scatter_form, unit_hinges, with_rest
 from sdpmetric.triplets.margins import slope_pairs
 from sdpmetric.triplets.totals import impostor_counts

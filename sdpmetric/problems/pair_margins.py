@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.bounds import rays
 from sdpmetric.linalg.rigorous import square
-from sdpmetric.problems import rays
 
 FloatArray = NDArray[np.float64]
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds import contradiction, rays
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, RegretCertificate
@@ -25,7 +26,7 @@ from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import above
-from sdpmetric.problems import contradiction, pola_certificate, proofs, rays
+from sdpmetric.problems import pola_certificate, proofs
 from sdpmetric.problems.pair_margins import PairMargins
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds import contradiction, rays
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
@@ -25,7 +26,6 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
-from sdpmetric.problems import contradiction, rays
 
 if TYPE_CHECKING:
     from sdpmetric.problems.pola import POLAProblem

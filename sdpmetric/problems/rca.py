@@ -19,6 +19,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
+from sdpmetric.bounds.spans import dimension
+from sdpmetric.bounds.well_posed import Ridge, SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
@@ -43,8 +45,6 @@ from sdpmetric.linalg.rigorous import (
     sum_below,
     trace_above,
 )
-from sdpmetric.problems.spans import dimension
-from sdpmetric.problems.well_posed import Ridge, SampleSize, caution
 
 FloatArray = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.bounds.domains import Domain
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.rigorous import above, below
-from sdpmetric.problems.domains import Domain
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.terms.base import Term
 from sdpmetric.terms.pull import Pull

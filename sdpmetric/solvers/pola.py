@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds import contradiction
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
-from sdpmetric.problems import contradiction
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers import pola_interior
 from sdpmetric.solvers.dual_newton import BoxDual, Evaluation

@@ -19,11 +19,11 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
+from sdpmetric.bounds.bound_terms import ROOM, BoundTerms
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
-from sdpmetric.problems.bound_terms import ROOM, BoundTerms
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.margins import MarginLoss

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
+from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
 from sdpmetric.core.registry import find_solver, solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
-from sdpmetric.problems.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem

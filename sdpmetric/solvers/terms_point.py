@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.problems.bound_terms import NO_METRIC, BoundTerms
+from sdpmetric.bounds.bound_terms import NO_METRIC, BoundTerms
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import sdpmetric as sm
-from sdpmetric.problems import lfda_bounds
+from sdpmetric.bounds import lfda_bounds
 
 Y = np.repeat(["a", "b", "c", "lone"], [9, 6, 3, 1])
 N = len(Y)

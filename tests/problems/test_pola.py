@@ -13,10 +13,10 @@ from pola_oracle import separable
 from seeds import blocks
 
 import sdpmetric as sm
+from sdpmetric.bounds import contradiction, rays
 from sdpmetric.core.run import Budget
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
-from sdpmetric.problems import contradiction, rays
 from sdpmetric.solvers import pola_interior
 
 PROMISES = {"dual": 1e-6, "conic": 1e-6}

@@ -7,8 +7,8 @@ from exact import FAMILIES, fraction, hostile, lmnn_objective
 
 import sdpmetric as sm
 from sdpmetric import LMNNProblem, MultiMetricLMNNProblem
+from sdpmetric.bounds import dual_cone
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.problems import dual_cone
 from sdpmetric.triplets.bounds import inactive_beyond
 
 

@@ -13,9 +13,9 @@ from flint import arb, ctx
 
 import sdpmetric as sm
 from sdpmetric import terms
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.segment import FURTHEST, best_multiple
 from sdpmetric.linalg.rigorous import log1p_bounds
-from sdpmetric.problems.bound_terms import BoundTerms
-from sdpmetric.problems.segment import FURTHEST, best_multiple
 from sdpmetric.terms.log_ratio import LogRatio
 from sdpmetric.terms.losses import LOSSES
 

@@ -8,8 +8,9 @@ import pytest
 from instances import assert_close, assert_same
 
 import sdpmetric as sm
+from sdpmetric.bounds import push
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.problems import multi_lmnn_certificate, push
+from sdpmetric.problems import multi_lmnn_certificate
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges

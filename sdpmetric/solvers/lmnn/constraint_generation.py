@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.push import Push
 from sdpmetric.core.certificate import DualityCertificate, relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem
@@ -17,7 +18,6 @@ from sdpmetric.core.status import Status
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets, margin_adjoints
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems.push import Push
 from sdpmetric.solvers.backend import Backend
 from sdpmetric.solvers.lmnn.regional import RegionalProblem, regional_candidates
 from sdpmetric.triplets.limits import TooManyCandidates, deadline

@@ -16,11 +16,11 @@ from functools import partial
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.push_dual import best_multiple_bound
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.push_dual import best_multiple_bound
 from sdpmetric.solvers.lmnn.movable import Movable
 from sdpmetric.solvers.lmnn.shard import Totals
 from sdpmetric.solvers.lmnn.working_set import Multipliers, WorkingSet

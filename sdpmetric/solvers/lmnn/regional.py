@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.pull import PullCost
+from sdpmetric.bounds.push import Push
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.run import Step
 from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.push import Push
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.triplets import Candidates
 

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from sdpmetric.bounds.pull import PullCost
+from sdpmetric.bounds.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.linalg import exact, psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.problems.pull import PullCost
-from sdpmetric.problems.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
+from sdpmetric.bounds.spans import exact_rank
 from sdpmetric.core import validation
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import gamma
-from sdpmetric.problems.spans import exact_rank
 
 FloatArray = NDArray[np.float64]
 

@@ -20,12 +20,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.domains import Domain
+from sdpmetric.bounds.segment import FURTHEST, Lists, Proven, Segment, best_multiple
+from sdpmetric.bounds.slack import Slack
 from sdpmetric.linalg import psd, rigorous
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.problems.bound_terms import BoundTerms
-from sdpmetric.problems.domains import Domain
-from sdpmetric.problems.segment import FURTHEST, Lists, Proven, Segment, best_multiple
-from sdpmetric.problems.slack import Slack
 from sdpmetric.terms.base import Regularizer
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.log_det import LogDet

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.fenchel import NULL, FenchelDual
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg.distances import adjoint
-from sdpmetric.problems.bound_terms import BoundTerms
-from sdpmetric.problems.fenchel import NULL, FenchelDual
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]

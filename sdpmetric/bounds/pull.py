@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.well_posed import SampleSize
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
 from sdpmetric.linalg.rigorous import Images, above, product_above, products_above, sum_above, trace_above
-from sdpmetric.problems.well_posed import SampleSize
 
 # Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
 NULL_TOLERANCE = 1e-10

@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
+from sdpmetric.bounds.dual_cone import DualCone
+from sdpmetric.bounds.push import ClippedMultipliers, Push
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.rigorous import TINY, Form, Images, above, below, product_above, sum_above, sum_below
-from sdpmetric.problems.dual_cone import DualCone
-from sdpmetric.problems.push import ClippedMultipliers, Push
 from sdpmetric.triplets.bounds import largest_hinges, target_bounds
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.triplets import Candidates, Triplets

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.domains import Domain
+from sdpmetric.bounds.spans import dimension
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.problems.bound_terms import BoundTerms
-from sdpmetric.problems.domains import Domain
-from sdpmetric.problems.spans import dimension
 from sdpmetric.terms.base import ROUNDINGS, Regularizer
 from sdpmetric.terms.log_det import LogDet
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems.bound_terms import BoundTerms
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]

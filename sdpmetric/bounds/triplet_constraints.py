@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.bounds.push import Push
 from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.problems.push import Push
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.triplets import Candidates, Triplets
 

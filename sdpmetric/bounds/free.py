@@ -9,10 +9,10 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.domains import Domain
+from sdpmetric.bounds.spans import separated
 from sdpmetric.linalg.rigorous import Form, U, above, norm_above
-from sdpmetric.problems.bound_terms import BoundTerms
-from sdpmetric.problems.domains import Domain
-from sdpmetric.problems.spans import separated
 from sdpmetric.terms.base import Loss
 from sdpmetric.terms.collapse import Collapse
 from sdpmetric.terms.margins import MarginLoss
