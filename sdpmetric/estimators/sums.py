@@ -34,8 +34,10 @@ class LSML(SolvedEstimator):
     n_components : int, optional
         Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
         metric. Default: all.
-    prior : {"covariance"} or (d, d) array, default "covariance"
-        What the metric stays near; see `LSMLProblem`.
+    prior : {"identity", "covariance"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
+        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
+        matrix.
     comparison_weight : float, default 1
         Of the comparisons, beside the divergence from the prior.
     n_quadruplets : int, default 1000
@@ -80,7 +82,7 @@ class LSML(SolvedEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | Literal["covariance"] = "covariance"
+    prior: Matrix | Literal["identity", "covariance"] = "identity"
     comparison_weight: float = 1.0
     n_quadruplets: Count = 1000
     statement = LSMLProblem
@@ -100,8 +102,10 @@ class SDML(SolvedEstimator):
     n_components : int, optional
         Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
         metric. Default: all.
-    prior : {"covariance"} or (d, d) array, default "covariance"
-        What the metric stays near; see `SDMLProblem`.
+    prior : {"identity", "covariance"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
+        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
+        matrix.
     distance_weight : float, default 0.3
         Of the mean over all pairs of their distances, negative where they are dissimilar.
     sparsity : float, default 0.01
@@ -148,7 +152,7 @@ class SDML(SolvedEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | Literal["covariance"] = "covariance"
+    prior: Matrix | Literal["identity", "covariance"] = "identity"
     distance_weight: float = 0.3
     sparsity: float = 0.01
     n_pairs: Count | None = N_PAIRS
