@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sdpmetric._loops import pairs
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import current
 
 # Pairs whose differences are in memory at once.
 PAIRS_AT_ONCE = 1 << 14
@@ -50,8 +49,6 @@ class Blocks:
     def times(self, X: NDArray[np.floating], W: NDArray[np.floating]) -> NDArray[np.floating]:
         """``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
         n_parts = threads.parts(X.size * W.shape[2], threads.PRODUCT_WORK)
-        if n_parts > 1 and (loops := current().loops) is not None:
-            return loops.times(X, self.bounds, W.astype(X.dtype, copy=False))
         tasks, W, out = self.tasks(n_parts), W.astype(X.dtype, copy=False), np.empty((len(X), W.shape[2]), X.dtype)
 
         def product(t: int) -> None:
@@ -118,8 +115,6 @@ def pair_forms(
     P: NDArray[np.floating], N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray
 ) -> FloatArray:
     """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
-    if (loops := current().loops) is not None:
-        return loops.products(P, blocks.bounds, first, second, N.astype(P.dtype, copy=False))
     out, W = np.empty(len(first)), blocks.times(P, N)
     cuts = threads.cuts(len(out), threads.parts(len(out) * P.shape[1]))
     threads.run(lambda t: pairs.pair_forms(P, W, first, second, cuts[t], cuts[t + 1], out), len(cuts) - 1)
@@ -135,8 +130,6 @@ def laplacian_form(
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
-    if (loops := current().loops) is not None:
-        return loops.form(X, blocks.bounds, first, second, w).astype(np.float64, copy=False)
     cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], most=threads.ACCUMULATORS))
     sums = np.empty((len(cuts) - 1, *X.shape), X.dtype)
     threads.run(lambda t: pairs.laplacian_times(X, first, second, w, cuts[t], cuts[t + 1], sums[t]), len(sums))
