@@ -82,15 +82,7 @@ def check_identity(make: Make) -> None:
 
 
 def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> Solution:
-    """A solve ends as expected, with a finite point and the problem's own numbers.
-
-    Parameters
-    ----------
-    problem : Problem
-    entry : Solver
-    tol : float, optional
-        Relative gap to ask for; default that of the solver.
-    """
+    """A solve ends as expected, with a finite point and the problem's own numbers."""
     solution = solve(problem, entry.name, tol=tol, max_time=SECONDS)
     assert solution.status.expected, f"{entry.name} ended with {solution}"
     assert np.isfinite(solution.components).all(), f"{entry.name} returned a point that is not finite"
@@ -103,13 +95,7 @@ def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> S
 
 
 def check_sandwich(solutions: list[Solution]) -> None:
-    """Every proven lower bound is below every objective.
-
-    Parameters
-    ----------
-    solutions : list of Solution
-        Of one problem.
-    """
+    """Every proven lower bound is below every objective."""
     proven = [s for s in solutions if isinstance(s.certificate, DualityCertificate)]
     for below in proven:
         for above in proven:
@@ -132,13 +118,7 @@ def check_saving(solution: Solution) -> None:
 
 
 def check_limits(problem: Problem, entry: Solver) -> None:
-    """Limits on iterations and time, and an interruption, return a certified point.
-
-    Parameters
-    ----------
-    problem : Problem
-    entry : Solver
-    """
+    """Limits on iterations and time, and an interruption, return a certified point."""
 
     def interrupt(row: TraceRow) -> bool:
         raise KeyboardInterrupt

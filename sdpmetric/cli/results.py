@@ -31,12 +31,7 @@ NOT_PROVEN = 1
 
 
 class Output:
-    """Standard output: lines of text as they come, or one JSON object in the end.
-
-    Parameters
-    ----------
-    as_json : bool
-    """
+    """Standard output: lines of text as they come, or one JSON object in the end."""
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json

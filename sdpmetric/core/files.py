@@ -108,17 +108,6 @@ def read_npz(path: str | Path) -> Arrays:
     """Read every array of an NPZ file, without pickle.
 
     The sizes that the file declares are compared to its own before anything is allocated.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is not an NPZ file, is damaged, or holds Python objects.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}.")

@@ -30,24 +30,12 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Part:
-    """What an array of a file has to be.
+    """What an array of a file has to be."""
 
-    Attributes
-    ----------
-    types : str
-        Types it may have, as in ``numpy.dtype.str`` without the byte order, or kinds of types: "f4 f8", "f", "U".
-    shapes : tuple of str
-        Shapes it may have, each the names of its sizes, or numbers: "r d". One name is one size in the whole file.
-    finite : bool
-        Whether its numbers have to be finite.
-    optional : bool
-        Whether it may be missing.
-    """
-
-    types: str
-    shapes: tuple[str, ...] = ("",)
-    finite: bool = True
-    optional: bool = False
+    types: str  # Types it may have, as in ``numpy.dtype.str`` without the byte order, or kinds of types
+    shapes: tuple[str, ...] = ("",)  # Shapes it may have, each the names of its sizes, or numbers
+    finite: bool = True  # Whether its numbers have to be finite
+    optional: bool = False  # Whether it may be missing
 
 
 TEXT = Part("U")

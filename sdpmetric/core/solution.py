@@ -317,13 +317,7 @@ class Solution:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
-        """The solution from the arrays of `to_arrays`.
-
-        Parameters
-        ----------
-        arrays : mapping of str to array
-        problem : Problem, optional
-        """
+        """The solution from the arrays of `to_arrays`."""
         about = json.loads(str(arrays["about"]))
         dual: Multipliers | None = None
         if "dual_triplets" in arrays:

@@ -38,20 +38,7 @@ class Shards(Protocol[Held_co]):
     """Objects that hold a part of the work each, where their loops run."""
 
     def each(self, method: Callable[Concatenate[Held_co, P], R], *args: P.args, **kwargs: P.kwargs) -> list[R]:
-        """Call a method of every object with the same arguments; the results in the order of the shards.
-
-        Parameters
-        ----------
-        method : callable
-            A function of a module or of a class, which processes can name to each other.
-        *args, **kwargs
-            What it takes besides the object.
-
-        Raises
-        ------
-        ShardLost
-            If an object has gone with its machine.
-        """
+        """Call a method of every object with the same arguments; the results in the order of the shards."""
 
 
 class Engine(Protocol):

@@ -27,13 +27,7 @@ _validated = partial(validate_data, dtype=[np.float64, np.float32], order="C", a
 
 
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:
-    """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features.
-
-    Raises
-    ------
-    ValueError
-        What scikit-learn refuses; or if sparse data are too large to be made dense.
-    """
+    """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features."""
     with columns_in_errors(X):
         return _dense(estimator, _validated(estimator, unmasked("X", X), reset=reset, ensure_min_samples=n_min))
 

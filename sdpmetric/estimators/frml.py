@@ -60,12 +60,8 @@ class FRML(RankingEstimator):
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluated distances; features, and their names where the data have any.
+    components_, metric_, solution_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; `n_iter_` counts evaluated distances.
 
     Warns
     -----

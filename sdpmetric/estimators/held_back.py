@@ -17,13 +17,7 @@ ENDS = {2: [(0, 1)], 3: [(0, 1), (0, 2)], 4: [(0, 1), (2, 3)]}
 
 
 def divide(n: int, share: float, seed: int, groups: Labels | None = None) -> tuple[IndexArray, IndexArray]:
-    """Rows to learn from, and a share of each group to hold back, both in order; one member alone is learned from.
-
-    Raises
-    ------
-    ValueError
-        If the share is not between 0 and 1, or leaves a group, or either part, without rows.
-    """
+    """Rows to learn from, and a share of each group to hold back, both in order; one member alone is learned from."""
     rows = np.arange(n)
     classes, index, counts = np.unique(
         np.zeros(n) if groups is None else groups, return_inverse=True, return_counts=True

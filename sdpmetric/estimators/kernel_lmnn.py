@@ -36,29 +36,17 @@ class KernelLMNN(LargeMarginEstimator):
         `transform` the (m, n) kernel values with the training examples.
     gamma, degree, coef0 : float, optional
         Parameters of the kernels that have them; defaults are scikit-learn's: 1 / n_features, 3 and 1.
-    n_neighbors : int, default 3
-        Target neighbors per example.
-    push_weight : float, default 0.5
-        ``mu`` in ``(1 - mu) pull + mu push``.
+    n_neighbors, push_weight, loss, solver
+        As in `LMNN`.
     ridge : float or "auto", default 0.1
         Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
         independent, as the RBF kernel does, and the metric is meaningless.
-    loss : {"hinge", "squared_hinge"}, default "hinge"
-    solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of what early stopping sets aside; None is 0.
+    tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`.
     init : (r', r) array, optional
         Components to start from, of the coordinates in the feature space; default: the solver's own start.
-    warm_start : bool, default False
-        Start from the metric of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or triplets out of the fit, and end it after so many steps without a better score
-        on them, the accuracy of nearest neighbors, or the share of triplets in order; the best metric is taken.
+    warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
 
     Attributes
     ----------
@@ -68,18 +56,8 @@ class KernelLMNN(LargeMarginEstimator):
         The factor of the metric on these r coordinates.
     metric_ : (r, r) array
         ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace. A pickle carries it without the data.
-    solutions_ : list of Solution
-        One for each pass, each with its certificate.
-    relative_gap_ : float
-        The proven relative gap.
-    ridge_ : float
-        The ridge that was used.
-    validation_score_ : float
-        With early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------

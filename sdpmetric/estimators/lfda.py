@@ -29,14 +29,8 @@ class LFDA(MetricEstimator):
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_ : float
-        To the sum of the largest eigenvalues.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; the gap is that to the sum of the largest eigenvalues.
 
     See Also
     --------

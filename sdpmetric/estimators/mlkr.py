@@ -42,20 +42,13 @@ class MLKR(SoftNeighborEstimator):
     random_state : int, RandomState, Generator or None, default None
         For ``init="random"`` and "pca", where None takes NumPy's global state as scikit-learn does, and for what early
         stopping sets aside, where None is 0.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples out of the fit, and end it after so many steps without a better score on them, R^2
-        of kernel regression with weights ``exp(-d^2)``; the best metric is taken.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`; the score is R^2 of kernel regression with weights ``exp(-d^2)``.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    validation_score_ : float
-        With early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
     random_state_ : RandomState
 
     Warns

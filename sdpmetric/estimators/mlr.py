@@ -31,25 +31,16 @@ class MLR(RankingEstimator, SolvedEstimator):
         Relative gap to prove; None: the default of the solver.
     max_iter, max_time : int and float, optional
         Limits on separations and on seconds; the best certified metric so far is kept, with a warning.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of what early stopping sets aside; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or queries out of the fit, and end it after so many steps without a better score on
-        them, the accuracy of nearest neighbors, or the mean average precision of queries; the best metric is taken.
+    verbose, random_state, init, warm_start
+        As in `LMNN`.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or queries is kept out; the score is the accuracy of nearest neighbors, or
+        the mean average precision of queries.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Separations; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; `n_iter_` counts separations.
 
     See Also
     --------

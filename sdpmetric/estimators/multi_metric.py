@@ -39,26 +39,16 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         Number of clusters; default: as many as classes.
     n_neighbors : int, default 3
         Target neighbors per example, and neighbors that vote.
-    push_weight : float, default 0.5
-        ``mu`` in ``(1 - mu) pull + mu push``.
     ridge : float or "auto", default "auto"
         Weight of the sum of the traces; "auto" as in `LMNN`, the largest of the metrics'.
-    loss : {"hinge", "squared_hinge"}, default "hinge"
-    solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of clusters, and of what early stopping sets aside; None is 0.
+    push_weight, loss, solver
+        As in `LMNN`.
+    tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`; `random_state` is also that of clusters.
     init : (c, r, d) array, optional
         Components to start from, one factor for each region; default: the solver's own start.
-    warm_start : bool, default False
-        Start from the metric of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples out of the fit, and end it after so many steps without a better score on them, the
-        accuracy of nearest neighbors; the best metric is taken.
+    warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
 
     Attributes
     ----------
@@ -75,18 +65,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         Sorted class labels.
     X_fit_, y_fit_ : (m, d) and (m,) arrays
         The training examples, without validation examples.
-    solution_ : Solution
-        With certificate, status, multipliers and trace. A pickle carries it without the data.
-    solutions_ : list of Solution
-        `solution_` alone.
-    relative_gap_ : float
-        The proven relative gap.
-    ridge_ : float
-        The ridge that was used.
-    validation_score_ : float
-        With early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; `solutions_` holds `solution_` alone.
 
     See Also
     --------

@@ -43,16 +43,10 @@ class POLA(StreamingEstimator):
         With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
     solver : {"auto", "dual", "conic", "batch"}, default "auto"
         "batch" is for the hard margin; see `sdpmetric.solve`.
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of pairs, and of what early stopping sets aside; None is 0.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or pairs out of the fit, and end it after so many steps without a better score on
-        them, the accuracy of nearest neighbors, or the area under the ROC curve of pairs; the best metric is taken.
+    tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`; `random_state` is also that of pairs.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `MMC`.
 
     Attributes
     ----------
@@ -60,14 +54,8 @@ class POLA(StreamingEstimator):
         Squared distances below it mean similar.
     stream_ : POLAStream
         Online only: the learner, with counts of updates and mistakes and its cumulative loss.
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient, online the pairs taken; features, and their names if the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; online `n_iter_` counts the pairs taken.
 
     See Also
     --------

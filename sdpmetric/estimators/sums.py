@@ -41,30 +41,16 @@ class LSML(SolvedEstimator):
     n_quadruplets : int, default 1000
         Drawn from labels.
     solver : {"auto", "factored", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of quadruplets, and of what early stopping sets aside; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or comparisons out of the fit, and end it after so many steps without a better
-        score on them, the accuracy of nearest neighbors, or the share of comparisons in order; the best metric is
-        taken.
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of quadruplets.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or comparisons is kept out; the score is the accuracy of nearest
+        neighbors, or the share of comparisons in order.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------
@@ -109,29 +95,16 @@ class SDML(SolvedEstimator):
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of pairs, of what early stopping sets aside, and of the solver; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or pairs out of the fit, and end it after so many steps without a better score on
-        them, the accuracy of nearest neighbors, or the area under the ROC curve of pairs; the best metric is taken.
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of pairs.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or pairs is kept out; the score is the accuracy of nearest neighbors, or
+        the area under the ROC curve of pairs.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------
@@ -176,30 +149,16 @@ class SCML(SolvedEstimator):
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
     solver : {"auto", "factored", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of the examples of local discriminants, and of what early stopping sets aside; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or comparisons out of the fit, and end it after so many steps without a better
-        score on them, the accuracy of nearest neighbors, or the share of comparisons in order; the best metric is
-        taken.
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of the examples of local discriminants.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or comparisons is kept out; the score is the accuracy of nearest
+        neighbors, or the share of comparisons in order.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------

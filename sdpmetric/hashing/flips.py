@@ -22,21 +22,7 @@ LISTED = 16.0
 
 
 class NearPlanes:
-    """The entries (example, bit) nearest to their hyperplane when all keys were last made.
-
-    Parameters
-    ----------
-    table : Table
-    normals : (d, b) array
-        Of the hyperplanes.
-    rehash_share : float
-        Share of the examples that will have changed before a new list is made.
-
-    Attributes
-    ----------
-    rows : int
-        The list covers slots below this one.
-    """
+    """The entries (example, bit) nearest to their hyperplane when all keys were last made."""
 
     def __init__(self, table: Table, normals: Rows, rehash_share: float) -> None:
         chosen = np.linspace(0, table.size - 1, min(SAMPLE, table.size)).astype(np.intp)

@@ -17,26 +17,7 @@ PARALLEL = 1e-9
 
 
 class Planes:
-    """Normals ``R G`` of b hyperplanes under a factor G that moves by rank-one steps, at two moments: *base* and *now*.
-
-    Parameters
-    ----------
-    components : (r, d) array
-        The factor G.
-    directions : (b, r) array
-        The Gaussian vectors ``r_j``, in rows; bit j of an example u is the sign of ``r_j^T G u``.
-
-    Attributes
-    ----------
-    components : (r, d) array
-        G now.
-    base, now : (b, d) arrays
-        The normals when `settle` was last called, and now.
-    pending : int
-        Steps since then.
-    lost : bool
-        There were too many of them to store; everything derived from the base must be recomputed.
-    """
+    """Normals ``R G`` of b hyperplanes under a factor G that moves by rank-one steps, at the last `settle` (base) and now."""
 
     def __init__(self, components: FloatArray, directions: FloatArray) -> None:
         self.components = np.array(components, dtype=np.float64, order="C")

@@ -15,28 +15,7 @@ DEAD_SHARE = 0.25
 
 
 class Table:
-    """Rows in order of insertion; removal leaves gaps until `close` compacts the arrays.
-
-    Parameters
-    ----------
-    d, b : int
-        Features and bits.
-    dtype : dtype
-        Of examples and projections.
-
-    Attributes
-    ----------
-    X : (size, d) array
-    projections : (size, b) array
-        With the base normals of the planes.
-    keys : (size, words) uint64 array
-    norms : (size,) float64 array
-        Squared, under the base metric.
-    ids : (size,) int64 array
-    alive : (size,) bool array
-    slots : dict
-        Slot of each id.
-    """
+    """Rows in order of insertion; removal leaves gaps until `close` compacts the arrays."""
 
     def __init__(self, d: int, b: int, dtype: np.dtype[np.floating]) -> None:
         self._held: dict[str, NDArray[np.generic]] = {

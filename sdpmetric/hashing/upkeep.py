@@ -53,20 +53,7 @@ class Counters:
 
 
 class Upkeep:
-    """A table of examples and the hyperplanes of their keys, updated on demand.
-
-    Parameters
-    ----------
-    planes : Planes
-    dtype : dtype
-        Of examples and projections.
-    rehash_share : float
-        Share of changed examples at which all keys are recomputed; 0: from scratch, whenever the metric has moved.
-    search_share : float
-        Share of examples, changed since the last search for flipped bits, that triggers the next one.
-    max_pending : int
-        All keys are also recomputed at this number of pending steps.
-    """
+    """A table of examples and the hyperplanes of their keys, updated on demand."""
 
     def __init__(
         self,

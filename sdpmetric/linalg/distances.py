@@ -19,15 +19,9 @@ PAIRS_AT_ONCE = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Points in consecutive blocks, each with a metric of its own; one block is the ordinary case.
+    """Points in consecutive blocks, each with a metric of its own; one block is the ordinary case."""
 
-    Attributes
-    ----------
-    bounds : (c + 1,) int64 array
-        Block b holds rows ``bounds[b]`` to ``bounds[b + 1]``.
-    """
-
-    bounds: NDArray[np.int64]
+    bounds: NDArray[np.int64]  # (c + 1,) int64: block b holds rows ``bounds[b]`` to ``bounds[b + 1]``
 
     @classmethod
     def one(cls, n: int) -> Blocks:
@@ -79,19 +73,7 @@ class Blocks:
 
 
 def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
-    """Squared Euclidean distances between rows of embedded points, pair by pair.
-
-    Parameters
-    ----------
-    Z : (n, r) array
-        Embedded points ``X @ L.T``.
-    first, second : (p,) integer arrays
-
-    Returns
-    -------
-    D : (p,) array
-        ``D(M)_p`` for ``M = L.T @ L``.
-    """
+    """Squared Euclidean distances between rows of embedded points, pair by pair."""
     Z = np.ascontiguousarray(Z, dtype=np.float64)
     out, a, b = np.empty(len(first)), first.astype(np.int32, copy=False), second.astype(np.int32, copy=False)
     cuts = threads.cuts(len(out), threads.parts(len(out) * Z.shape[1]))

@@ -48,12 +48,7 @@ class LogDetUpdate:
 
 
 class LogDetCounts:
-    """What every stream of LogDet steps counts.
-
-    Parameters
-    ----------
-    learning_rate : float
-    """
+    """What every stream of LogDet steps counts."""
 
     def __init__(self, learning_rate: float) -> None:
         self.learning_rate = check_rate(learning_rate)

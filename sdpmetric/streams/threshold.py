@@ -19,14 +19,7 @@ LONGEST = 1e30
 
 
 class PairStream:
-    """The state of online POLA in any coordinates: counts, losses, the threshold, and a metric.
-
-    Attributes
-    ----------
-    n_features : int
-    initial_threshold : float
-    gamma : float or None
-    """
+    """The state of online POLA in any coordinates: counts, losses, the threshold, and a metric."""
 
     def __init__(self, n_features: int, initial_threshold: float, gamma: float | None) -> None:
         self.n_features = validation.check_integer("n_features", n_features)

@@ -17,14 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 class TripletStream:
-    """A metric or similarity that takes triplets; derived classes say how it steps.
-
-    Parameters
-    ----------
-    n_features : int
-    random_state : int or None
-        Seed of all draws; None: 0.
-    """
+    """A metric or similarity that takes triplets; derived classes say how it steps."""
 
     batch_size = 1  # items between two steps
 
@@ -121,18 +114,7 @@ class TripletStream:
 
 
 class FactorStream(TripletStream):
-    """A metric ``W = K^T K`` of fixed rank that moves by retractions.
-
-    Parameters
-    ----------
-    n_features, n_components : int
-    step : float
-        Length of the first step.
-    start : (n_components, n_features) array or None
-        The factor to start from, of full rank; None: random orthonormal rows.
-    random_state : int or None
-        Seed of all draws; None: 0.
-    """
+    """A metric ``W = K^T K`` of fixed rank that moves by retractions."""
 
     def __init__(
         self, n_features: int, n_components: int, step: float, start: ArrayLike | None, random_state: int | None

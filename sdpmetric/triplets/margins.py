@@ -37,22 +37,12 @@ def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: Index
 
 @dataclass(frozen=True)
 class HingeSums:
-    """Sums over the triplets of a candidate set, weights included and the push weight left out.
+    """Sums over the triplets of a candidate set, weights included and the push weight left out."""
 
-    Attributes
-    ----------
-    loss : float
-        ``sum w h(u)`` with ``u = 1 - margin`` and h the hinge or its square, without smoothing.
-    slopes, squares : float
-        ``sum a`` and ``sum a^2 / w`` of the slopes a of the (smoothed) loss.
-    n_active : int
-        Triplets with ``u > 0``.
-    """
-
-    loss: float
-    slopes: float
-    squares: float
-    n_active: int
+    loss: float  # ``sum w h(u)`` with ``u = 1 - margin`` and h the hinge or its square, without smoothing
+    slopes: float  # ``sum a`` of the slopes a of the (smoothed) loss
+    squares: float  # ``sum a^2 / w`` of the slopes
+    n_active: int  # Triplets with ``u > 0``
 
 
 def target_distances(Z: NDArray[np.floating], bases: IndexArray, targets: IndexArray) -> FloatArray:
