@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.comparison import compare
@@ -24,7 +23,6 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.verbs import certify, solve
 
-FloatArray = NDArray[np.float64]
 Make = Callable[[], Problem]
 
 # What objectives and bounds may differ by, relatively, through rounding.

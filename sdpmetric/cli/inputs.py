@@ -17,12 +17,11 @@ from sklearn.pipeline import Pipeline
 
 from sdpmetric import api as api  # which registers all statements
 from sdpmetric import datasets
-from sdpmetric.cli.options import DEFAULT, LimitOptions, ProblemOptions, TableOptions, names
-from sdpmetric.cli.streams import BAD_INPUT, note
+from sdpmetric.cli.options import BAD_INPUT, DEFAULT, LimitOptions, ProblemOptions, TableOptions, names, note
 from sdpmetric.core import files, validation
+from sdpmetric.core.files import FOREIGN, read_json
 from sdpmetric.core.problem import Labelled, Problem, statements
 from sdpmetric.core.run import Budget, check_tolerance
-from sdpmetric.core.schemas import FOREIGN, read_json
 from sdpmetric.core.solution import Solution
 from sdpmetric.datasets.named import in_folder
 from sdpmetric.models import Model, Value

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.plotting.style import (
     COLOURS,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Largest number of classes with a legend.
 LEGEND = 20

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import pola
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_pairs, check_similar
 from sdpmetric.linalg import psd
-
-FloatArray = NDArray[np.float64]
 
 # Longer differences are refused, so that the loss times the square of their squared length does not overflow.
 LONGEST = 1e30
