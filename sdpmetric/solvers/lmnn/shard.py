@@ -15,7 +15,7 @@ from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import WHOLE, Part, current, dealt
+from sdpmetric.engine.interface import WHOLE, Part, dealt
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.solvers.lmnn.movable import Movable
 from sdpmetric.solvers.lmnn.pair_memory import PairMemory
@@ -105,7 +105,7 @@ class Shard:
         Pairs of earlier searches stay candidates; see `PairMemory`.
         """
         began, self.values = time.perf_counter(), {}
-        embedded = [self._embedded(points, factor) for points, factor in zip(self._points, L, strict=True)]
+        embedded = [points @ factor.T.astype(self.dtype) for points, factor in zip(self._points, L, strict=True)]
         try:
             with deadline(began + left), only_part(self.part):
                 found = regional_candidates(self.problem, embedded, widen=widen, among=self.anchors, most=self.capacity)
@@ -117,12 +117,6 @@ class Shard:
             self.memory.draw(self.anchors[dealt(len(self.anchors), self.part)], self.fewest)
         self._hold(self.memory.extend(found))
         return len(self.candidates.impostors), seconds
-
-    def _embedded(self, points: NDArray[np.floating], factor: FloatArray) -> NDArray[np.floating]:
-        """All points under one metric."""
-        if current().loops is None:
-            return points @ factor.T.astype(self.dtype)
-        return Blocks.one(len(points)).times(points, factor.T[None])
 
     def _hold(self, found: Sequence[Candidates]) -> None:
         n, regions = len(self.problem.X), self.problem.regions.astype(np.int64)
@@ -190,10 +184,8 @@ class Shard:
 
     def value(self, L: FloatArray, gamma: float) -> tuple[FloatArray, NDArray[np.floating]]:
         """Sums of the hinges, smoothed, as they are, and how many are positive; half their gradient, (c, r, rank)."""
-        C, squared, loops = self.candidates, self.problem.push.squared, current().loops
+        C, squared = self.candidates, self.problem.push.squared
         rows = C.anchors, self.bases, C.targets, C.indptr, C.impostors, C.weights
-        if loops is not None:
-            return loops.push(self.X, self.blocks.bounds, rows, L, gamma, squared)
         Z = self.embed(L)
         work = (len(C.impostors) + len(self.X)) * L.shape[1]
         # The whole gives the same bits on any number of threads; a part need not, and has few pairs for its points.
