@@ -11,7 +11,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.regions import Regions
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
@@ -20,7 +19,7 @@ from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weigh
 from sdpmetric.estimators.large_margin import LargeMarginEstimator
 from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.problems.lmnn import Loss
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
 
 
 @estimator

@@ -25,11 +25,11 @@ class TooManyCandidates(Exception):
 
     Attributes
     ----------
-    found : list of (region, Candidates)
-        The part that it has listed; the region is 0 for a single metric.
+    found : list of Candidates
+        The part that it has listed.
     """
 
-    def __init__(self, found: list[tuple[int, Candidates]]) -> None:
+    def __init__(self, found: list[Candidates]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")
         self.found = found
 
@@ -65,5 +65,5 @@ def listed(blocks: Iterable[Candidates], most: float = math.inf) -> list[Candida
         found.append(block)
         count += len(block.impostors)
         if count > most:
-            raise TooManyCandidates([(0, part) for part in found])
+            raise TooManyCandidates(found)
     return found

@@ -13,7 +13,6 @@ import sdpmetric as sm
 from sdpmetric.engine import device, interface
 from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
 from sdpmetric.solvers.lmnn.refinement import prove
-from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.margins import hinge_slopes
 from sdpmetric.triplets.triplets import Candidates
@@ -90,7 +89,7 @@ def test_values_gradients_and_bounds_are_those_of_the_compiled_loops(engine, los
     L = 2.0 * np.random.default_rng(0).normal(size=(1, 4, 6))
 
     def work():
-        working = WorkingSet(OneRegion(problem), np.arange(300, dtype=np.int32), dtype)
+        working = WorkingSet(problem, np.arange(300, dtype=np.int32), dtype)
         working.search(L, 0.3)
         values = [working.value(0.9 * L, gamma) for gamma in (0.0, 0.1)]
         return values, prove(working, 0.9 * L, 0.1).value
