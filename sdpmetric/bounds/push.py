@@ -211,10 +211,14 @@ class Push:
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
     def hinges(self, Z: FloatArray, among: IndexArray | None = None) -> Iterator[tuple[float, Candidates, FloatArray]]:
-        """The loss of each block of candidates, push weight left out, and its slopes, (nnz, K)."""
-        for block in self.near(Z, among=among):
-            sums, slopes = hinge_slopes(Z, block, 0.0, self.squared, self.target_distances(Z, block))
-            yield sums.loss, block, slopes
+        """Of each block, by numbers of examples: the loss without push weight, the candidates, the slopes, (nnz, K)."""
+        rows, n = Candidates.none(), len(self.X)
+        for region, part in self.by_region(Z, among=among):
+            if not part.has_rows_of(rows):
+                rows, near = part, self.target_distances(Z, self.placed(region, part))
+            P = Z[region * n : (region + 1) * n]
+            sums, slopes = hinge_slopes(P, part, 0.0, self.squared, near)
+            yield sums.loss, part, slopes
 
     def loss(self, Z: FloatArray, among: IndexArray | None = None) -> float:
         """``sum_t w_t h(1 - <B_t, M>)`` at embedded points, over all anchors or some; the push weight is left out."""
@@ -396,7 +400,7 @@ class PushSums:
         P, n_widths = joined([own.points for own in images]), len(self.widths)
         rows, pulls, most = Candidates.none(), np.zeros((n_widths, 0, 1)), 0
         for region, part in push.by_region(P, widen=max(inactive_beyond(own) for own in images)):
-            if not (np.array_equal(part.anchors, rows.anchors) and np.array_equal(part.targets, rows.targets)):
+            if not part.has_rows_of(rows):
                 self._add_pulls(push, cones, rows, pulls, most)
                 rows, pulls, most = part, np.zeros((n_widths, *part.targets.shape)), 0
                 near, highest = _target_bounds(push, images, part)

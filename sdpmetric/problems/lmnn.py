@@ -301,7 +301,7 @@ class LargeMarginProblem(Problem):
     ) -> Constraints:
         """The hinges at the metrics, with multipliers that are made feasible."""
         push, source, Z = self.push, self.source, self.embed(components)
-        listed = [push.examples(block).triplets(slopes)[0] for _, block, slopes in push.hinges(Z)]
+        listed = [block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)]
         active = Triplets.join(Triplets.from_array(np.zeros((0, 3), np.int32)), *listed)
         kind = SquaredHinge if push.squared else Hinge
         if dual is None:
