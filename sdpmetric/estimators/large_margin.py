@@ -15,7 +15,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.regions import Regions
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
@@ -28,7 +27,7 @@ from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weigh
 from sdpmetric.estimators.options import Count, Ridge, estimator
 from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
 from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.impostors import SearchMethod
 

@@ -1,6 +1,6 @@
 """Statements as CVXPY programs, the papers' equations beside each line; each registers its program."""
 
-from sdpmetric.formulations import frobenius, lego, lfda, lmnn, mmc, multi_lmnn, pola, rca, terms
+from sdpmetric.formulations import frobenius, lego, lfda, lmnn, mmc, pola, rca, terms
 from sdpmetric.formulations.exact_program import ExactProgram, Point, formulate, named, to_cvxpy
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "lfda",
     "lmnn",
     "mmc",
-    "multi_lmnn",
     "named",
     "pola",
     "rca",

@@ -22,7 +22,7 @@ from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.problems import frobenius_certificate, lmnn_certificate, screening
+from sdpmetric.problems import frobenius_certificate, screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.triplets.impostors import SearchMethod
@@ -295,7 +295,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        found = lmnn_certificate.constraints(self.base, self.feasible_dual, components, dual)
+        found = self.base.hinge_constraints(components, dual, self.feasible_dual)
         half = self.penalty(components) / self.frobenius
         slopes = {"push_weight": found.slopes["push_weight"], "frobenius": half}
         return replace(found, sums={**found.sums, "frobenius": half}, slopes=slopes)

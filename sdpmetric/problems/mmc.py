@@ -15,8 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.bounds.dual_cone import DualCone
-from sdpmetric.bounds.pull import PullCost
+from sdpmetric.bounds.pull import DualCone, PullCost
 from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate

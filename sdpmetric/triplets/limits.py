@@ -23,7 +23,7 @@ _PART: ContextVar[Part] = ContextVar("part", default=WHOLE)
 class TooManyCandidates(Exception):
     """A search has met more candidates than it may list."""
 
-    def __init__(self, found: list[tuple[int, Candidates]]) -> None:
+    def __init__(self, found: list[Candidates]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")
         self.found = found
 
@@ -59,5 +59,5 @@ def listed(blocks: Iterable[Candidates], most: float = math.inf) -> list[Candida
         found.append(block)
         count += len(block.impostors)
         if count > most:
-            raise TooManyCandidates([(0, part) for part in found])
+            raise TooManyCandidates(found)
     return found

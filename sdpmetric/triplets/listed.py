@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,14 +93,16 @@ class ListedTriplets:
             weights = np.where(own[at] == asked, C.weights[at], 0.0)
         return weights
 
-    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
-        """Weight and number of all listed triplets within groups; see `LabeledTriplets.totals_within`."""
-        weights = self._weights_within(groups)
+    def totals_within(self, groups: Sequence[IndexArray], regions: IndexArray | None = None) -> tuple[float, int]:
+        """Weight and number of all listed triplets within the groups of one metric; see `LabeledTriplets`."""
+        weights = self._weights_within(groups[0])
         return float(weights.sum()), int(np.count_nonzero(weights))
 
-    def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t w_t B_t`` of all listed triplets within groups; see `LabeledTriplets.form_within`."""
-        return slope_form(images, self.candidates, self._weights_within(groups)[:, None])
+    def forms_within(
+        self, images: Sequence[Images], groups: Sequence[IndexArray], regions: IndexArray | None = None
+    ) -> list[Form]:
+        """``sum_t w_t B_t`` of all listed triplets within the groups of one metric; see `LabeledTriplets`."""
+        return [slope_form(images[0], self.candidates, self._weights_within(groups[0])[:, None])]
 
     def _weights_within(self, groups: IndexArray) -> FloatArray:
         C = self.candidates

@@ -68,6 +68,10 @@ class Candidates:
         """Row of each candidate pair, (nnz,)."""
         return np.repeat(np.arange(len(self.anchors)), np.diff(self.indptr))
 
+    def has_rows_of(self, other: Candidates) -> bool:
+        """Whether the rows of both are those of the same anchors and targets, as they often are in a search."""
+        return np.array_equal(self.anchors, other.anchors) and np.array_equal(self.targets, other.targets)
+
     def bounds(self, n_parts: int) -> NDArray[np.int64]:
         """Split the rows into `n_parts` runs of about equal work."""
         work = self.indptr + np.arange(len(self.indptr)) * self.targets.shape[1]
