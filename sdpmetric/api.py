@@ -15,7 +15,7 @@ from sdpmetric.core.certificate import (
 from sdpmetric.core.comparison import Comparison, compare
 from sdpmetric.core.explanation import Explanation, explain
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.core.problem import Problem, SmoothProblem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
@@ -104,7 +104,6 @@ __all__ = [
     "SCMLProblem",
     "SDMLProblem",
     "Screening",
-    "SmoothProblem",
     "Solution",
     "StationarityCertificate",
     "Status",

@@ -259,26 +259,6 @@ class Problem(ABC):
         return html.facts(self.describe(), said | {name: getattr(self, name) for name in self.weights})
 
 
-class SmoothProblem(Problem):
-    """A statement with a smooth function of a factor, minimal where the problem is solved, for "factored"."""
-
-    @abstractmethod
-    def start(self) -> FloatArray:
-        """The starting factor, of full rank, in the solver's coordinates."""
-
-    @abstractmethod
-    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient at a factor."""
-
-    @abstractmethod
-    def lift(self, factor: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates."""
-
-    @abstractmethod
-    def multipliers(self, components: FloatArray) -> FloatArray:
-        """The dual candidate that belongs to a point."""
-
-
 @runtime_checkable
 class Labelled(Protocol):
     """A statement that labelled data make; the command line states those with a name."""

@@ -251,6 +251,10 @@ class MetricProblem(Problem):
         scale, size = max(math.exp(float(found.x)), least), abs(float(found.fun))
         return scale * T, math.exp(float(found.x)) / scale, size if 1e-100 < size < 1e100 else 1.0
 
+    def settled(self, components: FloatArray) -> FloatArray:
+        """What a solver reports for a point that it found; some statements fix what their sum leaves free."""
+        return components
+
     def multipliers(self, components: FloatArray, width: float = 1e-9) -> FloatArray:
         """The slopes of the smoothed losses at a point, a dual candidate."""
         return self.state_dual(self.total.slopes(components, width))
@@ -354,6 +358,7 @@ class MetricProblem(Problem):
         if dual is not None:
             tries = iter([self.read_dual(dual)])
         else:
-            widths = WIDTHS if self.total.kinked else WIDTHS[:1]
+            several = self.total.kinked or any(loss.rough for loss in self.total.losses)
+            widths = WIDTHS if several else WIDTHS[:1]
             tries = (self.total.slopes(components, width) for width in in_time(widths))
         return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)

@@ -231,10 +231,13 @@ class Loss(Term):
         Class attribute: whether slopes at a larger metric make better anchors than `anchor`.
     entrywise : bool
         Class attribute: whether u depends on the metric beyond distances of pairs.
+    rough : bool
+        Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
     """
 
     inside: ClassVar[bool] = False
     entrywise: ClassVar[bool] = False
+    rough: ClassVar[bool] = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
