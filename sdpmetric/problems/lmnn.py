@@ -77,6 +77,7 @@ class LMNNProblem(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        validation.check_made(type(self).__name__, "source", self.source, "target_pairs")
         self.source.check(len(self.X))
 
     @classmethod
