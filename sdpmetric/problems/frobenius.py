@@ -80,6 +80,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        validation.check_made(type(self).__name__, "base", self.base, "pull_cost")
         if validation.check_number("frobenius", self.frobenius, 0.0) == 0.0:
             raise ValueError("frobenius must be positive; state LMNN without it as an LMNNProblem.")
         if self.base.squared:

@@ -368,6 +368,7 @@ class LMNNProblem(LargeMarginProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        validation.check_made(type(self).__name__, "source", self.source, "target_pairs")
         self.source.check(len(self.X))
 
     @classmethod

@@ -51,6 +51,10 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
     regions: IndexArray
     region_names: NDArray[np.generic] = field(metadata=NOT_STATED)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validation.check_made(type(self).__name__, "tied", self.tied, "pull_cost")
+
     @classmethod
     def from_labels(
         cls,

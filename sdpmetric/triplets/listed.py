@@ -24,6 +24,7 @@ class ListedTriplets:
     """An explicit list of triplets with weights, grouped by target pair."""
 
     candidates: Candidates  # One row per (anchor, target) pair, K = 1, with weights
+    pulls: FloatArray | None = None  # Positive weights of these pairs in the pull term; None: 1
 
     @classmethod
     def from_triplets(cls, triplets: Triplets, weights: FloatArray) -> ListedTriplets:
@@ -53,6 +54,11 @@ class ListedTriplets:
         for rows in (self.candidates.anchors, self.candidates.targets, self.candidates.impostors):
             if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= n)):
                 raise ValueError(f"listed triplets must name rows 0..{n - 1} of X by integers.")
+        if self.pulls is not None and self.pulls.shape != self.candidates.anchors.shape:
+            raise ValueError(
+                f"listed triplets have {len(self.candidates.anchors)} target pairs, and pulls of shape "
+                f"{self.pulls.shape}; pass one weight for each pair."
+            )
 
     @property
     def size(self) -> int:
@@ -75,9 +81,9 @@ class ListedTriplets:
         """The (anchor, target) pairs, each once."""
         return self.candidates.anchors, self.candidates.targets[:, 0]
 
-    def target_weights(self) -> None:
-        """Each pair counts once."""
-        return None
+    def target_weights(self) -> FloatArray | None:
+        """Weights of the (anchor, target) pairs."""
+        return self.pulls
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
         """Weight of each triplet, (t,); 0 for those that are not in the set."""
