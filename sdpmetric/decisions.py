@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cached_property, singledispatch
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
@@ -21,6 +22,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.rigor import RIGORS, Rigor
 from sdpmetric.core.solution import Solution
 from sdpmetric.formulations import named, to_cvxpy
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import TINY, U, above, gamma
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
@@ -35,6 +37,8 @@ from sdpmetric.verbs import solve
 
 # Share of the objective that programs over all metrics as good as one allow beyond it, to have interior points.
 INTERIOR = 1e-6
+# Radii of grade "rounding" are as many times as large.
+ROUNDING = 1.0 + 1e-9
 # Smoothing width of losses whose slopes bound multipliers.
 WIDTH = 1e-9
 
@@ -209,8 +213,8 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
 def leave_one_out(solution: Solution, y: ArrayLike, n_neighbors: int = 3) -> Decisions:
     """The label of each example by its neighbors; settled where learning without the example would not change it.
 
-    Without the losses that contain row i, the optimum is within ``sqrt(2 gap / lam) + ||U_i|| / lam`` of the solution,
-    where ``U_i`` is the sum of the gradients of these losses, each times its multiplier. No program is solved again.
+    With ``U_i`` the gradient of the losses that contain row i, each at its multiplier, the optimum without them is
+    within ``||U_i|| / (2 lam)`` of ``M + U_i / (2 lam)``, plus 1.21 times ``sqrt(2 gap / lam)``. No program is solved.
 
     Parameters
     ----------
@@ -241,11 +245,19 @@ def leave_one_out(solution: Solution, y: ArrayLike, n_neighbors: int = 3) -> Dec
     """
     modulus, ball = _curved(solution)
     problem = _stated(solution)
-    losses = _losses(problem, solution)
+    losses, k = _losses(problem, solution), n_neighbors
     gap = max(solution.certificate.gap, solution.objective - losses.lower_bound)
-    radius = (_root(2.0, gap, modulus) + losses.norms(problem) / modulus) * (1.0 + 1e-9)
-    found = Neighbors.of(ball.components, radius, problem.X, None, n_neighbors)
-    return Decisions(*found.labels(y), "rounding")
+    own, change = _root(2.0, gap, modulus), losses.norms(problem) / modulus
+    found = Neighbors.of(ball.components, (own + change) * ROUNDING, problem.X, None, k)
+    values, settled = found.labels(y)
+    metric, others = ball.components.T @ ball.components, np.arange(len(problem.X))
+    for i in np.flatnonzero(~settled).tolist():
+        slope, _ = losses.gradient(problem, i)
+        center, rest = psd.factor(np.asarray(metric + 0.5 / modulus * slope)), others != i
+        radius = (1.21 * own + 0.5 * float(change[i])) * ROUNDING
+        one = Neighbors.of(center, radius, problem.X[rest], problem.X[i : i + 1], k).labels(np.asarray(y)[rest])
+        settled[i] = one[1][0] and one[0][0] == values[i]
+    return Decisions(values, settled, "rounding")
 
 
 def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearOptimal], Decisions]) -> Decisions:
@@ -459,19 +471,25 @@ class _Losses:
     owners: list[IndexArray]
     lower_bound: float
     shifts: FloatArray
+    n: int
 
     def norms(self, problem: Problem) -> FloatArray:
-        """``||U_i||`` of each row i, (n,)."""
+        """The norms of the gradients of all rows, (n,)."""
+        found = (self.gradient(problem, i) for i in range(len(problem.X)))
+        return np.array([math.hypot(np.linalg.norm(slope), shift) for slope, shift in found])
+
+    def gradient(self, problem: Problem, i: int) -> tuple[FloatArray, float]:
+        """The sum of the parts that belong to losses of a row, and of their shifts."""
+        own = self._of_rows.indices[self._of_rows.indptr[i] : self._of_rows.indptr[i + 1]]
+        V = problem.centered[self.pairs[own, 0]] - problem.centered[self.pairs[own, 1]]
+        return (V.T * self.weights[own]) @ V, float(self.shifts[own].sum())
+
+    @cached_property
+    def _of_rows(self) -> sp.csr_array:
+        """Which parts belong to losses of each row."""
         part = np.tile(np.arange(len(self.pairs)), len(self.owners))
-        owned = np.stack([np.concatenate(self.owners), part], axis=1)
-        owned = np.unique(owned[self.weights[part] != 0.0], axis=0)
-        ends = np.searchsorted(owned[:, 0], np.arange(len(problem.X) + 1))
-        found = np.zeros(len(problem.X))
-        for i in np.flatnonzero(np.diff(ends)):
-            own = owned[ends[i] : ends[i + 1], 1]
-            V = problem.centered[self.pairs[own, 0]] - problem.centered[self.pairs[own, 1]]
-            found[i] = math.hypot(np.linalg.norm((V.T * self.weights[own]) @ V), self.shifts[own].sum())
-        return found
+        rows, used = np.concatenate(self.owners), self.weights[part] != 0.0
+        return sp.csr_array((np.ones(used.sum()), (rows[used], part[used])), shape=(self.n, len(self.pairs)))
 
 
 @singledispatch
@@ -487,8 +505,8 @@ def _(problem: FrobeniusLMNNProblem, solution: Solution) -> _Losses:
     (i, j, l), a, pull = found.triplets.to_array().T, found.values, problem.base.pull_cost
     pairs = np.concatenate([np.stack(each, axis=1) for each in ((i, l), (i, j), (pull.first, pull.second))])
     owners = [np.concatenate(each) for each in ((i, i, pull.first), (j, j, pull.second), (l, l, pull.first))]
-    weights = np.concatenate([a, -a, -pull.scales])
-    return _Losses(pairs, weights, owners, problem.dual_point(found).value, np.zeros(len(pairs)))
+    weights = np.concatenate([-a, a, pull.scales])
+    return _Losses(pairs, weights, owners, problem.dual_point(found).value, np.zeros(len(pairs)), len(problem.X))
 
 
 @_losses.register
@@ -496,7 +514,7 @@ def _(problem: POLAProblem, solution: Solution) -> _Losses:
     L = np.asarray(solution.components, dtype=np.float64)
     a = np.asarray(problem.constraints(L, solution.dual, solution.extras).dual)
     value, signed = problem.dual_point(a).value, a * problem.signs
-    return _Losses(problem.pairs, signed, list(problem.pairs.T), value, signed)
+    return _Losses(problem.pairs, signed, list(problem.pairs.T), value, signed, len(problem.X))
 
 
 @_losses.register
@@ -515,4 +533,4 @@ def _(problem: MetricProblem, solution: Solution) -> _Losses:
     most = max(len(each) for each in owners)
     roles = [np.concatenate([each[min(t, len(each) - 1)] for each in owners]) for t in range(most)]
     stacked = np.concatenate(pairs)
-    return _Losses(stacked, np.concatenate(weights), roles, proven.value, np.zeros(len(stacked)))
+    return _Losses(stacked, np.concatenate(weights), roles, proven.value, np.zeros(len(stacked)), len(problem.X))
