@@ -20,6 +20,15 @@ from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.decisions import (
+    Decisions,
+    NearOptimal,
+    distance_range,
+    leave_one_out,
+    near_optimal,
+    unchanged_between,
+    zero_weights,
+)
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
@@ -60,6 +69,7 @@ from sdpmetric.verbs import certify, path, solve, verify
 __all__ = [
     "Certificate",
     "Comparison",
+    "Decisions",
     "Dual",
     "DualityCertificate",
     "Explanation",
@@ -92,6 +102,7 @@ __all__ = [
     "Model",
     "MultiMetricLMNNProblem",
     "NCAProblem",
+    "NearOptimal",
     "OASISStream",
     "POLAProblem",
     "POLAStream",
@@ -113,11 +124,14 @@ __all__ = [
     "UselessOptimumWarning",
     "certify",
     "compare",
+    "distance_range",
     "engines",
     "explain",
     "formulation",
     "guaranteed_threshold",
+    "leave_one_out",
     "metric_variable",
+    "near_optimal",
     "path",
     "regret",
     "solve",
@@ -128,5 +142,7 @@ __all__ = [
     "terms",
     "to_cvxpy",
     "triplet_margins",
+    "unchanged_between",
     "verify",
+    "zero_weights",
 ]

@@ -23,6 +23,7 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.owned import owned
+from sdpmetric.core.rigor import Rigor
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)
@@ -41,6 +42,19 @@ class Extras(TypedDict, total=False):
     """Of a stream, items predicted wrongly so far."""
     perplexity: float
     """NCA's mean effective number of neighbors, over all examples."""
+
+
+@dataclass(frozen=True, eq=False)
+class StrongConvexity:
+    """A point, as exact as its certificate, of an objective less ``modulus / 2`` times a squared norm that is convex.
+
+    The norm is the metric's Frobenius norm, with the threshold as one more entry where there is one.
+    """
+
+    modulus: float
+    components: FloatArray
+    threshold: float | None = None
+    rigor: Rigor = "float"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,6 +239,10 @@ class Problem(ABC):
     def _along(self, components: FloatArray) -> Callable[[float], float]:
         """What `best_scale` minimises: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
+
+    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity | None:
+        """How strongly convex the objective is, and a float64 point as it was certified; None: not known to be so."""
+        return None
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """Why a solution is likely to be of no use for other data, as far as can be seen; None: nothing is seen.

@@ -19,7 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Extras, Problem, StrongConvexity
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems import frobenius_certificate, screening
@@ -211,6 +211,10 @@ class FrobeniusLMNNProblem(Problem):
         """Evaluate the objective over all triplets; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.base.objective(L) + self.penalty(L)
+
+    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity:
+        """With modulus ``lam``; see `Problem.strong_convexity`."""
+        return StrongConvexity(self.frobenius, components)
 
     # -- the certificate --------------------------------------------------------------------------------------------
 

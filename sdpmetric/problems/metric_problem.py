@@ -25,10 +25,12 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
+from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, StrongConvexity, refuse
 from sdpmetric.engine.deadline import in_time, is_late
+from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
+from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
@@ -231,6 +233,14 @@ class MetricProblem(Problem):
         L, _ = self.check_point(components, None)
         own = [L[:, part].T @ L[:, part] for part in self.domain.parts]
         return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
+
+    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity | None:
+        """By Frobenius terms, over all and over diagonal metrics; see `Problem.strong_convexity`."""
+        modulus = sum_below(np.array([term.weight for term in self.terms if isinstance(term, Frobenius)]))
+        if not modulus > 0.0 or not self.domain.plain or self.domain.blocks:
+            return None
+        near = self.domain.nearest(components)
+        return StrongConvexity(modulus, components if near is None else near[0])
 
     # -- for solvers --------------------------------------------------------------------------------------------
 
