@@ -34,7 +34,7 @@ from cvxpy.reductions.solution import Solution
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 
 # Passes of equilibration; powers of 2 beyond this are left alone.
-PASSES, LARGEST = 8, 400
+PASSES, LARGEST = 10, 400
 
 
 @dataclass(frozen=True)
@@ -138,51 +138,46 @@ class ConeProgram:
         return self.A.T.tocsr()
 
     def equilibrated(self) -> tuple[ConeProgram, Units]:
-        """The same program in other units, powers of 2, in which rows and columns are of size about 1."""
+        """The same program in other units, powers of 2, in which the logarithms of rows and columns are 0 on average."""
         m, n = self.A.shape
-        rows, columns = np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        rows, columns = np.zeros(m), np.zeros(n)
         A, P = self.sizes.tocoo(), abs(self.P).tocoo()
+        logs, curved = np.log2(A.data), 0.5 * np.log2(P.data)
+        entries, counts = np.bincount(A.row, minlength=m), np.bincount(A.col, minlength=n)
+        counts = np.maximum(counts + np.bincount(P.col, minlength=n), 1)
         for _ in range(PASSES):
-            logs = np.log2(A.data) + rows[A.row] + columns[A.col]
-            rows = np.clip(rows - self._blockwise(_most(logs, A.row, m)), -LARGEST, LARGEST)
-            logs = np.log2(A.data) + rows[A.row] + columns[A.col]
-            curved = 0.5 * (np.log2(P.data) + columns[P.row] + columns[P.col])
-            most = np.fmax(_most(logs, A.col, n), _most(curved, P.col, n))
-            columns = np.clip(columns - _halved(most), -LARGEST, LARGEST)
-        b, c = np.ldexp(self.b, rows), np.ldexp(self.c, columns)
+            rows = rows - self._means(np.bincount(A.row, logs + rows[A.row] + columns[A.col], m), entries)
+            total = np.bincount(A.col, logs + rows[A.row] + columns[A.col], n)
+            total += np.bincount(P.col, curved + 0.5 * (columns[P.row] + columns[P.col]), n)
+            columns = columns - total / counts
+        whole = [np.clip(np.rint(v), -LARGEST, LARGEST).astype(np.int64) for v in (rows, columns)]
+        whole[0] = self._blocks(whole[0])
+        b, c = np.ldexp(self.b, whole[0]), np.ldexp(self.c, whole[1])
         size_b, size_c = (int(np.frexp(np.abs(v).max(initial=0.0))[1]) for v in (b, c))
-        units = Units(rows, columns, size_b, size_c)
+        units = Units(*whole, size_b, size_c)
         scaled = units.of(self)
-        return (scaled, units) if units.exact(self, scaled) else (self, Units(0 * rows, 0 * columns, 0, 0))
+        nothing = Units(np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64), 0, 0)
+        return (scaled, units) if units.exact(self, scaled) else (self, nothing)
 
-    def _blockwise(self, most: FloatArray) -> LongArray:
-        """Powers of 2 that a pass takes from rows: one in a block, of semidefinite ones a power for each dimension."""
-        steps = _halved(most)
-        cones, first = self.cones, self.cones.linear
-        if len(most) > first:
-            block = cones.block[first:]
-            top = np.full(int(block[-1]) + 1, -np.inf)
-            np.fmax.at(top, block, most[first:])
-            steps[first:] = _halved(np.where(np.isfinite(top), top, np.nan))[block]
+    def _means(self, totals: FloatArray, counts: LongArray) -> FloatArray:
+        """Mean logarithms of rows, or of the rows of a block; half of that of each dimension of a semidefinite one."""
+        cones, size = self.cones, int(self.cones.block[-1]) + 1 if self.cones.size else 0
+        block = cones.block
+        means = (np.bincount(block, totals, size) / np.maximum(np.bincount(block, counts, size), 1))[block]
         for side, rows in zip(cones.psd, cones.psd_blocks, strict=True):
+            ends = np.tril_indices(side)
+            parts = [sum(np.bincount(end, v[rows], side) for end in ends) for v in (totals, counts)]
+            half = 0.5 * parts[0] / np.maximum(parts[1], 1)
+            means[rows] = half[ends[0]] + half[ends[1]]
+        return means
+
+    def _blocks(self, powers: LongArray) -> LongArray:
+        """Powers of 2 that keep semidefinite blocks: sums of those of dimensions, which halves on the diagonal are."""
+        for side, rows in zip(self.cones.psd, self.cones.psd_blocks, strict=True):
             row, column = np.tril_indices(side)
-            top = np.full(side, -np.inf)
-            np.fmax.at(top, row, most[rows])
-            np.fmax.at(top, column, most[rows])
-            half = np.rint(0.25 * np.where(np.isfinite(top), top, 0.0)).astype(np.int64)
-            steps[rows] = half[row] + half[column]
-        return steps
-
-
-def _most(logs: FloatArray, index: LongArray, size: int) -> FloatArray:
-    """The largest logarithm of each row or column, NaN where there is no entry."""
-    most = np.full(size, -np.inf)
-    np.maximum.at(most, index, logs)
-    return np.where(np.isfinite(most), most, np.nan)
-
-
-def _halved(most: FloatArray) -> LongArray:
-    return np.rint(0.5 * np.nan_to_num(most)).astype(np.int64)
+            half = powers[rows][row == column] // 2
+            powers[rows] = half[row] + half[column]
+        return powers
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,7 +374,7 @@ class Answer:
 
     @property
     def usable(self) -> bool:
-        return bool(np.isfinite(self.x).all() and np.isfinite(self.z).all())
+        return bool((np.abs(self.x) < 1e100).all() and (np.abs(self.z) < 1e100).all())
 
 
 def ask(program: ConeProgram, solver: str, primal: float = 0.0, dual: float = 0.0) -> Answer | None:
