@@ -148,7 +148,7 @@ class ConeProgram:
         for _ in range(PASSES):
             rows = rows - self._means(np.bincount(A.row, logs + rows[A.row] + columns[A.col], m), entries)
             total = np.bincount(A.col, logs + rows[A.row] + columns[A.col], n)
-            total += np.bincount(P.col, curved + 0.5 * (columns[P.row] + columns[P.col]), n)
+            total = total + np.bincount(P.col, curved + 0.5 * (columns[P.row] + columns[P.col]), n)
             columns = columns - total / counts
         whole = [np.clip(np.rint(v), -LARGEST, LARGEST).astype(np.int64) for v in (rows, columns)]
         whole[0] = self._blocks(whole[0])

@@ -4,7 +4,7 @@ For every x with ``b - Ax`` in K, z in the dual cone and any y [JCK2007],
 
     ``c'x + x'Px / 2 >= -b'z - y'Py / 2 + r'x + (x - y)'P(x - y) / 2,  r = c + A'z + Py``.
 
-The residual r of floats is not 0. Where x is known to be bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by
+As P is positive semidefinite, the last term is at least 0. The residual r of floats is not 0. Where x is known to be bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by
 w with ``(A'DA + P) w = -r``, which makes the residual 0 exactly. This w is not computed but enclosed: if
 ``A'DA + P >= kappa I``, then ``||w|| <= ||r|| / kappa`` and ``||D^(1/2) A w|| <= ||r|| / kappa^(1/2)``. A proven point is
 made likewise from equations ``A_0 x = b_0``.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import scipy.linalg
@@ -44,6 +45,8 @@ UNDERFLOW = 1e-280
 # Multipliers move by powers of 2, up to this, in proportion to their distance from the boundary of the cone.
 LARGEST_WEIGHT = 12
 REPAIRS = 8
+# Coefficients of redundant equations have one of these denominators, and so many binary digits.
+DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
 # The largest float below e.
 E_BELOW = 2.718281828459045
 
@@ -101,6 +104,44 @@ class Definite:
         """Floats not below ``||D^(1/2) A w||`` and ``||w||`` for right-hand sides of at most `size`, in these units."""
         rho = norm_above(np.ldexp(size, self.powers))
         return above(rho / math.sqrt(self.least), 4), above(rho / self.least, 4)
+
+
+def independent(M: sp.csc_array) -> LongArray | None:
+    """Columns of which all others are proven to be combinations, as of redundant equations; None without such a proof.
+
+    The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers.
+    """
+    n = M.shape[1]
+    if n > DENSE:
+        return None
+    _, R, pivots = scipy.linalg.qr(M.toarray(), mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(R))
+    rank = int(np.sum(diagonal > 1e-11 * diagonal.max(initial=0.0)))
+    kept, dropped = pivots[:rank], pivots[rank:]
+    V = scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
+    V[np.abs(V) < 1e-9 * np.abs(V).max(initial=0.0)] = 0.0
+    for k, j in enumerate(dropped):
+        used = np.flatnonzero(V[:, k])
+        for denominator in DENOMINATORS:
+            digits, powers = np.frexp(denominator * V[used, k])
+            guess = np.ldexp(np.rint(np.ldexp(digits, DIGITS)), powers - DIGITS)
+            if np.allclose(guess, denominator * V[used, k], rtol=1e-8, atol=0.0) and _sums_to(
+                M, [*zip(kept[used].tolist(), guess.tolist(), strict=True), (int(j), -float(denominator))]
+            ):
+                break
+        else:
+            return None
+    return np.sort(kept)
+
+
+def _sums_to(M: sp.csc_array, combination: list[tuple[int, float]]) -> bool:
+    """Whether a combination of columns is exactly 0."""
+    total: dict[int, Fraction] = {}
+    for j, factor in combination:
+        some = slice(M.indptr[j], M.indptr[j + 1])
+        for i, value in zip(M.indices[some].tolist(), M.data[some].tolist(), strict=True):
+            total[i] = total.get(i, Fraction(0)) + Fraction(value) * Fraction(factor)
+    return not any(total.values())
 
 
 def _least(solve: Callable[[FloatArray], FloatArray], n: int) -> float:
@@ -265,8 +306,14 @@ def curvature(P: sp.csr_array) -> float:
     if len(used) > 4 * DENSE:
         raise TooLarge
     n, labels = sp.csgraph.connected_components(P[used][:, used])
-    parts = (used[labels == k] for k in range(n))
-    return min(0.0, *(least_eigenvalue(P[part][:, part].toarray()) for part in parts))
+    return min(0.0, *(_curvature(sp.csc_array(P[part][:, part])) for part in (used[labels == k] for k in range(n))))
+
+
+def _curvature(P: sp.csc_array) -> float:
+    """Of a singular matrix that of independent columns decides: ``P = [I V]' P_cc [I V]``."""
+    least = least_eigenvalue(P.toarray())
+    some = independent(P) if least < 0.0 else None
+    return 0.0 if some is not None and least_eigenvalue(P[some][:, some].toarray()) >= 0.0 else least
 
 
 def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray) -> float:
@@ -284,8 +331,7 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
         lowest -= 8.0 * U * (float(abs(P).max()) - lowest)  # the sum is rounded
         bent = above(-0.6 * lowest * sum_above(all_above(reach[curved] ** 2)), 4)
         P = sp.csr_array(P - lowest * sp.diags_array(curved * 1.0))
-    free = ~np.isfinite(reach) | curved
-    free &= (np.diff(program.transposed.indptr) > 0) | curved
+    free = ~np.isfinite(reach) & ((np.diff(program.transposed.indptr) > 0) | curved)
     if (program.c[~free & ~np.isfinite(reach)] != 0.0).any():
         return -math.inf  # moving such a variable costs less and less
     columns = np.flatnonzero(free)
@@ -298,10 +344,15 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
     inside, definite = cones.interior(dual=True), None
     x = np.where(curved, x, 0.0)
     if len(columns):
-        own, bending = W[:, columns], P[columns][:, columns]
-        definite = Definite.of(own, bending if bending.nnz else None)
+        definite = _on(W, P, columns)
+        if definite is None:
+            stacked = sp.csc_array(sp.vstack([A, P, program.c[None, :]]))
+            some = independent(stacked[:, columns])
+            columns = columns if some is None else columns[some]
+            definite = None if some is None else _on(W, P, columns)
         if definite is None:
             return -math.inf
+        own = W[:, columns]
         lengths = norms_of_rows(sp.csr_array(own @ sp.diags_array(np.ldexp(1.0, definite.powers))))
     for _ in range(REPAIRS):
         for _ in range(2 if definite is not None else 0):
@@ -333,21 +384,24 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
     lost = [3.0 * U * sum_above(np.abs(products)) * (1.0 + 1e-9) + UNDERFLOW, bent]
     lost.append(min(above(norm_above(roots * b) * root, 8), sum_above(all_above(np.abs(b) * moved, 4))))
     lost.append(above(0.5 * float(np.abs(x) @ np.abs(Px)) + float(np.abs(x) @ Px_off), len(x) + 8))
-    if curved.any():
-        lost.append(above(norm_above(np.abs(Px) + Px_off) * length * _largest(definite, columns, curved), 8))
+    if curved[columns].any():
+        long = np.ldexp(1.0, definite.powers[curved[columns]]).max(initial=0.0)  # lengths are in units of their own
+        lost.append(above(norm_above(np.abs(Px) + Px_off) * length * float(long), 8))
         lost.append(above(0.5 * root * root, 4))
     bounded = ~free & np.isfinite(reach)
     if bounded.any():
         apart = size[bounded]
         if root > 0.0:
             apart = apart + norms_of_rows(sp.csr_array(W[:, bounded].T)) * root * (1.0 + 1e-12)
+            units = sp.diags_array(np.ldexp(1.0, definite.powers))
+            apart = apart + norms_of_rows(sp.csr_array(P[bounded][:, columns] @ units)) * length * (1.0 + 1e-12)
         lost.append(sum_above(all_above(apart * reach[bounded], 4)))
     return sum_below(np.concatenate([-products, -np.array(lost)]))
 
 
-def _largest(definite: Definite, columns: LongArray, curved: BoolArray) -> float:
-    """The largest unit of a curved column: lengths are in units of their own."""
-    return float(np.ldexp(1.0, definite.powers[curved[columns]]).max(initial=0.0))
+def _on(W: sp.csr_array, P: sp.csr_array, columns: LongArray) -> Definite | None:
+    bending = P[columns][:, columns]
+    return Definite.of(W[:, columns], bending if bending.nnz else None)
 
 
 def _any_of(cones: Cones, rows: BoolArray) -> BoolArray:
@@ -372,10 +426,14 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[float, FloatArray]
         return math.inf, x
     rows, definite, length = np.flatnonzero(used), None, 0.0
     if len(rows):
-        M = equations[rows]
-        definite = Definite.of(M.T.tocsr())
+        definite = Definite.of(equations[rows].T.tocsr())
+        if definite is None:
+            some = independent(sp.csc_array(sp.hstack([equations, b[:zero, None]])[rows].T))
+            rows = rows if some is None else rows[some]
+            definite = None if some is None else Definite.of(equations[rows].T.tocsr())
         if definite is None:
             return math.inf, x
+        M = equations[rows]
         for _ in range(3):
             x = x + M.T @ definite.solve(b[rows] - M @ x)
         r, off = image(M, abs(M), -x, b[rows])
