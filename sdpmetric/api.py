@@ -54,6 +54,7 @@ from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.problems.sdml import SDMLProblem
+from sdpmetric.programs import ProgramBound, bound
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.streams.frml import FRMLStream
@@ -107,6 +108,7 @@ __all__ = [
     "POLAProblem",
     "POLAStream",
     "Problem",
+    "ProgramBound",
     "RCAProblem",
     "RankingScores",
     "RegretCertificate",
@@ -122,6 +124,7 @@ __all__ = [
     "TraceRow",
     "Triplets",
     "UselessOptimumWarning",
+    "bound",
     "certify",
     "compare",
     "distance_range",
