@@ -21,8 +21,11 @@ FloatArray = NDArray[np.float64]
 Features = dict[Hashable, float]
 
 
-class _MetricTransformer(base.SupervisedTransformer):
+class _MetricTransformer(base.SupervisedTransformer, base.Transformer):
     """What both transformers share: names of features, and examples to pair the next one with.
+
+    River's pipelines apply a `SupervisedTransformer` to what they predict but not to what the steps after it learn,
+    as it is no `Transformer`; what is both is applied to both.
 
     Each labelled example makes two pairs, with a remembered example of its class and with one of another class, both
     drawn at random. The features are those of the first example: one that comes later is ignored, one that is missing
@@ -35,6 +38,7 @@ class _MetricTransformer(base.SupervisedTransformer):
         self._rng = random.Random(seed)
         self._names: list[Hashable] = []
         self._remembered: dict[Hashable, deque[FloatArray]] = {}
+        self._root: FloatArray | None = None
 
     def learn_one(self, x: Features, y: Hashable) -> None:
         """Take one labelled example.
@@ -53,10 +57,14 @@ class _MetricTransformer(base.SupervisedTransformer):
             partner = self._rng.choice(self._remembered[label])
             if not np.array_equal(example, partner):  # no metric tells equal examples apart
                 self._take(example, partner, label == y)
+                self._root = None
         self._remembered.setdefault(y, deque(maxlen=self.memory)).append(example)
 
     def transform_one(self, x: Features) -> dict[Hashable, float]:
-        """Embed one example so that the Euclidean distance is the learned one.
+        """Embed one example by the symmetric root of the metric: Euclidean distances are the learned ones.
+
+        The metric is scaled to the trace of the identity. What a later step stores, such as the examples of a nearest
+        neighbors classifier, stays where it was embedded: the symmetric root moves least from step to step.
 
         Parameters
         ----------
@@ -65,11 +73,16 @@ class _MetricTransformer(base.SupervisedTransformer):
         Returns
         -------
         z : dict of int to float
-            As many as there are features; before the first example x as it is.
+            As many as there are features; as they are until a pair has been learned from.
         """
         if not self._names:
             return dict(x)
-        return dict(enumerate((self._components() @ self._vector(x)).tolist()))
+        if self._root is None:
+            values, vectors = np.linalg.eigh(self._metric())
+            roots = np.sqrt(np.maximum(values, 0.0))
+            length = float(np.sqrt(np.mean(roots**2)))
+            self._root = (vectors * (roots / length)) @ vectors.T if length > 0.0 else np.eye(len(roots))
+        return dict(enumerate((self._root @ self._vector(x)).tolist()))
 
     def _vector(self, x: Features) -> FloatArray:
         return np.array([float(x.get(name, 0.0)) for name in self._names])
@@ -80,7 +93,7 @@ class _MetricTransformer(base.SupervisedTransformer):
     def _take(self, u: FloatArray, v: FloatArray, similar: bool) -> None:
         raise NotImplementedError
 
-    def _components(self) -> FloatArray:
+    def _metric(self) -> FloatArray:
         raise NotImplementedError
 
 
@@ -119,9 +132,8 @@ class POLATransformer(_MetricTransformer):
     def _take(self, u: FloatArray, v: FloatArray, similar: bool) -> None:
         self._stream.partial_fit(np.stack([u, v]), [[0, 1]], [similar])
 
-    def _components(self) -> FloatArray:
-        L = self._stream.components
-        return np.pad(L, [(0, len(self._names) - len(L)), (0, 0)])
+    def _metric(self) -> FloatArray:
+        return self._stream.metric
 
 
 class LEGOTransformer(_MetricTransformer):
@@ -158,5 +170,5 @@ class LEGOTransformer(_MetricTransformer):
         target = (self.upper if similar else self.lower) * len(u)
         self._stream.update(u, v, target, 1 if similar else -1)
 
-    def _components(self) -> FloatArray:
-        return self._stream.components
+    def _metric(self) -> FloatArray:
+        return self._stream.metric

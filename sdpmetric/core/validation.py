@@ -68,11 +68,6 @@ def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[n
     check_names("y", labels)
     check_classification_targets(labels)
     classes, index = np.unique(labels, return_inverse=True)
-    if classes.dtype.kind == "i" and len(classes) > 2 and np.array_equal(classes, np.arange(-1, len(classes) - 1)):
-        raise ValueError(
-            f"y has the labels -1, 0, .., {classes[-1]}, and by convention -1 marks unlabelled examples; "
-            f"{UNLABELLED} Where -1 is a class, pass y + 1."
-        )
     if len(classes) < n_classes:
         raise ValueError(
             f"y has one class only ({classes.tolist()[0]!r}); "

@@ -42,12 +42,13 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
     def _checked(
         self, X: ArrayLike, examples: Examples | None
     ) -> tuple[ArrayLike, NDArray[np.intp], NDArray[np.generic] | None]:
-        """The different examples of tuples, the tuples as row numbers of them, and their row numbers or names."""
+        """The examples of tuples, the tuples as row numbers of them, and their row numbers or names."""
         self._validate_params()
         tuples = check_array(X, dtype=None, ensure_2d=False, allow_nd=True, ensure_all_finite=False, input_name="X")
         if tuples.ndim == 3 and tuples.shape[1] == self.size:
-            rows, index = np.unique(tuples.reshape(-1, tuples.shape[2]), axis=0, return_inverse=True)
-            return rows, index.reshape(tuples.shape[:2]), None
+            # Equal examples stay apart: a tuple may hold two, and equal pairs may have different answers.
+            rows = tuples.reshape(-1, tuples.shape[2])
+            return rows, np.arange(len(rows)).reshape(tuples.shape[:2]), None
         examples = self.examples if examples is None else examples
         if tuples.ndim != 2 or tuples.shape[1] != self.size or examples is None:
             raise ValueError(

@@ -67,11 +67,37 @@ def test_the_stream_of_the_package_takes_the_same_pairs():
     X = [list(x.values()) for x, _ in rows]
     stream.partial_fit(X, [[1, 0], [2, 1]], [True, False])
     z = np.array([list(transformer.transform_one(x).values()) for x, _ in rows])
-    expected = np.asarray(X) @ stream.components.T
-    np.testing.assert_allclose(z @ z.T, expected @ expected.T, atol=1e-12)
+    expected = np.asarray(X) @ (stream.metric * 2 / np.trace(stream.metric)) @ np.transpose(X)
+    np.testing.assert_allclose(z @ z.T, expected, atol=1e-12)
 
 
 def test_the_docstring_shows_what_happens():
     found = doctest.testmod(adapter)
     assert found.attempted
     assert not found.failed
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=name_of)
+def test_what_follows_in_a_pipeline_learns_and_predicts_in_one_embedding(transformer):
+    """Accuracy of a nearest neighbors classifier behind the transformer, at least 85 % of that without it."""
+    segments, neighbors = (pytest.importorskip(f"river.{name}") for name in ("datasets", "neighbors"))
+    steps = [(), (transformer.clone(),)]
+    models = [compose.Pipeline(preprocessing.StandardScaler(), *step, neighbors.KNNClassifier(3)) for step in steps]
+    right = np.zeros(2)
+    for x, y in segments.ImageSegments().take(500):
+        for k, model in enumerate(models):
+            right[k] += model.predict_one(x) == y
+            model.learn_one(x, y)
+    assert right[1] >= 0.85 * right[0] > 300
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=name_of)
+def test_distances_of_the_embedding_are_a_multiple_of_the_learned_ones(transformer):
+    model = transformer.clone()
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 4)) * [1.0, 2.0, 0.5, 3.0], rng.integers(3, size=40)
+    for x, label in stream.iter_array(X, y):
+        model.learn_one(x, int(label))
+    Z = np.array([list(model.transform_one(x).values()) for x, _ in stream.iter_array(X, y)])
+    learned = np.einsum("nd,de,ne->n", X, model._stream.metric, X)
+    np.testing.assert_allclose((Z**2).sum(axis=1), learned * 4 / np.trace(model._stream.metric), rtol=1e-6)

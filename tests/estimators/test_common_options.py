@@ -340,12 +340,18 @@ def test_sparse_data_that_are_too_large_are_refused_with_advice():
 
 @pytest.mark.parametrize("estimator", [e for e in ALL if name_of(e) != "MLKR"], ids=name_of)
 def test_missing_labels_are_refused_with_advice(estimator):
-    nothing, number, minus = Y.astype(object), Y.astype(float), Y.copy()
-    nothing[3], number[3], minus[3] = None, np.nan, -1
-    for labels in (nothing, number, minus):
-        with pytest.raises(ValueError, match=r"(missing|NaN|unlabelled).* fit_pairs of ITML"):
+    nothing, number = Y.astype(object), Y.astype(float)
+    nothing[3], number[3] = None, np.nan
+    for labels in (nothing, number):
+        with pytest.raises(ValueError, match=r"(missing|NaN).* fit_pairs of ITML"):
             quiet(clone(estimator), X, labels)
-    quiet(clone(estimator), X, np.where(Y == 0, -1, 1))  # two classes
+
+
+@pytest.mark.parametrize("labels", [np.where(Y == 0, -1, 1), Y - 1, Y - 1.0], ids=["two", "integers", "floats"])
+def test_minus_one_is_a_class(labels):
+    """As in scikit-learn, where only its semi-supervised estimators take it for the lack of a label."""
+    renamed, named = (quiet(LMNN(tol=1e-2), X, y) for y in (labels, labels + 1))
+    assert renamed.solution_.objective == named.solution_.objective
 
 
 def test_weights_follow_the_rows_that_are_learned_from():

@@ -102,6 +102,16 @@ def test_numbers_and_examples_are_the_same_to_a_learner():
     np.testing.assert_allclose(one.estimator_.metric_, two.estimator_.metric_, rtol=0.05, atol=0.01)
 
 
+def test_equal_examples_may_be_in_one_pair_and_equal_pairs_may_differ():
+    whole = np.array([[[1.0], [3.0]], [[1.0], [3.0]], [[2.0], [2.0]], [[0.0], [5.0]], [[1.0], [1.2]], [[4.0], [7.0]]])
+    similar = np.array([1, -1, 1, -1, 1, -1])
+    for learner in (ITML(), MMC(), POLA()):
+        found = PairClassifier(learner).fit(whole, similar)
+        assert found.pair_score(whole)[2] == 0.0
+    twice = X[np.concatenate([PAIRS, [[4, 4]]])]
+    assert np.isfinite(PairClassifier(ITML()).fit(twice, np.append(SIMILAR, 1)).threshold_)
+
+
 def test_a_learner_sees_the_examples_of_its_pairs_only():
     poisoned = X.copy()
     used = np.unique(PAIRS[:40])
