@@ -1,4 +1,7 @@
-"""Draw the stored pictures of the README and the pages: ``python docs/pictures.py`` writes them to docs/pictures."""
+"""Draw the stored pictures of the README and the pages: ``python docs/pictures.py`` writes them to docs/pictures.
+
+Each is drawn twice, NAME.svg for light pages and NAME-dark.svg for dark ones.
+"""
 
 from __future__ import annotations
 
@@ -6,69 +9,153 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Ellipse
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, FancyBboxPatch
 
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.plotting import COLOURS, ConvergenceDisplay, EmbeddingDisplay
 
 FOLDER = Path(__file__).parent / "pictures"
+PULL, PUSH = COLOURS[0], COLOURS[1]
+# Ink and paper of light and of dark pages.
+MODES = {"": ("#1f2328", "#ffffff"), "-dark": ("#d1d7e0", "#14181e")}
+# Colours of the displays that are too dark on dark paper.
+BRIGHTER = {"#000000": "#d1d7e0", "#0072b2": "#4aa8e8"}
 
 
 def save(figure: Figure, name: str) -> None:
     """Write an SVG file that is the same whenever it is drawn."""
-    figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None}, facecolor="white", bbox_inches="tight")
-    plt.close(figure)
     path = FOLDER / f"{name}.svg"
-    path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+    text = "\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n"
+    for dark, bright in BRIGHTER.items() if name.endswith("-dark") else ():
+        text = text.replace(dark, bright)
+    path.write_text(text)
 
 
-def idea() -> None:
-    """One example, its target neighbors and impostors, under two metrics: data that differ in one direction only."""
+def neighborhood(axis: Axes, Z: np.ndarray, y: np.ndarray, i: int, targets: np.ndarray) -> int:
+    """Draw an example, its target neighbors, the margin around them, and the impostors inside it."""
+    squared = np.sum((Z - Z[i]) ** 2, axis=1)
+    radius = squared[targets].max() ** 0.5
+    outer = (radius**2 + 1.0) ** 0.5
+    inside = np.flatnonzero((y != y[i]) & (squared <= outer**2))
+    ink = plt.rcParams["text.color"]
+    axis.add_patch(Circle(Z[i], radius, facecolor=PULL, alpha=0.12, zorder=0))
+    axis.add_patch(Circle(Z[i], outer, fill=False, edgecolor=ink, linestyle="--", linewidth=0.9, zorder=1))
+    for c in range(3):
+        axis.scatter(*Z[y == c].T, s=22, color=COLOURS[c + 2], marker="o^s"[c], linewidths=0)
+    arrow = {"arrowstyle": "-|>", "linewidth": 1.4, "shrinkA": 3, "shrinkB": 3}
+    for j in targets:
+        axis.annotate("", Z[i] + 0.45 * (Z[j] - Z[i]), Z[j], arrowprops=arrow | {"color": PULL})
+    for k in inside:
+        away = Z[k] + (Z[k] - Z[i]) * 0.45 * outer / max(squared[k] ** 0.5, 0.4 * outer)
+        axis.annotate("", away, Z[k], arrowprops=arrow | {"color": PUSH})
+    axis.scatter(*Z[targets].T, s=80, facecolors="none", edgecolors=PULL, linewidths=1.4)
+    axis.scatter(*Z[inside].T, s=80, facecolors="none", edgecolors=PUSH, linewidths=1.4)
+    axis.plot(*Z[i], "*", color=ink, markersize=13)
+    axis.set(xticks=[], yticks=[], aspect="equal")
+    return len(inside)
+
+
+def idea(mode: str) -> None:
+    """Pull and push: one example with the same three target neighbors under two metrics."""
     rng = np.random.default_rng(6)
     y = np.repeat([0, 1, 2], 12)
     X = np.column_stack([rng.uniform(-3, 3, 36), 0.8 * y + rng.normal(0, 0.12, 36)])
-    M = sm.solve(sm.LMNNProblem.from_labels(X, y, n_neighbors=3), tol=1e-4).metric
+    problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=3)
+    learned = sm.solve(problem, tol=1e-4).components
+    turn = np.linalg.svd(learned)[0]
+    Z = X @ (turn.T @ learned).T
+    Z = Z[:, ::-1] * np.sign(np.corrcoef(Z[:, 0], X[:, 1])[0, 1])
     i = 12 + int(np.abs(X[12:24, 0]).argmin())
-    same = np.flatnonzero((y == y[i]) & (np.arange(36) != i))
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained", sharex=True, sharey=True)
-    for axis, metric, title in ((axes[0], np.eye(2), "Euclidean metric"), (axes[1], M, "learned metric")):
-        distances = np.einsum("nd,de,ne->n", X - X[i], metric, X - X[i])
-        near = same[np.argsort(distances[same])[:3]]
-        radius = np.sqrt(distances[near].max())
-        inside = np.flatnonzero((y != y[i]) & (distances <= radius**2))
-        values, vectors = np.linalg.eigh(metric)
-        width, height = 2 * radius / np.sqrt(np.maximum(values, 1e-2 * values.max()))
-        angle = np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0]))
-        ball = Circle(X[i], radius) if metric is not M else Ellipse(X[i], width, height, angle=angle)
-        ball.set(facecolor="0.93", edgecolor="0.5", zorder=0)
-        axis.add_patch(ball)
-        for c in range(3):
-            axis.scatter(*X[y == c].T, s=30, color=COLOURS[c], marker="o^s"[c], linewidths=0)
-        for j in near:
-            axis.plot(*X[[i, j]].T, color="black", linewidth=1)
-        axis.scatter(*X[inside].T, s=90, facecolors="none", edgecolors="black", linewidths=0.8)
-        axis.plot(*X[i], "*", color="black", markersize=12, markeredgecolor="white")
-        axis.set(title=f"{title}: {len(inside)} impostors", aspect="equal", xlim=(-3.4, 3.4), ylim=(-1.1, 2.7))
-        axis.set(xticks=[], yticks=[])
-    save(figure, "idea")
+    targets = problem.target_pairs[1][problem.target_pairs[0] == i]
+    figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.9), layout="constrained")
+    for axis, points, title in zip(axes, (X, Z), ("Euclidean distances", "learned distances"), strict=True):
+        count = neighborhood(axis, points, y, i, targets)
+        axis.set_title(f"{title}: {count} impostors")
+    ink = plt.rcParams["text.color"]
+    handles = [
+        Line2D([], [], marker="*", color=ink, linestyle="", markersize=11, label="an example"),
+        Line2D([], [], marker="o", color=PULL, fillstyle="none", linestyle="", label="target neighbor: pulled"),
+        Line2D([], [], marker="o", color=PUSH, fillstyle="none", linestyle="", label="impostor: pushed"),
+        Line2D([], [], color=ink, linestyle="--", label="margin"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    save(figure, f"idea{mode}")
+
+
+def bars(mode: str) -> None:
+    """How far above a proven bound packages end on wine, and their seconds on letters (docs/measured/lmnn.md)."""
+    gaps = {"sdpmetric": 0.03, "metric-learn": 0.66, "PyLMNN": 2.1, "mlpack, L-BFGS": 27, "mlpack, AMSGrad": 116}
+    seconds = {"sdpmetric": 1.02, "PyLMNN": 10.86, "mlpack, L-BFGS": 109.79}
+    seconds |= {"metric-learn": 150, "mlpack, AMSGrad": 150}
+    for name, found, title, unit in (
+        ("gaps", gaps, "LMNN on wine: objective above a proven lower bound (log scale)", "%"),
+        ("peers", seconds, "LMNN on letters (16,000 x 16): seconds (log scale)", "s"),
+    ):
+        figure, axis = plt.subplots(figsize=(7.5, 2.2), layout="constrained")
+        places = np.arange(len(found))[::-1]
+        axis.barh(places, list(found.values()), color=[PULL, *["0.6"] * (len(found) - 1)])
+        for place, value in zip(places, found.values(), strict=True):
+            text = "stopped after 150 s" if unit == "s" and value == 150 else f"{value:.3g} {unit}"
+            axis.text(value * 1.1, place, text, va="center")
+        axis.set(xscale="log", title=title, yticks=places, yticklabels=list(found), xticks=[])
+        axis.set_xlim(min(found.values()) / 3, max(found.values()) * 9)
+        axis.xaxis.set_tick_params(which="both", bottom=False, labelbottom=False)
+        axis.spines[["top", "right", "bottom"]].set_visible(False)
+        save(figure, f"{name}{mode}")
+
+
+def parts(mode: str) -> None:
+    """Problem, solver and certificate: what passes between them."""
+    ink, paper = MODES[mode]
+    figure, axis = plt.subplots(figsize=(9, 1.9), layout="constrained")
+    boxes = {
+        0.0: ("data and labels", "yours"),
+        2.6: ("problem", "objective over all triplets"),
+        5.2: ("solver", "sdpmetric, CVXPY, any package"),
+        7.8: ("certificate", "objective, lower bound, gap"),
+    }
+    for x, (title, text) in boxes.items():
+        axis.add_patch(FancyBboxPatch((x, 0), 2.0, 1, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=ink))
+        axis.text(x + 1, 0.64, title, ha="center", va="center", fontweight="bold")
+        axis.text(x + 1, 0.3, text, ha="center", va="center", fontsize=7.5)
+    arrow = {"arrowstyle": "-|>", "color": ink, "linewidth": 1.2}
+    for x, text in ((2.08, ""), (4.68, ""), (7.28, "")):
+        axis.annotate(text, (x + 0.46, 0.5), (x, 0.5), arrowprops=arrow)
+    axis.text(7.5, 1.22, "metric, multipliers", ha="center", fontsize=7.5)
+    axis.plot([3.6, 3.6, 8.8], [-0.06, -0.32, -0.32], color=PULL, linewidth=1.2)
+    axis.annotate("", (8.8, -0.06), (8.8, -0.34), arrowprops=arrow | {"color": PULL})
+    axis.text(6.2, -0.6, "computed by the problem from the data, whatever solver ran", ha="center", fontsize=8.5)
+    axis.set(xlim=(-0.2, 10.1), ylim=(-0.8, 1.45))
+    axis.axis("off")
+    save(figure, f"parts{mode}")
 
 
 def main() -> None:
     """Draw all of them."""
     FOLDER.mkdir(exist_ok=True)
     plt.switch_backend("Agg")
-    plt.rcParams.update({"svg.hashsalt": "sdpmetric", "svg.fonttype": "none"})
-    idea()
     X, y = datasets.load("wine")
     X = datasets.standardize(X)
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=3)
-    save(EmbeddingDisplay.from_solution(sm.solve(problem), X, y).figure_, "embedding")
-    slow = sm.solve(problem, solver="subgradient")
-    closing = ConvergenceDisplay.from_solution(slow, against="iteration", name="LMNN on wine")
-    closing.ax_[0].set(xscale="log", xlim=(1, closing.at[-1]), ylim=(0, 450))
-    save(closing.figure_, "interval")
+    fast, slow = sm.solve(problem), sm.solve(problem, solver="subgradient")
+    for mode, (ink, paper) in MODES.items():
+        colors = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
+        faces = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), paper)
+        grid = {"grid.color": "#2b3138" if mode else "#ebebeb", "grid.linewidth": 0.7}
+        with plt.rc_context({"svg.hashsalt": "sdpmetric", "svg.fonttype": "none"} | colors | faces | grid):
+            idea(mode)
+            bars(mode)
+            parts(mode)
+            save(EmbeddingDisplay.from_solution(fast, X, y).figure_, f"embedding{mode}")
+            closing = ConvergenceDisplay.from_solution(slow, against="iteration", name="LMNN on wine")
+            closing.ax_[0].set(xscale="log", xlim=(1, closing.at[-1]), ylim=(0, 450))
+            save(closing.figure_, f"interval{mode}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Draw the pictures of long runs from the tables of docs/reproductions.md: ``python docs/table_pictures.py [FOLDER]``.
+"""Draw the pictures of long runs from the tables of docs/measured: ``python docs/table_pictures.py [FOLDER]``.
 
-The scripts of examples/reproductions draw what they have measured; here their functions draw what the pages print, so
-that a picture of the gallery and the table beside it agree, and nothing is run again.
+The scripts of examples/reproductions draw what they have measured; here their functions draw what is stored, so
+a picture of the gallery agrees with its table, and nothing is run again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLOURS = 96
 
 def section(page: str, title: str) -> str:
     """The text below a heading, up to the next heading or the paper's own table."""
-    text = (HERE / page).read_text(encoding="utf-8")
+    text = (HERE / "measured" / page).read_text(encoding="utf-8")
     below = re.split(rf"^#+ {re.escape(title)}\n", text, flags=re.MULTILINE)[1]
     return re.split(r"^#+ |^The paper's Table", below, flags=re.MULTILINE)[0]
 
@@ -40,10 +40,10 @@ def values(cell: str) -> np.ndarray:
 def from_printed(folder: Path) -> None:
     """The scripts that draw from what a benchmark printed take the page's table in its place."""
     for name, page, title, options in (
-        ("pola_fig3", "method_benchmarks.md", "POLA online: digits in pairs", []),
-        ("lego_fig1", "reproductions.md", "LEGO, Fig. 1", ["--no-digits"]),
-        ("frml_table1", "reproductions.md", "FRML, Table 1", []),
-        ("frml_table2", "reproductions.md", "FRML, Table 2", []),
+        ("pola_fig3", "methods.md", "POLA online: digits in pairs", []),
+        ("lego_fig1", "other_papers.md", "LEGO, Fig. 1", ["--no-digits"]),
+        ("frml_table1", "other_papers.md", "FRML, Table 1", []),
+        ("frml_table2", "other_papers.md", "FRML, Table 2", []),
     ):
         with tempfile.TemporaryDirectory() as own:
             table = Path(own) / "table.txt"
@@ -56,7 +56,7 @@ def nca_fig1(path: Path) -> None:
     """Bars of both tables: training and test errors of each metric."""
     script, found = importlib.import_module("nca_fig1"), {}
     for panel, metrics in script.PANELS.items():
-        for row in shared.table(section("reproductions.md", "NCA, Fig. 1"), panel):
+        for row in shared.table(section("other_papers.md", "NCA, Fig. 1"), panel):
             for metric in metrics:
                 both = [values(part) for part in row[metric].split(" / ")]
                 found.setdefault(row[panel], {})[panel, metric] = np.stack(both, axis=1)
@@ -67,7 +67,7 @@ def lmnn_table1(path: Path) -> None:
     """The summary: the row that follows the paper's protocol, for each of its data sets."""
     rows, report = (importlib.import_module(f"table1.{name}") for name in ("rows", "report"))
     keys, found = {label: key for key, (label, _) in rows.ROWS.items()}, {}
-    for row in shared.table(section("reproductions.md", "LMNN, Table 1"), "test error, %"):
+    for row in shared.table(section("lmnn_table1.md", "LMNN, Table 1"), "test error, %"):
         for column, cell in list(row.items())[1:]:
             ours = cell.split(" (")[0]
             if ours not in ("N/A", "not measured"):
@@ -79,10 +79,10 @@ def lmnn_table1(path: Path) -> None:
 def lmnn_figures(folder: Path) -> None:
     """Figs. 6, 9, 10, 12 and 13."""
     passes, metrics = {}, {}
-    for row in shared.table(section("reproductions.md", "Fig. 6, multiple passes"), "data"):
+    for row in shared.table(section("lmnn_figures.md", "Fig. 6, multiple passes"), "data"):
         if row["train %"]:
             passes.setdefault(row["data"], []).append([float(row["test %"]), float(row["train %"])])
-    for row in shared.table(section("reproductions.md", "Fig. 9, a metric for each class"), "data"):
+    for row in shared.table(section("lmnn_figures.md", "Fig. 9, a metric for each class"), "data"):
         count = float(row["metrics"].split(",")[0])
         metrics.setdefault(row["data"], []).append([count, float(row["test %"]), float(row["train %"])])
     for name, curves, number in (("passes", passes, 6), ("clusters", metrics, 9)):
@@ -92,7 +92,7 @@ def lmnn_figures(folder: Path) -> None:
         (10, "ball trees when examples are classified", ("partial distances, s", "ball tree, s"), "partial distances"),
         (12, "ball trees while the metric is learned", ("brute force, s", "ball trees, s"), "brute force"),
     ):
-        text = section("reproductions.md", f"Fig. {number}, {title}")
+        text = section("lmnn_figures.md", f"Fig. {number}, {title}")
         rows, whole = shared.table(text, "components"), float(re.findall(r"components(?:,| takes) ([\d.]+) s", text)[0])
         gains = {name.removesuffix(", s"): [whole / float(row[name]) for row in rows] for name in columns}
         importlib.import_module("lmnn_figs.trees").draw(
@@ -101,7 +101,7 @@ def lmnn_figures(folder: Path) -> None:
             f"speed-up over {ylabel} in all dimensions",
             folder / f"lmnn_figure{number}.png",
         )
-    text = section("reproductions.md", "Fig. 13, error against dimensionality")
+    text = section("lmnn_figures.md", "Fig. 13, error against dimensionality")
     rows = [row for row in shared.table(text.split("With all of")[0], "dimensions") if "PCA, test %" in row]
     errors = {
         int(row["dimensions"]): [

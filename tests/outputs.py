@@ -1,0 +1,18 @@
+"""Compare what is printed with what a page says: words exactly, numbers to one percent, times not at all."""
+
+import re
+
+import pytest
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?")
+# Numbers of seconds, and columns of them, differ from machine to machine.
+TIMES = re.compile(r"(?:after |seconds?[: ]+)?\d[\d.]* (?:ms|s|seconds)\b")
+
+
+def assert_agree(printed: str, page: str, *, tolerance: float = 1e-2) -> None:
+    """Gaps and other numbers below the tolerance may be any such numbers: they are where a solver happened to stop."""
+    sides = [TIMES.sub("some time", text) for text in (printed, page)]
+    words = [NUMBER.sub(" # ", text).split() for text in sides]
+    assert words[0] == words[1]
+    numbers = [[float(number.replace(",", "")) for number in NUMBER.findall(text)] for text in sides]
+    assert numbers[0] == pytest.approx(numbers[1], rel=tolerance, abs=tolerance)
