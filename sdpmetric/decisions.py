@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.classification.ball import Neighbors, Space
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import RIGORS, DualityCertificate, Rigor
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.rigor import RIGORS, Rigor
 from sdpmetric.core.solution import Solution
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.linalg import psd

@@ -263,7 +263,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             Z = problem.X @ components.T
             components = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2][:n] @ components
         elif components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
-            components = np.linalg.qr(components, mode="r")
+            components = np.asarray(np.linalg.qr(components, mode="r"))
         return {"components_": self._padded(components)}
 
     def _padded(self, components: Data) -> Data:

@@ -30,7 +30,7 @@ def find_prior(prior: ArrayLike | str, X: NDArray[np.floating]) -> FloatArray:
     validation.check_spread(X)
     C = np.cov(np.asarray(X, dtype=np.float64), rowvar=False, bias=True).reshape(X.shape[1], X.shape[1])
     if prior == "identity":
-        return np.eye(len(C)) / np.linalg.eigvalsh(C)[-1]
+        return np.eye(len(C)) / float(np.linalg.eigvalsh(C)[-1])
     inverse: FloatArray = np.linalg.inv(C + RIDGE * np.trace(C) / len(C) * np.eye(len(C)))
     return 0.5 * (inverse + inverse.T)
 

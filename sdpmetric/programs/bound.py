@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.rigor import Rigor, reservation
+from sdpmetric.core.certificate import Rigor, reservation
 from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
 from sdpmetric.programs.enclosure import TooLarge, curvature, lower_bound, upper_bound
@@ -138,7 +138,9 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
             f"the program is too large to prove a bound: {program.A.shape[1]} variables, whose enclosure needs a factor "
             "of more than 8000 dense columns or 40 million entries; fix or drop some variables."
         ) from None
-    ends = [_offset(v, units.objective, canonical.offset, up=up) for v, up in ((search.lower, False), (search.upper, True))]
+    ends = [
+        _offset(v, units.objective, canonical.offset, up=up) for v, up in ((search.lower, False), (search.upper, True))
+    ]
     if canonical.sign < 0:
         ends = [-ends[1], -ends[0]]
     point = None if search.point is None else canonical.values(units.point(search.point))
@@ -227,7 +229,10 @@ class Search:
         answer = ask(relaxed, self.solver, 0.0, shift)
         if answer is None:
             return False
-        return any(lower_bound(relaxed, answer.z, answer.x, far) > 0.0 for far in (np.full(len(answer.x), np.inf), reach(relaxed, math.inf)))
+        return any(
+            lower_bound(relaxed, answer.z, answer.x, far) > 0.0
+            for far in (np.full(len(answer.x), np.inf), reach(relaxed, math.inf))
+        )
 
     def _unbounded(self, shift: float) -> bool:
         """Whether a direction in which every point may be moved has a negative cost."""

@@ -32,11 +32,10 @@ from sdpmetric.linalg.rigorous import (
     least_eigenvalue,
     log_bounds,
     norm_above,
-    norms_above,
     sum_above,
     sum_below,
 )
-from sdpmetric.programs.canonical import Cones, ConeProgram, lower_triangle
+from sdpmetric.programs.canonical import ConeProgram, Cones, lower_triangle
 
 # Matrices of more columns are factorized sparsely, and not at all if their factor has more entries than that.
 DENSE, MOST_ENTRIES = 2000, 40_000_000
