@@ -19,7 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems import frobenius_certificate, lmnn_certificate, screening
@@ -293,7 +293,7 @@ class FrobeniusLMNNProblem(Problem):
         """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only."""
         return frobenius_certificate.feasible_dual(self, dual)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         found = lmnn_certificate.constraints(self.base, self.feasible_dual, components, dual)
         half = self.penalty(components) / self.frobenius

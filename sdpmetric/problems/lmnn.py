@@ -22,7 +22,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
@@ -342,10 +342,10 @@ class LMNNProblem(Problem):
         """
         return lmnn_certificate.candidate(self, dual).feasible()
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         return lmnn_certificate.constraints(self, self.feasible_dual, components, dual)
 
-    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""
         return proofs.lmnn(self, components, dual)

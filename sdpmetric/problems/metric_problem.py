@@ -25,7 +25,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
+from sdpmetric.core.problem import LOG_SCALES, Problem, refuse
 from sdpmetric.engine.deadline import in_time, is_late
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
@@ -329,7 +329,7 @@ class MetricProblem(Problem):
         """See `DualityCertificate.resolution`."""
         return resolution(self.X, self.total, self.domain)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.
 
         Raises

@@ -22,7 +22,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
-from sdpmetric.core.problem import Extras, SmoothProblem
+from sdpmetric.core.problem import SmoothProblem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
@@ -317,7 +317,7 @@ class MMCProblem(SmoothProblem):
             rigor="float",
         )
 
-    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and weights prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.mmc`."""
         return proofs.mmc(self, components, dual)
 

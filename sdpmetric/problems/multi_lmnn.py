@@ -22,7 +22,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -333,6 +333,6 @@ class MultiMetricLMNNProblem(Problem):
         """Repair multipliers as `certify` does; see `LMNNProblem.feasible_dual`."""
         return multi_lmnn_certificate.candidate(self, dual).feasible()
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         return multi_lmnn_certificate.constraints(self, components, dual)
