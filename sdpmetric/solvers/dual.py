@@ -10,7 +10,7 @@ With ``Q = weight M0 - S(a)`` the dual is ``sum a c - sum l*(a) - |[Q]_+|^2 / (2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +38,8 @@ from sdpmetric.terms.margins import MarginLoss
 FIRST, LONGEST, MEMORY, ROUNDS = 25, 800, 20, 100
 # Rounds without a smaller gap before the solver stops.
 PATIENCE = 3
+# Newton's steps follow rounds of at least so many evaluations, when it is known which multipliers matter.
+SETTLED = 100
 # Proximal centers, and Newton steps for each of them, at most.
 CENTERS, STEPS = 12, 12
 # Weights of the proximal term, where the curvature along each multiplier is at most 1: from first to last.
@@ -88,16 +90,21 @@ class _CloseEnough(Exception):
 
 @dataclass(frozen=True)
 class DualValue:
-    """The dual at some multipliers, its gradient, and the metric there: its objective, and it in the domain, (k, k).
+    """The dual at some multipliers, its gradient, and the metric there, in the domain, (k, k).
 
     The spectrum is that of the matrix whose positive part the metric is, where it was computed.
     """
 
     value: float
     gradient: FloatArray
-    objective: float
+    cost: Callable[[], float]
     metric: FloatArray
     spectrum: tuple[FloatArray, FloatArray] | None = None
+
+    @cached_property
+    def objective(self) -> float:
+        """The sum at the metric."""
+        return self.cost()
 
     @property
     def gap(self) -> float:
@@ -203,22 +210,30 @@ class SumDual:
         Q, found = self.target - self._pinched(adjoint(Y, first, second, weights)), None
         if spectrum:
             values, V = found = np.linalg.eigh(Q)
+            self.n_negative = int(np.count_nonzero(values <= 0.0))
             P = (V * np.maximum(values, 0.0)) @ V.T / self.weight
         else:
             P = self.positive(Q) / self.weight
         D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
         excess, half = self.offset + K @ D, 0.5 * self.weight * float(np.sum(P * P))
-        value, gradient = [float(a @ self.offset), self.constant - half], []
-        objective = [
-            half,
-            self.constant - float(np.sum(P * self.target)),
-            float(total.costs[1] @ D[: len(total.costs[1])]),
-        ]
-        for loss, part, u in zip(self.losses, total.split(a), total.split(excess), strict=True):
-            value.append(-float(loss.conjugates(part).sum()))
-            gradient.append(u - loss.conjugate_slopes(part))
-            objective.append(loss.value(u))
-        return DualValue(math.fsum(value), np.concatenate([np.zeros(0), *gradient]), sum(objective), P, found)
+        values, gradient = [float(a @ self.offset), self.constant - half], excess
+        if not self.flat:
+            parts = list(zip(self.losses, total.split(a), strict=True))
+            values += [-float(loss.conjugates(part).sum()) for loss, part in parts]
+            gradient = excess - np.concatenate([loss.conjugate_slopes(part) for loss, part in parts])
+
+        def cost() -> float:
+            linear = [half, self.constant - float(np.sum(P * self.target))]
+            linear.append(float(total.costs[1] @ D[: len(total.costs[1])]))
+            own = zip(self.losses, total.split(excess), strict=True)
+            return math.fsum(linear) + sum(loss.value(u) for loss, u in own)
+
+        return DualValue(math.fsum(values), gradient, cost, P, found)
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether conjugates are 0 in the box, as those of hinges are."""
+        return not any(loss.conjugates(loss.item_weights).any() or loss.scalar.steep for loss in self.losses)
 
     def components(self, here: DualValue) -> FloatArray:
         """A factor of the metric there, in the data's coordinates, (r, d)."""
@@ -269,7 +284,7 @@ class SumDual:
             here = self.at(found)
             if not best or here.value > best[0][1].value:
                 best[:] = [(found, here)]
-                if here.gap <= enough:
+                if enough > 0.0 and here.gap <= enough:
                     raise _CloseEnough
             return -here.value, -units * rates * here.gradient
 
@@ -409,8 +424,8 @@ def _damped(F: FloatArray, weights: FloatArray, right: FloatArray) -> FloatArray
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of scalar losses with one Frobenius term on its dual.
 
-    L-BFGS-B ascends in the multipliers. It needs the metric only as the positive part of one (d, d) matrix, and where
-    that has few negative eigenvalues, only these are computed.
+    L-BFGS-B ascends in the multipliers, and Newton's method where conjugates are not steep. It needs the metric only as
+    the positive part of one (d, d) matrix, and where that has few negative eigenvalues, only these are computed.
     """
     yield Step(problem.zero, problem.objective(problem.zero))
     total = problem.total
@@ -418,11 +433,16 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         total = total.stiffened(1.0, min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol)))
     dual = SumDual(total, problem.domain)
     if start is None:
-        start = dual.components(DualValue(0.0, np.zeros(0), 0.0, dual.positive(dual.target) / dual.weight))
+        start = dual.components(DualValue(0.0, np.zeros(0), float, dual.positive(dual.target) / dual.weight))
     a = dual.moderate(np.concatenate([np.zeros(0), *problem.total.slopes(start, 1.0)]))
     best, low, idle, most, by_excess = math.inf, -math.inf, 0, FIRST, True
     for _ in range(ROUNDS):
         a, here = dual.ascend(a, budget, PROVEN * tol, most, by_excess)
+        if most >= SETTLED and dual.bends is not None:
+            for better, here in dual.newton(a, budget):
+                a = better
+                if here.gap <= PROVEN * tol:
+                    break
         gap = here.objective - here.value if math.isfinite(here.objective) else math.inf
         by_excess, most = by_excess == (here.value - low > SLOW * gap), min(2 * most, LONGEST)
         idle = 0 if gap < 0.9 * best else idle + 1

@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
-from sdpmetric.solvers.lmnn import factored, frobenius, frobenius_dual, shard
+from sdpmetric.solvers.lmnn import factored, frobenius, shard
 from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
@@ -196,9 +196,8 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
     monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 50)
     monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
     listed: list[int] = []
-    monkeypatch.setattr(
-        frobenius, "ActiveDual", lambda *rest: listed.append(len(rest[1])) or frobenius_dual.ActiveDual(*rest)
-    )
+    active = frobenius.Active
+    monkeypatch.setattr(frobenius, "Active", lambda *rest: listed.append(len(rest[1])) or active(*rest))
     solution = sm.solve(problem, solver="dual", tol=1e-4)
     assert max(listed) <= 50 + 25
     assert solution.lower_bound <= reference.objective * (1 + 1e-9)
