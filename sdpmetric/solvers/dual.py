@@ -216,11 +216,11 @@ class SumDual:
             P = self.positive(Q) / self.weight
         D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
         excess, half = self.offset + K @ D, 0.5 * self.weight * float(np.sum(P * P))
-        values, gradient = [float(a @ self.offset), self.constant - half], excess
+        parts, gradient = [float(a @ self.offset), self.constant - half], excess
         if not self.flat:
-            parts = list(zip(self.losses, total.split(a), strict=True))
-            values += [-float(loss.conjugates(part).sum()) for loss, part in parts]
-            gradient = excess - np.concatenate([loss.conjugate_slopes(part) for loss, part in parts])
+            own = list(zip(self.losses, total.split(a), strict=True))
+            parts += [-float(loss.conjugates(part).sum()) for loss, part in own]
+            gradient = excess - np.concatenate([loss.conjugate_slopes(part) for loss, part in own])
 
         def cost() -> float:
             linear = [half, self.constant - float(np.sum(P * self.target))]
@@ -228,7 +228,7 @@ class SumDual:
             own = zip(self.losses, total.split(excess), strict=True)
             return math.fsum(linear) + sum(loss.value(u) for loss, u in own)
 
-        return DualValue(math.fsum(values), gradient, cost, P, found)
+        return DualValue(math.fsum(parts), gradient, cost, P, found)
 
     @cached_property
     def flat(self) -> bool:
