@@ -21,7 +21,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.deadline import is_late
@@ -309,7 +309,7 @@ class LargeMarginProblem(Problem):
         apart = 1.0 - within / total if total and self.push_weight else 0.0
         return super().caution(components, certificate) or caution(certificate, sizes, self.ridge, apart)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         return self.hinge_constraints(components, dual, self.feasible_dual)
 
@@ -530,6 +530,6 @@ class LMNNProblem(LargeMarginProblem):
         """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
         return self.pull_cost.coordinates
 
-    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""
         return proofs.lmnn(self, components, dual)

@@ -25,7 +25,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, StrongConvexity, refuse
+from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity, refuse
 from sdpmetric.engine.deadline import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems.recognition import Recognised, recognise
@@ -234,7 +234,7 @@ class MetricProblem(Problem):
         own = [L[:, part].T @ L[:, part] for part in self.domain.parts]
         return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
 
-    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity | None:
+    def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
         """By Frobenius terms, over all and over diagonal metrics; see `Problem.strong_convexity`."""
         modulus = sum_below(np.array([term.weight for term in self.terms if isinstance(term, Frobenius)]))
         if not modulus > 0.0 or not self.domain.plain or self.domain.blocks:
@@ -344,7 +344,7 @@ class MetricProblem(Problem):
         """See `DualityCertificate.resolution`."""
         return resolution(self.X, self.total, self.domain)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.
 
         Raises
