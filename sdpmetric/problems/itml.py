@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.constraints import Constraints, LogRatio
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
@@ -20,10 +20,11 @@ from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
+from sdpmetric.losses import LogRatio, Weighted
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import Term
-from sdpmetric.terms.distance_bounds import DistanceBounds
 from sdpmetric.terms.log_det import LogDet
+from sdpmetric.terms.pairs import DistanceBounds
 
 FloatArray = NDArray[np.float64]
 
@@ -237,7 +238,7 @@ class ITMLProblem(MetricProblem):
         a = self.prove(components, dual).multipliers[0]
         first, second = self.pairs.T
         D = distances(self.centered @ components.T, first, second)
-        loss, excess = LogRatio(self.gammas, self.bounds, self.signs), self.signs * (D - self.bounds)
+        loss, excess = Weighted(LogRatio(self.signs, self.bounds), self.gammas), self.signs * (D - self.bounds)
         slack = float(loss.values(excess).sum()) / self.gamma
         return Constraints(
             dual=a,

@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.collapse import Collapse
+from sdpmetric.terms.softmax import Collapse
 
 FloatArray = NDArray[np.float64]
 

@@ -32,9 +32,8 @@ from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
 from sdpmetric.problems import proofs
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import Term
-from sdpmetric.terms.budget import Budget
-from sdpmetric.terms.pull import Pull
-from sdpmetric.terms.spread import Spread
+from sdpmetric.terms.linear import Pull
+from sdpmetric.terms.pairs import Budget, Spread
 
 FloatArray = NDArray[np.float64]
 

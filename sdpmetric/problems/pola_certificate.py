@@ -11,7 +11,7 @@ import numpy as np
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds import contradiction, rays
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate
-from sdpmetric.core.constraints import Constraints, Hinge
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Extras
 from sdpmetric.linalg import psd
@@ -26,6 +26,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
+from sdpmetric.losses import LOSSES, Weighted
 
 if TYPE_CHECKING:
     from sdpmetric.problems.pola import POLAProblem
@@ -125,7 +126,7 @@ def constraints(problem: POLAProblem, components: FloatArray, dual: Multipliers 
         columns={"pair": np.arange(len(a)), "similar": problem.similar},
         multipliers=a,
         excess=excess,
-        loss=Hinge(problem.margins.ceilings),
+        loss=Weighted(LOSSES["hinge"], problem.margins.ceilings),
         stretch=[(problem.pairs[:, 0], problem.pairs[:, 1], -problem.signs * q)],
         sums=sums | slack,
         slopes={"slack_weight": sum(slack.values())} if slack else {},

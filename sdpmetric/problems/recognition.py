@@ -15,9 +15,8 @@ from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.terms.base import Term
-from sdpmetric.terms.pull import Pull
-from sdpmetric.terms.trace import Trace
-from sdpmetric.terms.triplet_hinge import TripletHinge
+from sdpmetric.terms.comparisons import TripletHinge
+from sdpmetric.terms.linear import Pull, Trace
 from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]

@@ -11,32 +11,22 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.rigor import Rigor
 from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.losses import Expression
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 # Roundings between exact multipliers and computed ones; conjugates that are only computed err by so much, relatively.
 ROUNDINGS, ACCURACY = 6, 1e-14
-
-
-class Expression(Protocol):
-    """A CVXPY expression, as far as terms look at it; terms do not import CVXPY."""
-
-    def __add__(self, other: Expression | ArrayLike, /) -> Expression: ...
-    def __sub__(self, other: Expression | ArrayLike, /) -> Expression: ...
-    def __rmul__(self, other: float, /) -> Expression: ...
-    def __neg__(self) -> Expression: ...
-    def __le__(self, other: float, /) -> object: ...
-    def __getitem__(self, key: tuple[IndexArray, IndexArray], /) -> Expression: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
