@@ -49,13 +49,7 @@ SMALLEST, TINY = 1e-100, 1e-9
 
 @dataclass(frozen=True, eq=False)
 class FenchelDual:
-    """The dual of a sum of terms.
-
-    Attributes
-    ----------
-    total : BoundTerms
-    slack : Slack
-    """
+    """The dual of a sum of terms."""
 
     total: BoundTerms
     slack: Slack

@@ -204,12 +204,7 @@ class ITMLProblem(MetricProblem):
         return self.gamma * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `gamma`.
-
-        Parameters
-        ----------
-        **values : float
-        """
+        """State the same problem with another `gamma`."""
         return Problem.with_weights(self, **values)
 
     def certify(
@@ -219,17 +214,8 @@ class ITMLProblem(MetricProblem):
 
         The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + sum_p gamma_p
         log(1 - s_p a_p xi0_p / gamma_p)``, v in coordinates in which the prior is the identity, at the best of all
-        multiples of a.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric. The objective of a singular one is infinite.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : (p,) array, optional
-            Multipliers of the pairs in their order, slopes of the slacks' divergences; negative ones are taken as 0.
-            Default: those of the point's slacks.
+        multiples of a. Multipliers of the pairs in their order are slopes of the slacks' divergences; negative ones are
+        taken as 0. Default: those of the point's slacks. The objective of a singular metric is infinite.
         """
         return replace(super().certify(components, metric=metric, dual=dual), program="ITML", constraints="pairs")
 

@@ -25,16 +25,7 @@ IndexArray = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Recognised:
-    """A statement that is a sum of terms, but for a factor.
-
-    Attributes
-    ----------
-    problem : LMNNProblem
-    factor : float
-        The sum is so many times the objective of the problem.
-    shares : (float, float)
-        Below and above the exact quotient of each of its weights and that of the problem, which are rounded.
-    """
+    """A statement that is a sum of terms, but for a factor."""
 
     problem: LMNNProblem
     factor: float
