@@ -29,9 +29,9 @@ from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers.backend import no_panic
 from sdpmetric.terms.base import Sum
+from sdpmetric.terms.linear import Pull
 from sdpmetric.terms.margins import MarginLoss
-from sdpmetric.terms.pull import Pull
-from sdpmetric.terms.repulsion import Repulsion
+from sdpmetric.terms.pairs import Repulsion
 from sdpmetric.verbs import solve
 
 # Share of the objective that programs over all metrics as good as one allow beyond it, to have interior points.

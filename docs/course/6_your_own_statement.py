@@ -15,11 +15,10 @@ the package derives the exact program, a fast solver, the dual and the certifica
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets, terms
-from sdpmetric.terms.losses import LOSSES
+from sdpmetric.losses import LOSSES
 
 X, y = datasets.load("iris")
 X = datasets.standardize(X)
@@ -76,18 +75,8 @@ class Apart(terms.MarginLoss):
         return f"hinge over {len(self.pairs)} pairs that should be apart"
 
     @property
-    def offset(self):
-        return np.ones(len(self.pairs))
-
-    def distance_pairs(self):
-        return self.pairs
-
-    @property
-    def combination(self):
-        return -sp.eye_array(len(self.pairs), format="csr")
-
-    def roles(self):
-        return dict(zip(("first", "second"), self.pairs.T, strict=True))
+    def rows(self):
+        return terms.Rows.of_pairs(self.scalar, self.pairs, signs=-1.0, offset=1.0)
 
 
 pairs = np.array([(a, b) for a in range(30) for b in range(a) if y_few[a] != y_few[b]])[::7]
