@@ -512,8 +512,9 @@ def _(problem: FrobeniusLMNNProblem, solution: Solution) -> _Losses:
 def _(problem: POLAProblem, solution: Solution) -> _Losses:
     L = np.asarray(solution.components, dtype=np.float64)
     a = np.asarray(problem.constraints(L, solution.dual).dual)
-    value, signed = problem.dual_point(a).value, a * problem.signs
-    return _Losses(problem.pairs, signed, list(problem.pairs.T), value, signed, len(problem.X))
+    proven = problem.as_sum.dual.prove([a], problem.as_sum.zero)
+    signed = proven.multipliers[0] * problem.signs
+    return _Losses(problem.pairs, signed, list(problem.pairs.T), proven.value, signed, len(problem.X))
 
 
 @_losses.register
