@@ -96,7 +96,7 @@ def transform(
     A table needs the columns that the model was learned from, by name, in any order; the labels are passed on if they
     are there.
     """
-    from sdpmetric.cli import inputs, tables
+    from sdpmetric.cli import inputs, results
     from sdpmetric.models import Model
 
     with inputs.input_errors(model, data):
@@ -104,7 +104,7 @@ def transform(
             inputs.check_output(output, data, model)
         learned = Model.load(model)
         loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
-        tables.write(learned, learned.transform(loaded.X), loaded.y, output)
+        results.write(learned, learned.transform(loaded.X), loaded.y, output)
 
 
 @app.command()
