@@ -236,8 +236,15 @@ def test_only_lmnn_has_parameters() -> None:
         sm.to_cvxpy(problem, parametric=True)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("kind", KINDS)
+# Each kind with one of the losses; with the other one at length.
+PATHS = [
+    pytest.param(kind, loss, marks=[pytest.mark.slow] if (at + other) % 2 else [])
+    for at, kind in enumerate(KINDS)
+    for other, loss in enumerate(("hinge", "squared_hinge"))
+]
+
+
+@pytest.mark.parametrize(("kind", "loss"), PATHS)
 def test_every_point_of_an_exact_path_is_proven(kind: str, loss: str) -> None:
     problem = make_instance(kind, 1, ridge=0.1, loss=loss).problem
     for name, values in (("push_weight", (0.0, *PUSH_WEIGHTS, 1.0)), ("ridge", RIDGES)):
