@@ -207,10 +207,11 @@ class Search:
         nowhere = np.full(len(answer.x), np.inf)
         self.lower = max(self.lower, lower_bound(self.program, answer.z, answer.x, nowhere))
         if self.lower == -math.inf:
+            self.lower = lower_bound(self.program, answer.z, answer.x, nowhere, weighted=True)
+        if self.lower == -math.inf:
             known = reach(self.program, self.upper if curvature(self.program.P) == 0.0 else math.inf)
             if np.isfinite(known).any():
                 self.lower = min(self.upper, lower_bound(self.program, answer.z, answer.x, known))
-
     def assume(self, far: FloatArray) -> bool:
         """A lower bound if no variable is larger than it is known or assumed to be."""
         known = np.minimum(far, reach(self.program, math.inf))
@@ -222,12 +223,17 @@ class Search:
         return self.lower > -math.inf
 
     def _infeasible(self, shift: float) -> bool:
-        """Whether more than nothing has to be added to the slacks; its multipliers are a Farkas vector."""
+        """Whether more than nothing has to be added to the slacks; its multipliers are a Farkas vector.
+
+        Where less than nothing has, the point is feasible.
+        """
         relaxed = _relaxed(self.program)
         answer = ask(relaxed, self.solver, 0.0, shift)
         if answer is None:
             return False
-        return any(lower_bound(relaxed, answer.z, answer.x, far) > 0.0 for far in (np.full(len(answer.x), np.inf), reach(relaxed, math.inf)))
+        self.upper, self.point = upper_bound(self.program, answer.x[:-1])
+        known = np.full(len(answer.x), np.inf), reach(relaxed, math.inf)
+        return any(lower_bound(relaxed, answer.z, answer.x, far) > 0.0 for far in known)
 
     def _unbounded(self, shift: float) -> bool:
         """Whether a direction in which every point may be moved has a negative cost."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import clarabel
 import cvxpy as cp
@@ -119,7 +120,8 @@ def lower_triangle(v: FloatArray, *, dual: bool) -> FloatArray:
 class ConeProgram:
     """``minimize c'x + x'Px / 2 subject to b - Ax in K``, of floats that are taken as exact.
 
-    An entry of A or b off the diagonal of a semidefinite block may be off by one rounding.
+    An entry of A or b off the diagonal of a semidefinite block may be off by one rounding. `proofs` keeps what was
+    factorized.
     """
 
     P: sp.csr_array
@@ -127,6 +129,7 @@ class ConeProgram:
     A: sp.csr_array
     b: FloatArray
     cones: Cones
+    proofs: dict[str | bytes | None, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def sizes(self) -> sp.csr_array:
@@ -194,12 +197,12 @@ class Units:
         A, P = program.A.tocoo(), program.P.tocoo()
         a = np.ldexp(A.data, sign * (self.rows[A.row] + self.columns[A.col]))
         p = np.ldexp(P.data, sign * (self.columns[P.row] + self.columns[P.col] + self.size_b - self.size_c))
-        return replace(
-            program,
+        return ConeProgram(
             P=sp.coo_array((p, (P.row, P.col)), P.shape).tocsr(),
             c=np.ldexp(program.c, sign * (self.columns - self.size_c)),
             A=sp.coo_array((a, (A.row, A.col)), A.shape).tocsr(),
             b=np.ldexp(program.b, sign * (self.rows - self.size_b)),
+            cones=program.cones,
         )
 
     def exact(self, program: ConeProgram, scaled: ConeProgram) -> bool:

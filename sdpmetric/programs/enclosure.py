@@ -316,10 +316,12 @@ def _curvature(P: sp.csc_array) -> float:
     return 0.0 if some is not None and least_eigenvalue(P[some][:, some].toarray()) >= 0.0 else least
 
 
-def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray) -> float:
+def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray, *, weighted: bool = False) -> float:
     """A float not above the optimum, from any multipliers z and any x; minus infinity where nothing is proven.
 
     `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity where there is none.
+    Weighted multipliers move in proportion to their distance from the boundary of the cone, which is a factorization
+    for these multipliers alone.
     """
     cones, A, b, P = program.cones, program.A, program.b, program.P
     lowest = curvature(P)
@@ -335,21 +337,15 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
     if (program.c[~free & ~np.isfinite(reach)] != 0.0).any():
         return -math.inf  # moving such a variable costs less and less
     columns = np.flatnonzero(free)
-    room = rooms(cones, z)
-    floor = float(np.where(room > 0.0, room, np.inf).min(initial=np.inf))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.nan_to_num(np.rint(np.log2(room / floor)), nan=0.0, posinf=LARGEST_WEIGHT, neginf=0.0)
-    roots = np.ldexp(1.0, np.clip(weights, 0, LARGEST_WEIGHT).astype(np.int64))
+    roots = _weights(cones, rooms(cones, z) if weighted else None)
     W = (sp.diags_array(roots) @ A).tocsr()
     inside, definite = cones.interior(dual=True), None
     x = np.where(curved, x, 0.0)
     if len(columns):
-        definite = _on(W, P, columns)
-        if definite is None:
-            stacked = sp.csc_array(sp.vstack([A, P, program.c[None, :]]))
-            some = independent(stacked[:, columns])
-            columns = columns if some is None else columns[some]
-            definite = None if some is None else _on(W, P, columns)
+        key = None if weighted else columns.tobytes()
+        columns, definite = program.proofs.get(key) or _regular(program, W, P, columns)
+        if key is not None:
+            program.proofs[key] = columns, definite
         if definite is None:
             return -math.inf
         own = W[:, columns]
@@ -399,9 +395,31 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
     return sum_below(np.concatenate([-products, -np.array(lost)]))
 
 
-def _on(W: sp.csr_array, P: sp.csr_array, columns: LongArray) -> Definite | None:
-    bending = P[columns][:, columns]
-    return Definite.of(W[:, columns], bending if bending.nnz else None)
+def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
+    """Powers of 2, larger for multipliers that have room to move."""
+    if room is None:
+        return np.where(np.arange(cones.size) < cones.zero, 64.0, 1.0)
+    floor = float(np.where(room > 0.0, room, np.inf).min(initial=np.inf))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        powers = np.nan_to_num(np.rint(np.log2(room / floor)), nan=0.0, posinf=LARGEST_WEIGHT, neginf=0.0)
+    return np.ldexp(1.0, np.clip(powers, 0, LARGEST_WEIGHT).astype(np.int64))
+
+
+def _regular(
+    program: ConeProgram, W: sp.csr_array, P: sp.csr_array, columns: LongArray
+) -> tuple[LongArray, Definite | None]:
+    """Columns on which ``W'W + P`` is definite, and which make the residual of all 0; the matrix on them."""
+
+    def on(some: LongArray) -> Definite | None:
+        bending = P[some][:, some]
+        return Definite.of(W[:, some], bending if bending.nnz else None)
+
+    definite = on(columns)
+    if definite is None:
+        some = independent(sp.csc_array(sp.vstack([program.A, P, program.c[None, :]])[:, columns]))
+        if some is not None and len(some) < len(columns):
+            return columns[some], on(columns[some])
+    return columns, definite
 
 
 def _any_of(cones: Cones, rows: BoolArray) -> BoolArray:
@@ -417,6 +435,16 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
     return np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, 1e-150, 0.0)
 
 
+def _consistent(equations: sp.csr_array, b: FloatArray, rows: LongArray) -> tuple[LongArray, Definite | None]:
+    """Equations from which all others follow, and the matrix of their products."""
+    definite = Definite.of(equations[rows].T.tocsr())
+    if definite is None:
+        some = independent(sp.csc_array(sp.hstack([equations, b[:, None]])[rows].T))
+        if some is not None and len(some) < len(rows):
+            return rows[some], Definite.of(equations[rows[some]].T.tocsr())
+    return rows, definite
+
+
 def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[float, FloatArray]:
     """A float not below the optimum, from a point near x that is proven to be feasible; infinity if none is."""
     cones, A, b, zero = program.cones, program.A, program.b, program.cones.zero
@@ -426,11 +454,9 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[float, FloatArray]
         return math.inf, x
     rows, definite, length = np.flatnonzero(used), None, 0.0
     if len(rows):
-        definite = Definite.of(equations[rows].T.tocsr())
-        if definite is None:
-            some = independent(sp.csc_array(sp.hstack([equations, b[:zero, None]])[rows].T))
-            rows = rows if some is None else rows[some]
-            definite = None if some is None else Definite.of(equations[rows].T.tocsr())
+        if "equations" not in program.proofs:
+            program.proofs["equations"] = _consistent(equations, b[:zero], rows)
+        rows, definite = program.proofs["equations"]
         if definite is None:
             return math.inf, x
         M = equations[rows]
