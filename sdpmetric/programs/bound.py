@@ -18,7 +18,7 @@ from sdpmetric.programs.enclosure import TooLarge, curvature, lower_bound, upper
 from sdpmetric.programs.reach import reach
 
 # How far the cones are moved inwards, one after another, until bounds are proven; and the relative width that is enough.
-SHIFTS, ENOUGH, LARGEST = (1e-8, 1e-6, 1e-4), 1e-6, 1e300
+SHIFTS, ENOUGH, LARGEST = (1e-9, 1e-7, 1e-5), 1e-6, 1e300
 # By how much less they are moved after that, where the interval is wide: solutions may be small.
 FINER = (1e-2, 1e-4)
 ASSUMED = "no variable of the cone program is larger than {radius:g} in absolute value at an optimal point"
