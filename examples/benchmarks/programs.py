@@ -262,7 +262,19 @@ def unbounded(rng):
     return Planted("unbounded", cp.Problem(cp.Minimize(cp.sum(x)), constraints), -math.inf)
 
 
-FAMILIES = [lp, qp, socp, sdp, lmi, exponential, lambda rng: exponential(rng, "mixed"), scaled, flat, infeasible, unbounded]
+FAMILIES = [
+    lp,
+    qp,
+    socp,
+    sdp,
+    lmi,
+    exponential,
+    lambda rng: exponential(rng, "mixed"),
+    scaled,
+    flat,
+    infeasible,
+    unbounded,
+]
 
 
 def planted(seed):

@@ -14,7 +14,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.rigor import Rigor, reservation
 from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
-from sdpmetric.programs.enclosure import TooLarge, curvature, lower_bound, upper_bound
+from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
 
 # How far the cones are moved inwards, one after another, until bounds are proven; and the relative width that is enough.
@@ -48,6 +48,11 @@ class ProgramBound:
     assumption: str | None
     point: dict[str, FloatArray] | None
     maximization: bool
+
+    @classmethod
+    def nothing(cls) -> ProgramBound:
+        """The interval of all numbers."""
+        return cls(-math.inf, math.inf, "float", None, None, False)
 
     @property
     def relative_width(self) -> float:
@@ -133,12 +138,14 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
             far = np.ldexp(radius, -(units.columns + units.size_b))
             if search.assume(np.nextafter(far, np.inf)):
                 rigor, assumption = "assumption", ASSUMED.format(radius=radius)
-    except TooLarge:
-        raise ValueError(
+    except OverSizeError:
+        raise OverSizeError(
             f"the program is too large to prove a bound: {program.A.shape[1]} variables, whose enclosure needs a factor "
             "of more than 8000 dense columns or 40 million entries; fix or drop some variables."
         ) from None
-    ends = [_offset(v, units.objective, canonical.offset, up=up) for v, up in ((search.lower, False), (search.upper, True))]
+    ends = [
+        _offset(v, units.objective, canonical.offset, up=up) for v, up in ((search.lower, False), (search.upper, True))
+    ]
     if canonical.sign < 0:
         ends = [-ends[1], -ends[0]]
     point = None if search.point is None else canonical.values(units.point(search.point))
@@ -212,6 +219,7 @@ class Search:
             known = reach(self.program, self.upper if curvature(self.program.P) == 0.0 else math.inf)
             if np.isfinite(known).any():
                 self.lower = min(self.upper, lower_bound(self.program, answer.z, answer.x, known))
+
     def assume(self, far: FloatArray) -> bool:
         """A lower bound if no variable is larger than it is known or assumed to be."""
         known = np.minimum(far, reach(self.program, math.inf))

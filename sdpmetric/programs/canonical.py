@@ -288,7 +288,9 @@ class Canonical:
 
 def _check(problem: cp.Problem) -> None:
     if not isinstance(problem, cp.Problem):
-        raise TypeError(f"bound takes a cvxpy.Problem, got {type(problem).__name__}; a statement is bounded by `solve`.")
+        raise TypeError(
+            f"bound takes a cvxpy.Problem, got {type(problem).__name__}; a statement is bounded by `solve`."
+        )
     if lacking := [p.name() for p in problem.parameters() if p.value is None]:
         raise ValueError(f"parameters {', '.join(lacking)} of the program have no value; set them first.")
     if problem.is_mixed_integer():

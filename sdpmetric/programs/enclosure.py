@@ -51,7 +51,7 @@ DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
 E_BELOW = 2.718281828459045
 
 
-class TooLarge(Exception):
+class OverSizeError(ValueError):
     """The enclosure needs too large a factorization."""
 
 
@@ -157,7 +157,7 @@ def _least(solve: Callable[[FloatArray], FloatArray], n: int) -> float:
 def _dense(H: FloatArray) -> tuple[Callable[[FloatArray], FloatArray], float]:
     n = len(H)
     if n > 4 * DENSE:
-        raise TooLarge
+        raise OverSizeError
     H = 0.5 * (H + H.T)
     try:
         factor = scipy.linalg.cho_factor(H)
@@ -187,7 +187,7 @@ def _sparse(H: sp.csc_array) -> tuple[Callable[[FloatArray], FloatArray], float]
     try:
         first = splu(H, **options)
         if first.nnz > MOST_ENTRIES:
-            raise TooLarge
+            raise OverSizeError
         size = _least(first.solve, n)
         shift = 0.5 * size
         found = splu(sp.csc_array(H - shift * sp.eye_array(n)), **options)
@@ -304,7 +304,7 @@ def curvature(P: sp.csr_array) -> float:
     if P.nnz == len(used) and np.array_equal(P.diagonal()[used], P.data):
         return min(0.0, float(P.data.min()))
     if len(used) > 4 * DENSE:
-        raise TooLarge
+        raise OverSizeError
     n, labels = sp.csgraph.connected_components(P[used][:, used])
     return min(0.0, *(_curvature(sp.csc_array(P[part][:, part])) for part in (used[labels == k] for k in range(n))))
 
@@ -316,7 +316,9 @@ def _curvature(P: sp.csc_array) -> float:
     return 0.0 if some is not None and least_eigenvalue(P[some][:, some].toarray()) >= 0.0 else least
 
 
-def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray, *, weighted: bool = False) -> float:
+def lower_bound(
+    program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray, *, weighted: bool = False
+) -> float:
     """A float not above the optimum, from any multipliers z and any x; minus infinity where nothing is proven.
 
     `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity where there is none.
@@ -376,10 +378,10 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
         z = z + 1.5 * missing * inside
     else:
         return -math.inf
-    products = b * z
+    products = np.concatenate([b * z, 0.5 * x * Px])
     lost = [3.0 * U * sum_above(np.abs(products)) * (1.0 + 1e-9) + UNDERFLOW, bent]
     lost.append(min(above(norm_above(roots * b) * root, 8), sum_above(all_above(np.abs(b) * moved, 4))))
-    lost.append(above(0.5 * float(np.abs(x) @ np.abs(Px)) + float(np.abs(x) @ Px_off), len(x) + 8))
+    lost.append(above(float(np.abs(x) @ Px_off), len(x) + 8))
     if curved[columns].any():
         long = np.ldexp(1.0, definite.powers[curved[columns]]).max(initial=0.0)  # lengths are in units of their own
         lost.append(above(norm_above(np.abs(Px) + Px_off) * length * float(long), 8))

@@ -44,13 +44,14 @@ def steps(
     start: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
     polish: bool = True,
+    radius: float | None = None,
 ) -> Iterator[Step]:
     """Solve LMNN exactly, by constraint generation; see `sdpmetric.solvers.lmnn.constraint_generation`."""
     chosen = Backend.of(backend, backend_options)
     if program is not None:
         edited = EditedProgram.of(problem, program)
         budget.spend()
-        yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]))
+        yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]), radius)
         return
     first = np.eye(problem.X.shape[1]) if start is None else start
     regional = OneRegion(problem)
