@@ -17,7 +17,7 @@ from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram
 from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
 
-# How far the cones are moved inwards, one after another, until bounds are proven; and the relative width that is enough.
+# How far the cones are moved inwards, one after another, until bounds are proven; the relative width that is enough.
 SHIFTS, ENOUGH, LARGEST = (1e-9, 1e-7, 1e-5), 1e-6, 1e300
 # By how much less they are moved after that, where the interval is wide: solutions may be small.
 FINER = (1e-2, 1e-4)
@@ -131,7 +131,9 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
         raise ValueError(f"radius must be a positive number, got {radius!r}.")
     canonical = Canonical.of(problem)
     program, units = canonical.program.equilibrated()
-    search, rigor, assumption = Search(program, name, float(np.ldexp(1.0, -units.objective))), "float", None
+    search = Search(program, name, float(np.ldexp(1.0, -units.objective)))
+    rigor: Rigor = "float"
+    assumption = None
     try:
         search.run()
         if radius is not None and search.lower == -math.inf and search.upper > -math.inf:
@@ -140,12 +142,11 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
                 rigor, assumption = "assumption", ASSUMED.format(radius=radius)
     except OverSizeError:
         raise OverSizeError(
-            f"the program is too large to prove a bound: {program.A.shape[1]} variables, whose enclosure needs a factor "
-            "of more than 8000 dense columns or 40 million entries; fix or drop some variables."
+            f"the program is too large to prove a bound: the enclosure for its {program.A.shape[1]} variables needs a "
+            "factor of more than 8000 dense columns or 40 million entries; fix or drop some variables."
         ) from None
-    ends = [
-        _offset(v, units.objective, canonical.offset, up=up) for v, up in ((search.lower, False), (search.upper, True))
-    ]
+    power, offset = units.objective, canonical.offset
+    ends = [_offset(search.lower, power, offset, up=False), _offset(search.upper, power, offset, up=True)]
     if canonical.sign < 0:
         ends = [-ends[1], -ends[0]]
     point = None if search.point is None else canonical.values(units.point(search.point))
@@ -179,6 +180,7 @@ class Search:
 
     @property
     def wide(self) -> bool:
+        """Whether a narrower interval may be worth another solve."""
         width = self.upper - self.lower
         return not width <= ENOUGH * max(self.unit, min(abs(self.upper), LARGEST))
 

@@ -4,10 +4,10 @@ For every x with ``b - Ax`` in K, z in the dual cone and any y [JCK2007],
 
     ``c'x + x'Px / 2 >= -b'z - y'Py / 2 + r'x + (x - y)'P(x - y) / 2,  r = c + A'z + Py``.
 
-As P is positive semidefinite, the last term is at least 0. The residual r of floats is not 0. Where x is known to be bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by
-w with ``(A'DA + P) w = -r``, which makes the residual 0 exactly. This w is not computed but enclosed: if
-``A'DA + P >= kappa I``, then ``||w|| <= ||r|| / kappa`` and ``||D^(1/2) A w|| <= ||r|| / kappa^(1/2)``. A proven point is
-made likewise from equations ``A_0 x = b_0``.
+As P is positive semidefinite, the last term is at least 0. The residual r of floats is not 0. Where x is known to be
+bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by w with ``(A'DA + P) w = -r``, which makes the residual 0
+exactly. This w is not computed but enclosed: if ``A'DA + P >= kappa I``, then ``||w|| <= ||r|| / kappa`` and
+``||D^(1/2) A w|| <= ||r|| / kappa^(1/2)``. A proven point is made likewise from equations ``A_0 x = b_0``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from sdpmetric.linalg.rigorous import (
     least_eigenvalue,
     log_bounds,
     norm_above,
-    norms_above,
     sum_above,
     sum_below,
 )
-from sdpmetric.programs.canonical import Cones, ConeProgram, lower_triangle
+from sdpmetric.programs.canonical import ConeProgram, Cones, lower_triangle
 
 # Matrices of more columns are factorized sparsely, and not at all if their factor has more entries than that.
 DENSE, MOST_ENTRIES = 2000, 40_000_000
@@ -97,7 +96,13 @@ class Definite:
         least = math.nextafter(least - above(off, 8), -math.inf)
         return cls(powers, factor, least) if least > 0.0 else None
 
+    @classmethod
+    def nothing(cls) -> Definite:
+        """The empty matrix."""
+        return cls(np.zeros(0, dtype=np.int64), lambda v: v, 1.0)
+
     def solve(self, v: FloatArray) -> FloatArray:
+        """About w with ``(W'W + P) w = v``."""
         return np.ldexp(self.factor(np.ldexp(v, self.powers)), self.powers)
 
     def lengths(self, size: FloatArray) -> tuple[float, float]:
@@ -341,19 +346,20 @@ def lower_bound(
     columns = np.flatnonzero(free)
     roots = _weights(cones, rooms(cones, z) if weighted else None)
     W = (sp.diags_array(roots) @ A).tocsr()
-    inside, definite = cones.interior(dual=True), None
+    inside, definite = cones.interior(dual=True), Definite.nothing()
     x = np.where(curved, x, 0.0)
     if len(columns):
         key = None if weighted else columns.tobytes()
-        columns, definite = program.proofs.get(key) or _regular(program, W, P, columns)
+        columns, found = program.proofs.get(key) or _regular(program, W, P, columns)
         if key is not None:
-            program.proofs[key] = columns, definite
-        if definite is None:
+            program.proofs[key] = columns, found
+        if found is None:
             return -math.inf
+        definite = found
         own = W[:, columns]
         lengths = norms_of_rows(sp.csr_array(own @ sp.diags_array(np.ldexp(1.0, definite.powers))))
     for _ in range(REPAIRS):
-        for _ in range(2 if definite is not None else 0):
+        for _ in range(2 if len(columns) else 0):
             r = program.c + program.transposed @ z + P @ x
             w = np.zeros(len(x))
             w[columns] = definite.solve(-r[columns])
@@ -362,7 +368,7 @@ def lower_bound(
         r, off = image(program.transposed, abs(program.transposed), z, program.c + Px)
         size = np.abs(r) + (off + Px_off + U * (np.abs(program.c) + np.abs(Px))) * (1.0 + 1e-9)
         moved, root, length = np.zeros(cones.size), 0.0, 0.0
-        if definite is not None:
+        if len(columns):
             root, length = definite.lengths(size[columns])
             moved = roots * np.minimum(root, lengths * length) * (1.0 + 1e-12)
         balls = np.zeros(int(cones.block[-1]) + 1) if cones.size else np.zeros(0)
@@ -404,7 +410,7 @@ def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
     floor = float(np.where(room > 0.0, room, np.inf).min(initial=np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
         powers = np.nan_to_num(np.rint(np.log2(room / floor)), nan=0.0, posinf=LARGEST_WEIGHT, neginf=0.0)
-    return np.ldexp(1.0, np.clip(powers, 0, LARGEST_WEIGHT).astype(np.int64))
+    return np.asarray(np.ldexp(1.0, np.clip(powers, 0, LARGEST_WEIGHT).astype(np.int64)))
 
 
 def _regular(
@@ -434,7 +440,7 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
     """Floats not below the norms of the rows of a sparse matrix."""
     squares = np.asarray(M.multiply(M).sum(axis=1)).ravel()
     terms = float(np.diff(M.indptr).max(initial=0)) + 8.0
-    return np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, 1e-150, 0.0)
+    return np.asarray(np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, 1e-150, 0.0))
 
 
 def _consistent(equations: sp.csr_array, b: FloatArray, rows: LongArray) -> tuple[LongArray, Definite | None]:

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous import gamma
-from sdpmetric.programs.canonical import Cones, ConeProgram
+from sdpmetric.programs.canonical import ConeProgram, Cones
 
 PASSES = 12
 # Ends beyond this count as none.

@@ -19,8 +19,9 @@ from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.programs.bound import OverSizeError, ProgramBound, bound
+from sdpmetric.programs.bound import ProgramBound, bound
 from sdpmetric.programs.canonical import SOLVERS, no_panic
+from sdpmetric.programs.enclosure import OverSizeError
 
 STATED = (MARGINS, SLACKS, CONE)
 REBUILD = (
