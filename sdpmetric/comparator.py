@@ -25,7 +25,7 @@ from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pair_margins import as_sum
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solvers.backend import no_panic
+from sdpmetric.programs.canonical import no_panic
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.verbs import solve
 

@@ -319,13 +319,129 @@ def random_programs(first, count, solver):
         )
 
 
+def theta(n):
+    """Lovasz' theta of an odd cycle."""
+    X = cp.Variable((n, n), PSD=True)
+    return cp.Problem(cp.Maximize(cp.sum(X)), [cp.trace(X) == 1, *(X[i, (i + 1) % n] == 0 for i in range(n))])
+
+
+def chsh():
+    G = cp.Variable((4, 4), PSD=True)
+    return cp.Problem(cp.Maximize(G[0, 2] + G[0, 3] + G[1, 2] - G[1, 3]), [cp.diag(G) == 1])
+
+
+def pseudo_metric(n=30, d=5):
+    """EE364a's exercise: a metric for which given distances are approximated best, by squares."""
+    rng = np.random.default_rng(8)
+    X, Y, root = rng.normal(size=(n, d)), rng.normal(size=(n, d)), rng.normal(size=(d, d))
+    D = [X[k] - Y[k] for k in range(n)]
+    squares = np.array([np.sum((root @ v) ** 2) for v in D])
+    distances = np.sqrt(squares) * (1.0 + 0.1 * rng.normal(size=n))
+    P = cp.Variable((d, d), PSD=True)
+    lengths = cp.hstack([v @ P @ v for v in D])
+    missed = cp.sum(lengths - 2.0 * cp.multiply(distances, cp.sqrt(lengths)) + distances**2)
+    return cp.Problem(cp.Minimize(missed / n))
+
+
+def two_blocks():
+    """The example of CSDP's guide, the first semidefinite one of VSDP's."""
+    X, Y, Z = (cp.Variable((n, n), PSD=True) for n in (2, 3, 2))
+    cost = cp.trace(np.array([[2.0, 1], [1, 2]]) @ X) + cp.trace(np.array([[3.0, 0, 1], [0, 2, 0], [1, 0, 3]]) @ Y)
+    first = cp.trace(np.array([[3.0, 1], [1, 3]]) @ X) + Z[0, 0] == 1
+    second = cp.trace(np.array([[3.0, 0, 1], [0, 4, 0], [1, 0, 5]]) @ Y) + Z[1, 1] == 2
+    return cp.Problem(cp.Minimize(-cost), [first, second])
+
+
+def nearly_ill_posed(delta=1e-4, epsilon=2e-4):
+    """VSDP's example with the optimum ``-1 + delta / epsilon``, and a gap of duality at 0."""
+    X = cp.Variable((3, 3), PSD=True)
+    cost = X[0, 1] + delta * (X[1, 1] + X[2, 2])
+    return cp.Problem(cp.Minimize(cost), [X[0, 1] == -1, X[0, 0] == epsilon, X[0, 2] == 0, X[1, 2] == 0])
+
+
+def no_matrix():
+    """VSDP's infeasible example: a negative diagonal entry."""
+    X = cp.Variable((2, 2), PSD=True)
+    return cp.Problem(cp.Minimize(X[0, 0]), [X[0, 0] == -0.01, 2 * X[0, 1] + 0.005 * X[1, 1] == 1])
+
+
+def no_cone_point():
+    """VSDP's infeasible second-order example, after Ben-Tal and Nemirovski."""
+    x = cp.Variable(3)
+    return cp.Problem(cp.Minimize(0.0), [x[0] + 0.5 * x[2] == 0, x[1] == 1, cp.norm(x[1:]) <= x[0]])
+
+
+KNOWN = {
+    "CHSH": (chsh, 8.0**0.5),
+    "theta of C5": (lambda: theta(5), 5.0**0.5),
+    "theta of C7": (lambda: theta(7), 7.0 * math.cos(math.pi / 7) / (1.0 + math.cos(math.pi / 7))),
+    "pseudo-metric of EE364a": (pseudo_metric, None),
+    "VSDP: blocks": (two_blocks, -2.75),
+    "VSDP: nearly ill-posed": (nearly_ill_posed, -0.5),
+    "VSDP: infeasible matrix": (no_matrix, math.inf),
+    "VSDP: infeasible cone": (no_cone_point, math.inf),
+}
+
+
+def known_programs(solver):
+    print("| program | known value | proven interval | relative width |")
+    print("| --- | --- | --- | --- |")
+    for name, (make, value) in KNOWN.items():
+        found = sm.bound(make(), solver)
+        ends = f"{found.lower_bound:.10f} to {found.upper_bound:.10f}"
+        print(f"| {name} | {'-' if value is None else f'{value:.10f}'} | {ends} | {found.relative_width:.1e} |")
+
+
+def large(kind, rng):
+    """Programs of 500 variables."""
+    x, A = cp.Variable(500), rng.normal(size=(1000, 500))
+    if kind == "LP":
+        b = A @ np.ones(500) + rng.random(1000)
+        return cp.Problem(cp.Minimize(rng.normal(size=500) @ x), [A @ x <= b, cp.abs(x) <= 10.0])
+    if kind == "lasso":
+        return cp.Problem(cp.Minimize(cp.sum_squares(A[:300] @ x - rng.normal(size=300)) + 10.0 * cp.norm1(x)))
+    if kind == "portfolio":
+        F = rng.normal(size=(500, 20))
+        cost = cp.quad_form(x, cp.psd_wrap(F @ F.T + np.diag(rng.random(500)))) - rng.random(500) @ x
+        return cp.Problem(cp.Minimize(cost), [cp.sum(x) == 1, x >= 0])
+    if kind == "SOCP":
+        balls = [cp.norm(part @ x + rng.normal(size=50)) <= 30.0 for part in A[:500].reshape(10, 50, 500)]
+        return cp.Problem(cp.Minimize(rng.normal(size=500) @ x), [*balls, cp.norm(x) <= 5.0])
+    X, C = cp.Variable((31, 31), PSD=True), rng.normal(size=(31, 31))
+    return cp.Problem(cp.Minimize(cp.trace((C + C.T) @ X)), [cp.diag(X) == 1])
+
+
+def costs(solver):
+    """CPU seconds, the least of three, by turns."""
+    print("| program | CVXPY's solve | bound | ratio | relative width |")
+    print("| --- | --- | --- | --- | --- |")
+    for kind in ("LP", "lasso", "portfolio", "SOCP", "SDP 31 x 31"):
+        seconds = []
+        for seed in range(3):
+            began = time.process_time()
+            large(kind, np.random.default_rng(seed)).solve(solver=solver or "CLARABEL")
+            middle = time.process_time()
+            found = sm.bound(large(kind, np.random.default_rng(seed)), solver)
+            seconds.append((middle - began, time.process_time() - middle))
+        own, ours = np.min(seconds, axis=0)
+        print(f"| {kind} | {own:.2f} | {ours:.2f} | {ours / own:.1f} | {found.relative_width:.1e} |")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print one of the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--solver")
+    parser.add_argument("--solver", help="CLARABEL or SCS")
+    parser.add_argument("--known", action="store_true", help="programs with known values")
+    parser.add_argument("--cost", action="store_true", help="CPU seconds beside CVXPY's own solve")
     given = parser.parse_args()
-    random_programs(given.first, given.count, given.solver)
+    if given.known:
+        known_programs(given.solver)
+    elif given.cost:
+        costs(given.solver)
+    else:
+        random_programs(given.first, given.count, given.solver)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Rigor, reservation
 from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
-from sdpmetric.programs.enclosure import TooLarge, curvature, lower_bound, upper_bound
+from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, upper_bound
 from sdpmetric.programs.reach import reach
 
-# How far the cones are moved inwards, one after another, until bounds are proven; and the relative width that is enough.
-SHIFTS, ENOUGH, LARGEST = (1e-8, 1e-6, 1e-4), 1e-6, 1e300
+# How far the cones are moved inwards, one after another, until bounds are proven; the relative width that is enough.
+SHIFTS, ENOUGH, LARGEST = (1e-9, 1e-7, 1e-5), 1e-6, 1e300
 # By how much less they are moved after that, where the interval is wide: solutions may be small.
 FINER = (1e-2, 1e-4)
 ASSUMED = "no variable of the cone program is larger than {radius:g} in absolute value at an optimal point"
@@ -48,6 +48,11 @@ class ProgramBound:
     assumption: str | None
     point: dict[str, FloatArray] | None
     maximization: bool
+
+    @classmethod
+    def nothing(cls) -> ProgramBound:
+        """The interval of all numbers."""
+        return cls(-math.inf, math.inf, "float", None, None, False)
 
     @property
     def relative_width(self) -> float:
@@ -126,21 +131,22 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
         raise ValueError(f"radius must be a positive number, got {radius!r}.")
     canonical = Canonical.of(problem)
     program, units = canonical.program.equilibrated()
-    search, rigor, assumption = Search(program, name, float(np.ldexp(1.0, -units.objective))), "float", None
+    search = Search(program, name, float(np.ldexp(1.0, -units.objective)))
+    rigor: Rigor = "float"
+    assumption = None
     try:
         search.run()
         if radius is not None and search.lower == -math.inf and search.upper > -math.inf:
             far = np.ldexp(radius, -(units.columns + units.size_b))
             if search.assume(np.nextafter(far, np.inf)):
                 rigor, assumption = "assumption", ASSUMED.format(radius=radius)
-    except TooLarge:
-        raise ValueError(
-            f"the program is too large to prove a bound: {program.A.shape[1]} variables, whose enclosure needs a factor "
-            "of more than 8000 dense columns or 40 million entries; fix or drop some variables."
+    except OverSizeError:
+        raise OverSizeError(
+            f"the program is too large to prove a bound: the enclosure for its {program.A.shape[1]} variables needs a "
+            "factor of more than 8000 dense columns or 40 million entries; fix or drop some variables."
         ) from None
-    ends = [
-        _offset(v, units.objective, canonical.offset, up=up) for v, up in ((search.lower, False), (search.upper, True))
-    ]
+    power, offset = units.objective, canonical.offset
+    ends = [_offset(search.lower, power, offset, up=False), _offset(search.upper, power, offset, up=True)]
     if canonical.sign < 0:
         ends = [-ends[1], -ends[0]]
     point = None if search.point is None else canonical.values(units.point(search.point))
@@ -174,6 +180,7 @@ class Search:
 
     @property
     def wide(self) -> bool:
+        """Whether a narrower interval may be worth another solve."""
         width = self.upper - self.lower
         return not width <= ENOUGH * max(self.unit, min(abs(self.upper), LARGEST))
 
@@ -209,6 +216,8 @@ class Search:
         nowhere = np.full(len(answer.x), np.inf)
         self.lower = max(self.lower, lower_bound(self.program, answer.z, answer.x, nowhere))
         if self.lower == -math.inf:
+            self.lower = lower_bound(self.program, answer.z, answer.x, nowhere, weighted=True)
+        if self.lower == -math.inf:
             known = reach(self.program, self.upper if curvature(self.program.P) == 0.0 else math.inf)
             if np.isfinite(known).any():
                 self.lower = min(self.upper, lower_bound(self.program, answer.z, answer.x, known))
@@ -224,15 +233,17 @@ class Search:
         return self.lower > -math.inf
 
     def _infeasible(self, shift: float) -> bool:
-        """Whether more than nothing has to be added to the slacks; its multipliers are a Farkas vector."""
+        """Whether more than nothing has to be added to the slacks; its multipliers are a Farkas vector.
+
+        Where less than nothing has, the point is feasible.
+        """
         relaxed = _relaxed(self.program)
         answer = ask(relaxed, self.solver, 0.0, shift)
         if answer is None:
             return False
-        return any(
-            lower_bound(relaxed, answer.z, answer.x, far) > 0.0
-            for far in (np.full(len(answer.x), np.inf), reach(relaxed, math.inf))
-        )
+        self.upper, self.point = upper_bound(self.program, answer.x[:-1])
+        known = np.full(len(answer.x), np.inf), reach(relaxed, math.inf)
+        return any(lower_bound(relaxed, answer.z, answer.x, far) > 0.0 for far in known)
 
     def _unbounded(self, shift: float) -> bool:
         """Whether a direction in which every point may be moved has a negative cost."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import clarabel
 import cvxpy as cp
@@ -50,14 +52,17 @@ class Cones:
 
     @cached_property
     def linear(self) -> int:
+        """Rows of the zero and the nonnegative cones."""
         return self.zero + self.nonneg
 
     @cached_property
     def soc_blocks(self) -> list[slice]:
+        """Rows of each second-order cone."""
         return _slices(self.linear, self.soc)
 
     @cached_property
     def psd_blocks(self) -> list[slice]:
+        """Rows of each semidefinite cone."""
         return _slices(self.linear + sum(self.soc), [k * (k + 1) // 2 for k in self.psd])
 
     @cached_property
@@ -68,6 +73,7 @@ class Cones:
 
     @cached_property
     def size(self) -> int:
+        """All rows."""
         triangles = sum(k * (k + 1) // 2 for k in self.psd)
         return self.linear + sum(self.soc) + triangles + 3 * (self.exp + len(self.power))
 
@@ -102,7 +108,7 @@ class Cones:
 
 def _slices(first: int, sizes: list[int] | tuple[int, ...]) -> list[slice]:
     ends = first + np.cumsum([0, *sizes])
-    return [slice(int(start), int(stop)) for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+    return [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
 
 
 def lower_triangle(v: FloatArray, *, dual: bool) -> FloatArray:
@@ -119,7 +125,8 @@ def lower_triangle(v: FloatArray, *, dual: bool) -> FloatArray:
 class ConeProgram:
     """``minimize c'x + x'Px / 2 subject to b - Ax in K``, of floats that are taken as exact.
 
-    An entry of A or b off the diagonal of a semidefinite block may be off by one rounding.
+    An entry of A or b off the diagonal of a semidefinite block may be off by one rounding. `proofs` keeps what was
+    factorized.
     """
 
     P: sp.csr_array
@@ -127,6 +134,7 @@ class ConeProgram:
     A: sp.csr_array
     b: FloatArray
     cones: Cones
+    proofs: dict[str | bytes | None, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def sizes(self) -> sp.csr_array:
@@ -135,10 +143,11 @@ class ConeProgram:
 
     @cached_property
     def transposed(self) -> sp.csr_array:
+        """A', row by row."""
         return self.A.T.tocsr()
 
     def equilibrated(self) -> tuple[ConeProgram, Units]:
-        """The same program in other units, powers of 2, in which the logarithms of rows and columns are 0 on average."""
+        """The same program in units, powers of 2, in which the logarithms of rows and columns are 0 on average."""
         m, n = self.A.shape
         rows, columns = np.zeros(m), np.zeros(n)
         A, P = self.sizes.tocoo(), abs(self.P).tocoo()
@@ -146,15 +155,16 @@ class ConeProgram:
         entries, counts = np.bincount(A.row, minlength=m), np.bincount(A.col, minlength=n)
         counts = np.maximum(counts + np.bincount(P.col, minlength=n), 1)
         for _ in range(PASSES):
-            rows = rows - self._means(np.bincount(A.row, logs + rows[A.row] + columns[A.col], m), entries)
+            totals = np.asarray(np.bincount(A.row, logs + rows[A.row] + columns[A.col], m), dtype=np.float64)
+            rows = rows - self._means(totals, entries)
             total = np.bincount(A.col, logs + rows[A.row] + columns[A.col], n)
             total = total + np.bincount(P.col, curved + 0.5 * (columns[P.row] + columns[P.col]), n)
             columns = columns - total / counts
-        whole = [np.clip(np.rint(v), -LARGEST, LARGEST).astype(np.int64) for v in (rows, columns)]
-        whole[0] = self._blocks(whole[0])
-        b, c = np.ldexp(self.b, whole[0]), np.ldexp(self.c, whole[1])
+        heights, widths = (np.clip(np.rint(v), -LARGEST, LARGEST).astype(np.int64) for v in (rows, columns))
+        heights = self._blocks(heights)
+        b, c = np.ldexp(self.b, heights), np.ldexp(self.c, widths)
         size_b, size_c = (int(np.frexp(np.abs(v).max(initial=0.0))[1]) for v in (b, c))
-        units = Units(*whole, size_b, size_c)
+        units = Units(heights, widths, size_b, size_c)
         scaled = units.of(self)
         nothing = Units(np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64), 0, 0)
         return (scaled, units) if units.exact(self, scaled) else (self, nothing)
@@ -194,12 +204,12 @@ class Units:
         A, P = program.A.tocoo(), program.P.tocoo()
         a = np.ldexp(A.data, sign * (self.rows[A.row] + self.columns[A.col]))
         p = np.ldexp(P.data, sign * (self.columns[P.row] + self.columns[P.col] + self.size_b - self.size_c))
-        return replace(
-            program,
+        return ConeProgram(
             P=sp.coo_array((p, (P.row, P.col)), P.shape).tocsr(),
             c=np.ldexp(program.c, sign * (self.columns - self.size_c)),
             A=sp.coo_array((a, (A.row, A.col)), A.shape).tocsr(),
             b=np.ldexp(program.b, sign * (self.rows - self.size_b)),
+            cones=program.cones,
         )
 
     def exact(self, program: ConeProgram, scaled: ConeProgram) -> bool:
@@ -214,6 +224,7 @@ class Units:
         return self.size_b + self.size_c
 
     def point(self, y: FloatArray) -> FloatArray:
+        """A point of the program in its own units."""
         return np.asarray(np.ldexp(y, self.columns + self.size_b))
 
 
@@ -376,6 +387,7 @@ class Answer:
 
     @property
     def usable(self) -> bool:
+        """Whether all is finite, and squares are."""
         return bool((np.abs(self.x) < 1e100).all() and (np.abs(self.z) < 1e100).all())
 
 

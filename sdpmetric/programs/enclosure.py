@@ -4,10 +4,10 @@ For every x with ``b - Ax`` in K, z in the dual cone and any y [JCK2007],
 
     ``c'x + x'Px / 2 >= -b'z - y'Py / 2 + r'x + (x - y)'P(x - y) / 2,  r = c + A'z + Py``.
 
-As P is positive semidefinite, the last term is at least 0. The residual r of floats is not 0. Where x is known to be bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by
-w with ``(A'DA + P) w = -r``, which makes the residual 0 exactly. This w is not computed but enclosed: if
-``A'DA + P >= kappa I``, then ``||w|| <= ||r|| / kappa`` and ``||D^(1/2) A w|| <= ||r|| / kappa^(1/2)``. A proven point is
-made likewise from equations ``A_0 x = b_0``.
+As P is positive semidefinite, the last term is at least 0. The residual r of floats is not 0. Where x is known to be
+bounded, ``r'x`` is. Elsewhere z is moved by ``D A w`` and y by w with ``(A'DA + P) w = -r``, which makes the residual 0
+exactly. This w is not computed but enclosed: if ``A'DA + P >= kappa I``, then ``||w|| <= ||r|| / kappa`` and
+``||D^(1/2) A w|| <= ||r|| / kappa^(1/2)``. A proven point is made likewise from equations ``A_0 x = b_0``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
 E_BELOW = 2.718281828459045
 
 
-class TooLarge(Exception):
+class OverSizeError(ValueError):
     """The enclosure needs too large a factorization."""
 
 
@@ -96,7 +96,13 @@ class Definite:
         least = math.nextafter(least - above(off, 8), -math.inf)
         return cls(powers, factor, least) if least > 0.0 else None
 
+    @classmethod
+    def nothing(cls) -> Definite:
+        """The empty matrix."""
+        return cls(np.zeros(0, dtype=np.int64), lambda v: v, 1.0)
+
     def solve(self, v: FloatArray) -> FloatArray:
+        """About w with ``(W'W + P) w = v``."""
         return np.ldexp(self.factor(np.ldexp(v, self.powers)), self.powers)
 
     def lengths(self, size: FloatArray) -> tuple[float, float]:
@@ -156,7 +162,7 @@ def _least(solve: Callable[[FloatArray], FloatArray], n: int) -> float:
 def _dense(H: FloatArray) -> tuple[Callable[[FloatArray], FloatArray], float]:
     n = len(H)
     if n > 4 * DENSE:
-        raise TooLarge
+        raise OverSizeError
     H = 0.5 * (H + H.T)
     try:
         factor = scipy.linalg.cho_factor(H)
@@ -186,7 +192,7 @@ def _sparse(H: sp.csc_array) -> tuple[Callable[[FloatArray], FloatArray], float]
     try:
         first = splu(H, **options)
         if first.nnz > MOST_ENTRIES:
-            raise TooLarge
+            raise OverSizeError
         size = _least(first.solve, n)
         shift = 0.5 * size
         found = splu(sp.csc_array(H - shift * sp.eye_array(n)), **options)
@@ -303,7 +309,7 @@ def curvature(P: sp.csr_array) -> float:
     if P.nnz == len(used) and np.array_equal(P.diagonal()[used], P.data):
         return min(0.0, float(P.data.min()))
     if len(used) > 4 * DENSE:
-        raise TooLarge
+        raise OverSizeError
     n, labels = sp.csgraph.connected_components(P[used][:, used])
     return min(0.0, *(_curvature(sp.csc_array(P[part][:, part])) for part in (used[labels == k] for k in range(n))))
 
@@ -315,10 +321,14 @@ def _curvature(P: sp.csc_array) -> float:
     return 0.0 if some is not None and least_eigenvalue(P[some][:, some].toarray()) >= 0.0 else least
 
 
-def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray) -> float:
+def lower_bound(
+    program: ConeProgram, z: FloatArray, x: FloatArray, reach: FloatArray, *, weighted: bool = False
+) -> float:
     """A float not above the optimum, from any multipliers z and any x; minus infinity where nothing is proven.
 
     `reach` is a proven bound of the absolute value of each entry of an optimal point, infinity where there is none.
+    Weighted multipliers move in proportion to their distance from the boundary of the cone, which is a factorization
+    for these multipliers alone.
     """
     cones, A, b, P = program.cones, program.A, program.b, program.P
     lowest = curvature(P)
@@ -334,27 +344,22 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
     if (program.c[~free & ~np.isfinite(reach)] != 0.0).any():
         return -math.inf  # moving such a variable costs less and less
     columns = np.flatnonzero(free)
-    room = rooms(cones, z)
-    floor = float(np.where(room > 0.0, room, np.inf).min(initial=np.inf))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.nan_to_num(np.rint(np.log2(room / floor)), nan=0.0, posinf=LARGEST_WEIGHT, neginf=0.0)
-    roots = np.ldexp(1.0, np.clip(weights, 0, LARGEST_WEIGHT).astype(np.int64))
+    roots = _weights(cones, rooms(cones, z) if weighted else None)
     W = (sp.diags_array(roots) @ A).tocsr()
-    inside, definite = cones.interior(dual=True), None
+    inside, definite = cones.interior(dual=True), Definite.nothing()
     x = np.where(curved, x, 0.0)
     if len(columns):
-        definite = _on(W, P, columns)
-        if definite is None:
-            stacked = sp.csc_array(sp.vstack([A, P, program.c[None, :]]))
-            some = independent(stacked[:, columns])
-            columns = columns if some is None else columns[some]
-            definite = None if some is None else _on(W, P, columns)
-        if definite is None:
+        key = None if weighted else columns.tobytes()
+        columns, found = program.proofs.get(key) or _regular(program, W, P, columns)
+        if key is not None:
+            program.proofs[key] = columns, found
+        if found is None:
             return -math.inf
+        definite = found
         own = W[:, columns]
         lengths = norms_of_rows(sp.csr_array(own @ sp.diags_array(np.ldexp(1.0, definite.powers))))
     for _ in range(REPAIRS):
-        for _ in range(2 if definite is not None else 0):
+        for _ in range(2 if len(columns) else 0):
             r = program.c + program.transposed @ z + P @ x
             w = np.zeros(len(x))
             w[columns] = definite.solve(-r[columns])
@@ -363,7 +368,7 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
         r, off = image(program.transposed, abs(program.transposed), z, program.c + Px)
         size = np.abs(r) + (off + Px_off + U * (np.abs(program.c) + np.abs(Px))) * (1.0 + 1e-9)
         moved, root, length = np.zeros(cones.size), 0.0, 0.0
-        if definite is not None:
+        if len(columns):
             root, length = definite.lengths(size[columns])
             moved = roots * np.minimum(root, lengths * length) * (1.0 + 1e-12)
         balls = np.zeros(int(cones.block[-1]) + 1) if cones.size else np.zeros(0)
@@ -379,10 +384,10 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
         z = z + 1.5 * missing * inside
     else:
         return -math.inf
-    products = b * z
+    products = np.concatenate([b * z, 0.5 * x * Px])
     lost = [3.0 * U * sum_above(np.abs(products)) * (1.0 + 1e-9) + UNDERFLOW, bent]
     lost.append(min(above(norm_above(roots * b) * root, 8), sum_above(all_above(np.abs(b) * moved, 4))))
-    lost.append(above(0.5 * float(np.abs(x) @ np.abs(Px)) + float(np.abs(x) @ Px_off), len(x) + 8))
+    lost.append(above(float(np.abs(x) @ Px_off), len(x) + 8))
     if curved[columns].any():
         long = np.ldexp(1.0, definite.powers[curved[columns]]).max(initial=0.0)  # lengths are in units of their own
         lost.append(above(norm_above(np.abs(Px) + Px_off) * length * float(long), 8))
@@ -398,9 +403,31 @@ def lower_bound(program: ConeProgram, z: FloatArray, x: FloatArray, reach: Float
     return sum_below(np.concatenate([-products, -np.array(lost)]))
 
 
-def _on(W: sp.csr_array, P: sp.csr_array, columns: LongArray) -> Definite | None:
-    bending = P[columns][:, columns]
-    return Definite.of(W[:, columns], bending if bending.nnz else None)
+def _weights(cones: Cones, room: FloatArray | None) -> FloatArray:
+    """Powers of 2, larger for multipliers that have room to move."""
+    if room is None:
+        return np.where(np.arange(cones.size) < cones.zero, 64.0, 1.0)
+    floor = float(np.where(room > 0.0, room, np.inf).min(initial=np.inf))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        powers = np.nan_to_num(np.rint(np.log2(room / floor)), nan=0.0, posinf=LARGEST_WEIGHT, neginf=0.0)
+    return np.asarray(np.ldexp(1.0, np.clip(powers, 0, LARGEST_WEIGHT).astype(np.int64)))
+
+
+def _regular(
+    program: ConeProgram, W: sp.csr_array, P: sp.csr_array, columns: LongArray
+) -> tuple[LongArray, Definite | None]:
+    """Columns on which ``W'W + P`` is definite, and which make the residual of all 0; the matrix on them."""
+
+    def on(some: LongArray) -> Definite | None:
+        bending = P[some][:, some]
+        return Definite.of(W[:, some], bending if bending.nnz else None)
+
+    definite = on(columns)
+    if definite is None:
+        some = independent(sp.csc_array(sp.vstack([program.A, P, program.c[None, :]])[:, columns]))
+        if some is not None and len(some) < len(columns):
+            return columns[some], on(columns[some])
+    return columns, definite
 
 
 def _any_of(cones: Cones, rows: BoolArray) -> BoolArray:
@@ -413,7 +440,17 @@ def norms_of_rows(M: sp.csr_array) -> FloatArray:
     """Floats not below the norms of the rows of a sparse matrix."""
     squares = np.asarray(M.multiply(M).sum(axis=1)).ravel()
     terms = float(np.diff(M.indptr).max(initial=0)) + 8.0
-    return np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, 1e-150, 0.0)
+    return np.asarray(np.sqrt(squares) * (1.0 + gamma(terms)) + np.where(np.diff(M.indptr) > 0, 1e-150, 0.0))
+
+
+def _consistent(equations: sp.csr_array, b: FloatArray, rows: LongArray) -> tuple[LongArray, Definite | None]:
+    """Equations from which all others follow, and the matrix of their products."""
+    definite = Definite.of(equations[rows].T.tocsr())
+    if definite is None:
+        some = independent(sp.csc_array(sp.hstack([equations, b[:, None]])[rows].T))
+        if some is not None and len(some) < len(rows):
+            return rows[some], Definite.of(equations[rows[some]].T.tocsr())
+    return rows, definite
 
 
 def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[float, FloatArray]:
@@ -425,11 +462,9 @@ def upper_bound(program: ConeProgram, x: FloatArray) -> tuple[float, FloatArray]
         return math.inf, x
     rows, definite, length = np.flatnonzero(used), None, 0.0
     if len(rows):
-        definite = Definite.of(equations[rows].T.tocsr())
-        if definite is None:
-            some = independent(sp.csc_array(sp.hstack([equations, b[:zero, None]])[rows].T))
-            rows = rows if some is None else rows[some]
-            definite = None if some is None else Definite.of(equations[rows].T.tocsr())
+        if "equations" not in program.proofs:
+            program.proofs["equations"] = _consistent(equations, b[:zero], rows)
+        rows, definite = program.proofs["equations"]
         if definite is None:
             return math.inf, x
         M = equations[rows]

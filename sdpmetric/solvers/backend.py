@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import cvxpy as cp
 
 from sdpmetric.core.run import Budget
 from sdpmetric.engine.deadline import check_last
+from sdpmetric.programs.canonical import no_panic
 
 BackendOptions = Mapping[str, float | int | bool | str]
 Options = dict[str, float | int | bool | str]
@@ -81,17 +81,6 @@ class Backend:
                 raise
             return "solver_error"
         return str(program.status)
-
-
-@contextmanager
-def no_panic() -> Iterator[None]:
-    """Raise CVXPY's error where a backend written in Rust panics, which is no `Exception`."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise cp.error.SolverError(f"the backend panicked: {error}") from error
 
 
 def _smallest() -> cp.Problem:

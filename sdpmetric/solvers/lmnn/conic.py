@@ -29,6 +29,7 @@ def steps(
     start: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
     polish: bool = True,
+    radius: float | None = None,
 ) -> Iterator[Step]:
     """Solve LMNN exactly, by constraint generation; see `sdpmetric.solvers.lmnn.constraint_generation`."""
     chosen = Backend.of(backend, backend_options)
@@ -37,7 +38,7 @@ def steps(
             raise ValueError("program= takes a program of one metric; state an LMNNProblem, or leave program= out.")
         edited = EditedProgram.of(problem.tied, program)
         budget.spend()
-        yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]))
+        yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]), radius)
         return
     first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if start is None else start
     if (trivial := solved_by_zero(problem, tol)) is not None:

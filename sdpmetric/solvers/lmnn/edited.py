@@ -1,7 +1,8 @@
-"""Programs with constraints of a user's own: solved as they are, certified on the data and from their cone data."""
+"""Programs with constraints of a user's own: solved as they are, certified on the data and by `sdpmetric.bound`."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,10 +10,8 @@ from dataclasses import dataclass, replace
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ConeDims
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.certificate import WEAK
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.run import Step
 from sdpmetric.formulations.atoms import CONE
@@ -20,15 +19,11 @@ from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.backend import no_panic
+from sdpmetric.programs.bound import ProgramBound, bound
+from sdpmetric.programs.canonical import SOLVERS, no_panic
+from sdpmetric.programs.enclosure import OverSizeError
 
 STATED = (MARGINS, SLACKS, CONE)
-# How much longer than the solution found a minimizer may be, where nothing else bounds it; see `EditedProgram.bound`.
-TRUST = 10.0
-ASSUMED = (
-    "no optimal auxiliary variable, and no optimal metric in directions without pull cost, is more than "
-    f"{TRUST:g} times as long as the one found"
-)
 REBUILD = (
     "build it as cvxpy.Problem(p.objective, p.constraints + [...]) from p = sdpmetric.to_cvxpy(problem), and leave "
     "variables and labels as they are."
@@ -83,12 +78,12 @@ class EditedProgram:
             raise ValueError(f"the objective of program is not the problem's, and nothing could be proven; {REBUILD}")
         return cls(problem, program, M, xi, weights)
 
-    def solve(self, backend: str, options: Mapping[str, float | int | bool | str]) -> Step:
+    def solve(self, backend: str, options: Mapping[str, float | int | bool | str], radius: float | None = None) -> Step:
         """Solve the program as it is, and certify its metric on all data.
 
-        The certificate's lower bound is that of the problem without further constraints, which holds for every metric
-        and decides the gap. The program's own rests on `ASSUMED` and stands beside it. The primal residual includes
-        the violation of the further constraints.
+        The lower bound is the program's own, of grade "rounding" because CVXPY's rows are rounded products of the data;
+        or that of the problem without further constraints, where it is as good, or nothing else is proven. A bound that
+        rests on `radius` stands beside it. The primal residual includes the violation of the further constraints.
         """
         data, chain, inverse = self.program.get_problem_data(backend, solver_opts=dict(options))
         self.M.value = None
@@ -106,10 +101,7 @@ class EditedProgram:
                 f"{backend} found no solution of program (status {self.program.status}); check that the "
                 "program is feasible, give it more time, or try another backend."
             )
-        own = -np.inf
-        if backend in ("CLARABEL", "SCS"):
-            x, z = (raw.x, raw.z) if backend == "CLARABEL" else (raw["x"], raw["y"])
-            own = self.bound(data, np.array(x), np.array(z), upper=backend == "CLARABEL")
+        own = self._bound(backend, radius)
         values = np.linalg.eigvalsh(self.M.value)
         components = psd.factor(np.asarray(self.M.value))
         self.M.value = components.T @ components
@@ -126,9 +118,28 @@ class EditedProgram:
             program=f"LMNN with {len(further)} further constraint{'' if len(further) == 1 else 's'}",
             resolution=0.0,  # an infimum of 0 may be out of reach
         )
-        if own > certificate.lower_bound and not certificate.proves_optimal(WEAK):
-            certificate = replace(certificate, rigor="assumption", assumption=ASSUMED, assumed_lower_bound=own)
+        if own.lower_bound > certificate.lower_bound:
+            if own.rigor == "float":
+                least = min(own.lower_bound, certificate.objective)
+                certificate = replace(certificate, lower_bound=least, rigor="rounding")
+            else:
+                certificate = replace(
+                    certificate,
+                    rigor=own.rigor,
+                    assumption=own.assumption,
+                    assumed_lower_bound=own.lower_bound,
+                )
         return Step(components, certificate.objective, certificate.lower_bound, certificate=certificate)
+
+    def _bound(self, backend: str, radius: float | None) -> ProgramBound:
+        """What is proven about the program itself; it may be nothing."""
+        try:
+            own = bound(self.program, backend if backend in SOLVERS else None, radius)
+        except OverSizeError:
+            return ProgramBound.nothing()
+        if own.lower_bound == math.inf:
+            raise ValueError("program is proven to be infeasible; drop or relax some of its further constraints.")
+        return own
 
     def _dual(self) -> Dual | None:
         """The multipliers of the margins, where the program has all of them."""
@@ -136,80 +147,3 @@ class EditedProgram:
         if solved is None or solved.dual_value is None or solved.size != len(every):
             return None
         return Dual(every, np.ravel(solved.dual_value))
-
-    def bound(self, data: Mapping[str, object], x: FloatArray, z: FloatArray, *, upper: bool) -> float:
-        """A lower bound of the program's optimum if `ASSUMED` holds, from its cone data and any multiplier.
-
-        The cone program is ``min c'x + x'Px / 2`` with ``b - Ax`` in K. For z in the dual cone, every x and every
-        feasible y, ``c'y + y'Py / 2 >= -b'z - x'Px / 2 + r'y`` with the residual ``r = Px + A'z + c``. The bound is
-        the first two terms, less the most that ``-r'y`` can be at a minimizer y. Nothing is asked of z but the cone, on
-        which it is projected; -inf where that is an exponential or power cone.
-
-        Where the optimum is at most U, the cost ``<C, M>`` and the loss are each at most U, which bounds M and the
-        slacks. Variables that CVXPY introduced, and directions of M without cost, are trusted to be at most 10 times
-        as long as at the solution found.
-        """
-        projected = into_dual_cone(z, data["dims"], upper=upper)
-        if projected is None:
-            return -np.inf
-        A, b, c = sp.csr_array(data["A"]), np.asarray(data["b"]), np.asarray(data["c"])
-        Px, problem = np.zeros_like(x), self.problem
-        if data.get("P") is not None:
-            triangle = sp.csr_array(sp.triu(data["P"]))
-            Px = triangle @ x + triangle.T @ x - triangle.diagonal() * x
-        r = Px + A.T @ projected + c
-        quadratic = 0.5 * float(x @ Px)
-        value = float(self.program.value)
-        constant = value - (float(c @ x) + quadratic)
-        U = 2.0 * abs(value)
-        columns, d = data["param_prob"].var_id_to_col, self.M.shape[0]  # type: ignore[attr-defined]
-        row, column = np.triu_indices(d)
-        rest = np.ones(len(x), dtype=bool)
-        at = columns[self.M.id] + np.arange(len(row))
-        R = np.zeros((d, d))
-        R[row, column] = r[at]
-        R = psd.symmetrize(R)
-        rest[at] = False
-        T = problem.coordinates.range
-        lost = max(-psd.smallest_eigenvalue(T.T @ R @ T), 0.0) * U  # trace(M) in whitened coordinates is <C, M>
-        if T.shape[1] < d:
-            lost += max(-psd.smallest_eigenvalue(R), 0.0) * TRUST * float(np.trace(self.M.value))
-        if self.xi is not None:
-            at = columns[self.xi.id] + np.arange(self.xi.size)
-            below = np.maximum(-r[at], 0.0)
-            rest[at] = False
-            if problem.squared:  # mu sum w xi^2 <= U
-                lost += float(np.linalg.norm(below / np.sqrt(self.weights))) * np.sqrt(U / problem.push_weight)
-            else:  # mu sum w xi <= U
-                lost += float((below / (problem.push_weight * self.weights)).max(initial=0.0)) * U
-        lost += float(np.linalg.norm(r[rest])) * TRUST * max(1.0, float(np.linalg.norm(x[rest])))
-        return min(U, constant - float(b @ projected) - quadratic - lost)
-
-
-def into_dual_cone(z: FloatArray, dims: ConeDims, *, upper: bool) -> FloatArray | None:
-    """Project multipliers onto the dual of CVXPY's cone, or None for cones that are not symmetric."""
-    if dims.exp or dims.p3d or dims.pnd:
-        return None
-    out = z.copy()
-    first = dims.zero + dims.nonneg
-    out[dims.zero : first] = np.maximum(z[dims.zero : first], 0.0)
-    for size in dims.soc:
-        head, body = float(z[first]), z[first + 1 : first + size]
-        length = float(np.linalg.norm(body))
-        if length > abs(head):
-            middle = 0.5 * (head + length)
-            out[first] = middle
-            out[first + 1 : first + size] = middle / length * body
-        elif length <= -head:
-            out[first : first + size] = 0.0
-        first += size
-    for side in dims.psd:
-        # Columns of the upper triangle, one after another, are rows of the lower one.
-        index = np.tril_indices(side) if upper else np.triu_indices(side)
-        scale = np.where(index[0] == index[1], 1.0, np.sqrt(2.0))
-        block = slice(first, first + len(scale))
-        Z = np.zeros((side, side))
-        Z[index] = Z.T[index] = z[block] / scale
-        out[block] = psd.project(Z)[index] * scale
-        first += len(scale)
-    return out

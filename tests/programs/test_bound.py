@@ -1,0 +1,205 @@
+"""`sm.bound`: intervals of programs with planted or published optima, and of hostile ones; wrong multipliers prove less."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric.programs.canonical import Canonical, Cones, ask
+from sdpmetric.programs.enclosure import Definite, independent, lacks, lower_bound, upper_bound
+from sdpmetric.programs.reach import reach
+
+
+@pytest.fixture(scope="module")
+def programs():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parents[2] / "examples" / "benchmarks")
+        import programs
+
+        yield programs
+    sys.modules.pop("programs", None)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_planted_optima_are_within(programs, part):
+    missed, widths = [], []
+    for seed in range(700 + 22 * part, 722 + 22 * part):
+        case = programs.planted(seed)
+        found = sm.bound(case.problem)
+        wrong, proven = programs.judged(found, case.optimum)
+        assert not wrong, f"seed {seed}, {case.kind}"
+        assert found.rigor == "float"
+        if case.interior and math.isfinite(case.optimum):
+            missed += [] if proven else [seed]
+            widths.append(found.relative_width)
+    assert len(missed) <= 0.05 * len(widths)
+    assert np.median(widths) <= 1e-6
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
+def test_published_values_are_within(programs, solver):
+    for make, value in programs.KNOWN.values():
+        if value is None or (solver == "SCS" and math.isinf(value)):
+            continue
+        found = sm.bound(make(), solver)
+        assert found.lower_bound <= value * (1 - 1e-15 * np.sign(-value)) if value < math.inf else found.lower_bound
+        assert found.upper_bound >= value * (1 - 1e-15)
+        assert math.isinf(value) or found.relative_width <= 1e-5
+
+
+def test_chsh_and_theta_in_rational_numbers(programs):
+    for problem, square in ((programs.chsh(), 8), (programs.theta(5), 5)):
+        found = sm.bound(problem)
+        assert Fraction(found.lower_bound) ** 2 <= square <= Fraction(found.upper_bound) ** 2
+
+
+def diagonal():
+    x = cp.Variable(3, name="x")
+    return x, cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1, cp.norm(x) <= 9])
+
+
+def test_what_an_interval_says():
+    x, problem = diagonal()
+    found = sm.bound(problem)
+    assert found.lower_bound <= 3 <= found.upper_bound
+    assert np.allclose(found.point["x"], 1.0, atol=1e-6)
+    assert x.value is None
+    assert str(found).startswith("The minimum is between ")
+    low, high = (Fraction(word.rstrip(",")) for word in str(found).split()[4:7:2])
+    assert low <= Fraction(found.lower_bound) <= Fraction(found.upper_bound) <= high
+    assert "infeasible" in str(sm.bound(cp.Problem(cp.Minimize(x[0]), [x >= 1, x <= 0])))
+    assert "infeasible" in str(sm.bound(cp.Problem(cp.Maximize(x[0]), [x >= 1, x <= 0])))
+    most = sm.bound(cp.Problem(cp.Maximize(x[0]), [x >= 1]))
+    assert most.lower_bound == most.upper_bound == math.inf
+    assert "unbounded" in str(most)
+
+
+def test_a_radius_is_an_assumption_and_named():
+    """At an infimum that is not attained nothing is bounded, and the dual cone has no interior point."""
+    X = cp.Variable((2, 2), PSD=True)
+    problem = cp.Problem(cp.Minimize(X[0, 0]), [X[0, 1] == 1])
+    plain, assumed = sm.bound(problem), sm.bound(problem, radius=1e3)
+    assert (plain.lower_bound, plain.rigor) == (-math.inf, "float")
+    assert -1e-3 <= assumed.lower_bound <= 1e-3
+    assert assumed.rigor == "assumption"
+    assert "larger than 1000" in str(assumed)
+    implied = sm.bound(cp.Problem(problem.objective, [*problem.constraints, X[1, 1] <= 1e3]), radius=1.0)
+    assert implied.rigor == "float"
+    assert implied.lower_bound <= 1e-3 <= implied.upper_bound
+
+
+def test_programs_that_cannot_be_bounded_are_told_why():
+    x, p = cp.Variable(2), cp.Parameter()
+    for problem, words in (
+        (cp.Problem(cp.Minimize(cp.sum(cp.Variable(2, integer=True)))), "integer"),
+        (cp.Problem(cp.Maximize(cp.sum_squares(x))), "not convex"),
+        (cp.Problem(cp.Minimize(p * x[0])), "no value"),
+        (cp.Problem(cp.Minimize(cp.Constant(1))), "no variables"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            sm.bound(problem)
+    with pytest.raises(TypeError, match=r"cvxpy\.Problem"):
+        sm.bound(x)
+    with pytest.raises(ValueError, match="CLARABEL, SCS"):
+        sm.bound(diagonal()[1], "OSQP")
+    with pytest.raises(ValueError, match="radius"):
+        sm.bound(diagonal()[1], radius=-1.0)
+
+
+def test_parameters_have_their_values():
+    x, p = cp.Variable(nonneg=True), cp.Parameter(value=2.0)
+    problem = cp.Problem(cp.Minimize(x), [x >= p])
+    for value in (2.0, 5.0):
+        p.value = value
+        found = sm.bound(problem)
+        assert found.lower_bound <= value <= found.upper_bound
+        assert found.relative_width <= 1e-6
+
+
+def test_wrong_multipliers_and_points_prove_less_never_more(programs, rng):
+    for seed in (0, 1, 2, 3, 4, 5, 6):
+        case = programs.planted(seed)
+        canonical = Canonical.of(case.problem)
+        program, units = canonical.program.equilibrated()
+        answer, nowhere = ask(program, "CLARABEL", 1e-8, 1e-8), np.full(len(program.c), np.inf)
+        optimum = Fraction(canonical.sign) * case.optimum - Fraction(canonical.offset)
+        for size in (0.0, 1e-9, 1e-3, 1.0):
+            z, x = (v + size * rng.normal(size=len(v)) * (1.0 + np.abs(v)) for v in (answer.z, answer.x))
+            for known in (nowhere, reach(program, math.inf)):
+                low = lower_bound(program, z, x, known, weighted=bool(rng.integers(2)))
+                assert low == -math.inf or Fraction(low) * Fraction(2) ** units.objective <= optimum
+            high = upper_bound(program, x)[0]
+            assert high == math.inf or Fraction(high) * Fraction(2) ** units.objective >= optimum
+
+
+def test_reach_holds_every_point(programs, rng):
+    for seed in (0, 2, 4, 6):
+        case = programs.planted(seed)
+        program, _ = Canonical.of(case.problem).program.equilibrated()
+        point = upper_bound(program, ask(program, "CLARABEL", 1e-6, 1e-8).x)[1]
+        far = reach(program, math.inf)
+        assert (np.abs(point) <= far * (1 + 1e-9)).all()
+        assert np.isfinite(far).any()
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_points_on_the_boundary_are_in_no_cone_with_errors(dual):
+    cones = Cones(nonneg=1, soc=(3,), psd=(2,), exp=1, power=(0.5,))
+    e = math.exp(1.0)
+    third = [-1.0, -1.0, 1.0 + 1e-15] if dual else [1.0, 1.0, e * (1 + 1e-15)]
+    inside = np.array([0.0, 5.0, 3.0, 4.0, 1.0, 1.0 if dual else 2.0, 1.0, *third, 1.0, 1.0, 0.999999])
+    free = np.zeros(int(cones.block[-1]) + 1)
+    shifted = inside + 1e-9 * cones.interior(dual=dual)
+    assert lacks(cones, shifted, free, dual=dual).max() <= 0.0
+    for block in range(len(free)):
+        some = cones.block == block
+        ball = np.where(np.arange(len(free)) == block, 1e-5 if block < 4 else 3.0, 0.0)
+        assert lacks(cones, shifted, ball, dual=dual)[some].min() > 0.0
+        outside = np.where(some, inside - 1e-6 * cones.interior(dual=dual), shifted)
+        if block < 4:
+            assert lacks(cones, outside, free, dual=dual)[some].min() > 0.0
+
+
+def test_large_sparse_matrices_are_proven_definite_too(monkeypatch, rng):
+    import scipy.sparse as sp
+
+    from sdpmetric.programs import enclosure
+
+    W = sp.csr_array(sp.random_array((120, 40), density=0.1, rng=rng) + sp.eye_array(120, 40))
+    dense = Definite.of(W)
+    monkeypatch.setattr(enclosure, "DENSE", 10)
+    sparse = Definite.of(W)
+    exact = np.linalg.svd((W @ sp.diags_array(np.ldexp(1.0, sparse.powers))).toarray(), compute_uv=False)[-1] ** 2
+    for found in (dense, sparse):
+        assert 0.1 * exact < found.least <= exact * (1 + 1e-12)
+    v = rng.normal(size=40)
+    assert np.allclose(sparse.solve(v), dense.solve(v))
+
+
+def test_dependent_columns_are_found_only_where_they_are_exact():
+    import scipy.sparse as sp
+
+    A = np.array([[1.0, 0.0, 1.0], [0.0, 3.0, 1.0], [2.0, 6.0, 4.0]])
+    assert len(independent(sp.csc_array(A))) == 2
+    A[2, 2] += 1e-14
+    assert independent(sp.csc_array(A)) is None or len(independent(sp.csc_array(A))) == 3
+
+
+def test_curvature_that_is_not_proven_gives_no_bound():
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.quad_form(x, np.eye(2)) + x[0]))
+    canonical = Canonical.of(problem).program
+    answer = ask(canonical, "CLARABEL")
+    bent = replace(canonical, P=(canonical.P - 2.5 * canonical.P).tocsr(), proofs={})
+    assert lower_bound(canonical, answer.z, answer.x, np.full(2, np.inf)) == pytest.approx(-0.25)
+    assert lower_bound(bent, answer.z, answer.x, np.full(2, np.inf)) == -math.inf
+    bounded = lower_bound(bent, answer.z, answer.x, np.full(2, 1.0))
+    assert bounded <= -1.5 * 2 - 1.0 + 1e-9
