@@ -13,14 +13,22 @@ from sdpmetric.core.certificate import (
     StationarityCertificate,
 )
 from sdpmetric.core.comparison import Comparison, compare
-from sdpmetric.core.explanation import Explanation
+from sdpmetric.core.explanation import Explanation, explain
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.core.problem import Problem, SmoothProblem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.explanation import explain
+from sdpmetric.decisions import (
+    Decisions,
+    NearOptimal,
+    distance_range,
+    leave_one_out,
+    near_optimal,
+    unchanged_between,
+    zero_weights,
+)
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
@@ -46,23 +54,23 @@ from sdpmetric.problems.rca import RCAProblem
 from sdpmetric.problems.scml import SCMLProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.problems.sdml import SDMLProblem
+from sdpmetric.programs import ProgramBound, bound
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.streams.frml import FRMLStream
-from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.kernel_lego import KernelLEGOStream
 from sdpmetric.streams.kernel_pola import KernelPOLAStream
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.streams.loreta import LORETAStream
-from sdpmetric.streams.oasis import OASISStream
+from sdpmetric.streams.logdet import ITMLStream, MetricStep
 from sdpmetric.streams.pola import POLAStream
-from sdpmetric.streams.step import MetricStep
+from sdpmetric.streams.triplets import LORETAStream, OASISStream
 from sdpmetric.triplets.triplets import Triplets
 from sdpmetric.verbs import certify, path, solve, verify
 
 __all__ = [
     "Certificate",
     "Comparison",
+    "Decisions",
     "Dual",
     "DualityCertificate",
     "Explanation",
@@ -95,10 +103,12 @@ __all__ = [
     "Model",
     "MultiMetricLMNNProblem",
     "NCAProblem",
+    "NearOptimal",
     "OASISStream",
     "POLAProblem",
     "POLAStream",
     "Problem",
+    "ProgramBound",
     "RCAProblem",
     "RankingScores",
     "RegretCertificate",
@@ -107,7 +117,6 @@ __all__ = [
     "SCMLProblem",
     "SDMLProblem",
     "Screening",
-    "SmoothProblem",
     "Solution",
     "StationarityCertificate",
     "Status",
@@ -115,13 +124,17 @@ __all__ = [
     "TraceRow",
     "Triplets",
     "UselessOptimumWarning",
+    "bound",
     "certify",
     "compare",
+    "distance_range",
     "engines",
     "explain",
     "formulation",
     "guaranteed_threshold",
+    "leave_one_out",
     "metric_variable",
+    "near_optimal",
     "path",
     "regret",
     "solve",
@@ -132,5 +145,7 @@ __all__ = [
     "terms",
     "to_cvxpy",
     "triplet_margins",
+    "unchanged_between",
     "verify",
+    "zero_weights",
 ]

@@ -37,7 +37,7 @@ def main() -> None:
             s = sm.solve(problem, solver="conic", backend=backend, polish=False, tol=given.tol, max_time=given.max_time)
             seconds, polished = time.process_time() - began, "-"
             if isinstance(s.dual, sm.Dual):
-                L = problem.pull_cost.whitened(s.components)
+                L = problem.whitened(s.components)
                 after = problem.certify(s.components, dual=refined_dual(problem, L, s.dual))
                 polished = f"{min(after.relative_gap, s.relative_gap):.1e}"
             print(

@@ -1,4 +1,4 @@
-"""The pull cost of one metric: coordinates in which it is the identity, and what its null space tells apart."""
+"""The pull cost of one metric, coordinates in which it is the identity, and the cone of dual slacks below it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,34 @@ from functools import cached_property
 from itertools import chain
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.bounds.well_posed import SampleSize
-from sdpmetric.linalg import psd
+from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
-from sdpmetric.linalg.rigorous import Images, above, product_above, products_above, sum_above, trace_above
+from sdpmetric.linalg.rigorous import (
+    Form,
+    Images,
+    above,
+    gamma,
+    product_above,
+    products_above,
+    squares_above,
+    sum_above,
+    trace_above,
+)
 
 # Examples that are this near in the directions without pull (data have unit variance there) count as equal in them.
 NULL_TOLERANCE = 1e-10
+# Complements of so many features are made.
+COMPLEMENT = 1500
+# Coordinates in which the cost differs from the identity by more than this are whitened once more.
+WHITE = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,3 +143,158 @@ class PullCost:
     def whitened(self, components: FloatArray) -> FloatArray:
         """The part of components that acts on `points`, (r, rank)."""
         return components @ self.coordinates.inverse[: self.coordinates.rank].T
+
+
+@dataclass(frozen=True, eq=False)
+class DualCone:
+    """Proves ``C - sum_q w_q v_q v_q^T`` positive semidefinite over pairs q of examples, C the pull cost.
+
+    With V any matrix, ``V^T S V`` is PSD if its least eigenvalue is. That proves S itself PSD where the differences of
+    all pairs that count lie in a space whose dimension is at most the rank of ``V^T C V``, which is full if `floor` is
+    positive: then each x has a y for which ``V y`` has the same products with all differences.
+
+    Attributes
+    ----------
+    X : (n, d) array
+        The exact data.
+    pull : PullCost
+    """
+
+    X: NDArray[np.floating]
+    pull: PullCost
+
+    @property
+    def images(self) -> Images:
+        """The data in coordinates in which the cost is about the identity, (n, rank), with their errors."""
+        return self._coordinates_and_groups[0][0]
+
+    @property
+    def groups(self) -> IndexArray:
+        """Groups of examples, (n,): only pairs within a group may have a multiplier."""
+        return self._coordinates_and_groups[1]
+
+    @cached_property
+    def apart(self) -> IndexArray:
+        """Groups of examples, (n,), every two of which are proven to differ in a direction that costs nothing."""
+        pull = self.pull
+        if pull.ridge or pull.coordinates.null.shape[1] == 0:
+            return np.zeros(len(self.X), dtype=np.int32)
+        return separated(self.X, pull.first, pull.second)
+
+    @property
+    def weakness(self) -> str | None:
+        """Why the bound may be weak, in words; None where nothing is known to weaken it."""
+        return self._coordinates_and_groups[2]
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates."""
+        return len(self.images.map.T)
+
+    @cached_property
+    def floor(self) -> float:
+        """A number below the least eigenvalue of the cost in these coordinates; 0 where none is proven positive."""
+        least = self._coordinates_and_groups[0][1].least
+        return least if 0.0 < least < math.inf else 0.0
+
+    def _cost(self, images: Images) -> Form:
+        """``V^T C V``."""
+        pull, V = self.pull, images.map
+        cost = Form.zero(V.shape[1])
+        if pull.weight > 0.0:
+            cost = images.form(pull.first, pull.second, pull.scales, roundings=2)
+        if pull.ridge:
+            size = above(product_above(pull.ridge, squares_above(V)), 4)
+            cost = cost + Form(pull.ridge * (V.T @ V), above(gamma(len(V) + 4) * size, 2), size)
+        return cost
+
+    def top(self, form: Form) -> float:
+        """An upper bound of the largest eigenvalue of a form against the cost; ``C - t form`` is PSD up to its inverse.
+
+        Infinity where nothing is proven; 0 where every multiple is feasible.
+        """
+        if self.rank == 0:
+            return 0.0  # no pair that counts differs at all
+        if self.floor == 0.0:
+            return math.inf
+        return above(max(0.0, form.largest) / self.floor, 2)
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """The part of components that acts on the images, (r, rank)."""
+        if self.images.map.shape[1] == self.pull.coordinates.rank:
+            return self.pull.whitened(components)
+        return np.asarray(components @ np.linalg.pinv(self.images.map).T)
+
+    @cached_property
+    def _coordinates_and_groups(self) -> tuple[tuple[Images, Form], IndexArray, str | None]:
+        pull, whole = self.pull, Images.of(self.X, self.pull.X, np.zeros((self.X.shape[1], 0)))
+        varying = pull.X.any(axis=0) | (whole.slack > 0.0)
+        V, rank = pull.coordinates.range, pull.coordinates.rank
+        groups = pull.null_groups
+        if rank == int(varying.sum()):
+            return self._images(V, varying), groups, None
+        if pull.ridge and varying.sum() > COMPLEMENT:
+            many = int(varying.sum())
+            weakness = (
+                f"of {many:,} features {many - rank:,} depend on others up to rounding; that a ridge covers such "
+                f"directions is proven for at most {COMPLEMENT:,} features, so that the bound is 0"
+            )
+            return self._images(np.zeros((len(V), 1)), varying), groups, weakness
+        if pull.ridge:
+            return self._images(self._complemented(varying), varying), groups, None
+        live = varying & differing(self.X, self.pull.first, self.pull.second)
+        groups = refined(groups, self.X[:, varying & ~live].astype(np.float64))
+        distinct = len(np.unique(self.X[:, live], axis=0)) if rank < live.sum() else 0
+        if rank >= min(int(live.sum()), distinct - 1):
+            return self._images(V, live), groups, None
+        integral = self._eliminated(live)
+        if integral is not None and integral.shape[1] == live.sum() - rank:
+            return self._images(V, live), refined(groups, exact.integers(self.X[:, live]) @ integral), None
+        weakness = (
+            f"{int(live.sum()) - rank} directions cost nothing up to rounding, which is not proven exactly: "
+            "they are taken as directions of very little cost"
+        )
+        return self._images(self._extended(live), live), groups, weakness
+
+    def _images(self, V: FloatArray, used: NDArray[np.bool_]) -> tuple[Images, Form]:
+        """Images and their cost; features outside `used` are equal within groups, and no difference has them."""
+        images = Images.of(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
+        cost = self._cost(images)
+        if not 0.0 < cost.least < 1.0 - WHITE - cost.error:
+            return images, cost
+        # The whitening itself was rounded: what it left is whitened again.
+        root = np.linalg.cholesky(cost.matrix)
+        images = Images.of(self.X, self.pull.X, scipy.linalg.solve_triangular(root, images.map.T, lower=True).T)
+        return images, self._cost(images)
+
+    def _eliminated(self, live: NDArray[np.bool_]) -> NDArray[np.object_] | None:
+        """All directions in which no pair of the cost differs, in whole numbers; None where that is too much work."""
+        if self.X[:, live].size > ENTRIES or live.sum() > DIMENSIONS:
+            return None
+        first, second = forest(self.pull.first, self.pull.second, len(self.X))
+        whole = exact.integers(self.X[:, live])
+        return null_space(whole[first] - whole[second])
+
+    def _extended(self, live: NDArray[np.bool_]) -> FloatArray:
+        """Coordinates of all live features, in which even the smallest costs are about 1, as far as floats go."""
+        X = self.X[:, live].astype(np.float64)
+        blocks = [
+            X[self.pull.first[start : start + 4096]] - X[self.pull.second[start : start + 4096]]
+            for start in range(0, len(self.pull.first), 4096)
+        ]
+        scale = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0)
+        _, sigma, Vt = np.linalg.svd(psd.triangle(block / scale for block in blocks), full_matrices=True)
+        sizes = np.full(len(Vt), np.finfo(float).tiny)
+        sizes[: len(sigma)] = sigma
+        sizes = np.maximum(sizes, 1e-18 * sizes.max()) * math.sqrt(float(self.pull.scales.max(initial=0.0)))
+        V = np.zeros((len(live), len(Vt)))
+        V[live] = Vt.T / sizes / scale[:, None]
+        return V
+
+    def _complemented(self, varying: NDArray[np.bool_]) -> FloatArray:
+        """The range of the cost, and an orthonormal complement in which a ridge is the identity."""
+        V = self.pull.coordinates.range
+        Q = np.linalg.qr(V[varying], mode="complete")[0][:, V.shape[1] :]
+        complement = np.zeros((len(V), Q.shape[1]))
+        complement[varying] = Q / math.sqrt(self.pull.ridge)
+        return np.concatenate([V, complement], axis=1)

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric._loops import partial
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 
-FloatArray = NDArray[np.float64]
 # Squared distances of embedded examples further out overflow.
 LARGEST = 1e150
 Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"]
@@ -164,13 +164,19 @@ def knn_predict(
     """
     _, neighbors = nearest_neighbors(components, X_train, X, n_neighbors, regions=regions, algorithm=algorithm)
     classes, y = validation.check_labels(y_train, len(np.asarray(X_train)), n_classes=1)
-    votes = np.zeros((len(neighbors), n_neighbors, len(classes)), dtype=np.int64)
-    np.put_along_axis(votes, y[neighbors][:, :, None], 1, axis=2)
+    labels: NDArray[np.generic] = classes[majority(y[neighbors], len(classes))]
+    return labels
+
+
+def majority(nearest: NDArray[np.integer], n_classes: int) -> NDArray[np.integer]:
+    """The vote of the class indices (m, k) of neighbors, nearest first; ties shrink the neighborhood, (m,)."""
+    m, k = nearest.shape
+    votes = np.zeros((m, k, n_classes), dtype=np.int64)
+    np.put_along_axis(votes, nearest[:, :, None], 1, axis=2)
     counts = np.cumsum(votes, axis=1)
-    chosen = y[neighbors[:, 0]]
-    for size in range(2, n_neighbors + 1):  # the largest neighborhood without a tie decides
+    chosen = nearest[:, 0]
+    for size in range(2, k + 1):  # the largest neighborhood without a tie decides
         most = counts[:, size - 1].max(axis=1, keepdims=True)
         clear = (counts[:, size - 1] == most).sum(axis=1) == 1
         chosen = np.where(clear, counts[:, size - 1].argmax(axis=1), chosen)
-    labels: NDArray[np.generic] = classes[chosen]
-    return labels
+    return chosen

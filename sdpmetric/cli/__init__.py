@@ -16,6 +16,7 @@ import typer
 
 from sdpmetric import __version__
 from sdpmetric.cli.options import (
+    BAD_INPUT,
     DATA,
     JSON,
     MODEL,
@@ -25,9 +26,9 @@ from sdpmetric.cli.options import (
     SolverOptions,
     SolversOptions,
     TableOptions,
+    note,
     with_options,
 )
-from sdpmetric.cli.streams import BAD_INPUT, note
 
 DEMO_COMPONENTS = 30
 
@@ -95,7 +96,7 @@ def transform(
     A table needs the columns that the model was learned from, by name, in any order; the labels are passed on if they
     are there.
     """
-    from sdpmetric.cli import inputs, tables
+    from sdpmetric.cli import inputs, results
     from sdpmetric.models import Model
 
     with inputs.input_errors(model, data):
@@ -103,7 +104,7 @@ def transform(
             inputs.check_output(output, data, model)
         learned = Model.load(model)
         loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
-        tables.write(learned, learned.transform(loaded.X), loaded.y, output)
+        results.write(learned, learned.transform(loaded.X), loaded.y, output)
 
 
 @app.command()
@@ -128,7 +129,7 @@ def evaluate(
     """
     from sdpmetric.classification import binomial_interval
     from sdpmetric.cli import inputs, results
-    from sdpmetric.cli.evaluation import scores
+    from sdpmetric.cli.results import scores
     from sdpmetric.models import Model
 
     out = results.Output(as_json)

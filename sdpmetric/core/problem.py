@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html, validation
-from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.certificate import Certificate, Rigor
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
 from sdpmetric.core.multipliers import Multipliers
@@ -41,6 +41,19 @@ class Extras(TypedDict, total=False):
     """Of a stream, items predicted wrongly so far."""
     perplexity: float
     """NCA's mean effective number of neighbors, over all examples."""
+
+
+@dataclass(frozen=True, eq=False)
+class StrongConvexity:
+    """A point, as exact as its certificate, of an objective less ``modulus / 2`` times a squared norm that is convex.
+
+    The norm is the metric's Frobenius norm, with the threshold as one more entry where there is one.
+    """
+
+    modulus: float
+    components: FloatArray
+    threshold: float | None = None
+    rigor: Rigor = "float"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,6 +239,10 @@ class Problem(ABC):
         """What `best_scale` minimises: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
 
+    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity | None:
+        """How strongly convex the objective is, and a float64 point as it was certified; None: not known to be so."""
+        return None
+
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """Why a solution is likely to be of no use for other data, as far as can be seen; None: nothing is seen.
 
@@ -257,26 +274,6 @@ class Problem(ABC):
         n, d = self.X.shape
         said = {"statement": type(self).__name__, "examples": n, "features": d, "dtype": str(self.X.dtype)}
         return html.facts(self.describe(), said | {name: getattr(self, name) for name in self.weights})
-
-
-class SmoothProblem(Problem):
-    """A statement with a smooth function of a factor, minimal where the problem is solved, for "factored"."""
-
-    @abstractmethod
-    def start(self) -> FloatArray:
-        """The starting factor, of full rank, in the solver's coordinates."""
-
-    @abstractmethod
-    def smooth(self, factor: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient at a factor."""
-
-    @abstractmethod
-    def lift(self, factor: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates."""
-
-    @abstractmethod
-    def multipliers(self, components: FloatArray) -> FloatArray:
-        """The dual candidate that belongs to a point."""
 
 
 @runtime_checkable
@@ -319,13 +316,7 @@ def statements() -> dict[str, type[Problem]]:
 
 
 def check_problem(verb: str, problem: object) -> None:
-    """Refuse what is no problem, for example data or a solution.
-
-    Raises
-    ------
-    TypeError
-        If it is so.
-    """
+    """Refuse what is no problem, for example data or a solution."""
     if not isinstance(problem, Problem):
         raise TypeError(
             f"{verb} takes a problem, for example LMNNProblem.from_labels(X, y), got {type(problem).__name__}."
@@ -333,12 +324,6 @@ def check_problem(verb: str, problem: object) -> None:
 
 
 def refuse(problem: Problem, verb: str, otherwise: str) -> TypeError:
-    """The error of a verb that does not apply to a problem.
-
-    Parameters
-    ----------
-    otherwise : str
-        Why, and what to use instead, where the statement itself does not say.
-    """
+    """The error of a verb that does not apply to a problem."""
     why = problem.refusals.get(verb, otherwise)
     return TypeError(f"{verb} does not take {type(problem).__name__}: {why}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, TypeVar
 
-from sdpmetric.core.problem import Problem, SmoothProblem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget, Step
 
 ProblemT = TypeVar("ProblemT")
@@ -118,13 +118,7 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
 
 
 def find_solver(problem: Problem, name: str) -> Solver:
-    """A solver by name; "auto" is the first one.
-
-    Raises
-    ------
-    ValueError
-        If none of the solvers of the statement has that name.
-    """
+    """A solver by name; "auto" is the first one."""
     entries = solvers_of(problem) if name == "auto" else _registered(type(problem))
     for entry in entries:
         if name in ("auto", entry.name):
@@ -140,8 +134,7 @@ def _registered(statement: type[Problem]) -> list[Solver]:
                 found.setdefault(entry.name, entry)
     if not found:
         raise TypeError(
-            f"no solver takes {statement.__name__}: register one with solver(), or its program with formulation(), or "
-            "make it a SmoothProblem."
+            f"no solver takes {statement.__name__}: register one with solver(), or its program with formulation()."
         )
     return sorted(found.values(), key=lambda entry: entry.default is not True)
 
@@ -204,7 +197,7 @@ def rank_bound_of(statement: type[Problem]) -> tuple[Steps, Callable[..., None]]
 
 
 def _is_own(scope: Scope) -> bool:
-    return isinstance(scope, type) and scope is not SmoothProblem
+    return isinstance(scope, type)
 
 
 def _covers(scope: Scope, statement: type[Problem]) -> bool:

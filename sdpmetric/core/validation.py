@@ -60,6 +60,15 @@ def check_examples(X: ArrayLike) -> NDArray[np.floating]:
     return array
 
 
+def check_made(statement: str, name: str, value: object, method: str) -> None:
+    """Refuse data where a constructor takes what the statement's `from_labels` makes of them, which has a method."""
+    if not hasattr(value, method):
+        raise TypeError(
+            f"{name} must be what {statement}.from_labels makes of labels, got {type(value).__name__}; to state the "
+            f"problem for data, call {statement}.from_labels(X, y)."
+        )
+
+
 def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
     """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
     labels = column_or_1d(unmasked("y", y), warn=False)

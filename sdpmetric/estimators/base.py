@@ -48,10 +48,11 @@ from sdpmetric.estimators.data import (
     Weights,
     checked_data,
     checked_data_and_labels,
+    divide,
     rows_to_embed,
+    tuple_score,
     weighed,
 )
-from sdpmetric.estimators.held_back import divide, tuple_score
 from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
@@ -261,6 +262,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         if n is not None and n < len(components):
             Z = problem.X @ components.T
             components = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2][:n] @ components
+        elif components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
+            components = np.asarray(np.linalg.qr(components, mode="r"))
         return {"components_": self._padded(components)}
 
     def _padded(self, components: Data) -> Data:

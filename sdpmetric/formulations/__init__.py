@@ -1,6 +1,6 @@
 """Statements as CVXPY programs, the papers' equations beside each line; each registers its program."""
 
-from sdpmetric.formulations import frobenius, lego, lfda, lmnn, mmc, multi_lmnn, pola, rca, terms
+from sdpmetric.formulations import frobenius, lfda, lmnn, pola, rca, terms
 from sdpmetric.formulations.exact_program import ExactProgram, Point, formulate, named, to_cvxpy
 
 __all__ = [
@@ -8,11 +8,8 @@ __all__ = [
     "Point",
     "formulate",
     "frobenius",
-    "lego",
     "lfda",
     "lmnn",
-    "mmc",
-    "multi_lmnn",
     "named",
     "pola",
     "rca",

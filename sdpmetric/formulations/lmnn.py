@@ -17,7 +17,7 @@ from sdpmetric.formulations.atoms import metric_variable, squared_distances, tri
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.frml import FRMLProblem
-from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 # Beyond either size a program with one row per triplet is refused: rows, and stored entries of the margin matrix.
@@ -30,31 +30,39 @@ MARGINS, SLACKS = "margins", "slacks"
 PUSH_WEIGHT, RIDGE = "push_weight", "ridge"
 
 
-def lmnn_program(problem: LMNNProblem, triplets: Triplets | None = None, parametric: bool = False) -> cp.Problem:
-    """The semidefinite program with slacks of Weinberger and Saul 2009, section 3.4; see `sdpmetric.to_cvxpy`."""
-    chosen = chosen_triplets(problem, triplets)
-    X = problem.centered
-    weights = problem.source.target_weights()
-    pull = adjoint(X, *problem.target_pairs, np.ones(len(problem.target_pairs[0])) if weights is None else weights)
+def lmnn_program(problem: LargeMarginProblem, triplets: Triplets | None = None, parametric: bool = False) -> cp.Problem:
+    """The program with slacks of Weinberger and Saul 2009, section 3.4, or Eq. 16; see `sdpmetric.to_cvxpy`."""
+    chosen, X = chosen_triplets(problem, triplets), problem.centered
     mu, rho = _weight(PUSH_WEIGHT, problem.push_weight, parametric), _weight(RIDGE, problem.ridge, parametric)
-    M, cone = metric_variable(X.shape[1])
-    loss, constraints = hinges([M], [X], problem.push, chosen)
+    names = _names(problem)
+    metrics, cones = zip(*(metric_variable(X.shape[1], name) for name in names), strict=True)
+    loss, constraints = hinges(metrics, [X] * len(metrics), problem.push, chosen)
     # (1 - mu) sum_ij w_i (x_i - x_j)' M (x_i - x_j), the ridge, and mu sum_ijl (1 - y_il) xi_ijl
-    objective = (1 - mu) * cp.trace(pull @ M) + rho * cp.trace(M) + mu * loss
-    return cp.Problem(cp.Minimize(objective), [*constraints, cone])  # (3) M is PSD
+    objective = mu * loss
+    for M, cost in zip(metrics, problem.pull_costs, strict=True):
+        weights = np.ones(len(cost.first)) if cost.pair_weights is None else cost.pair_weights
+        objective += (1 - mu) * cp.trace(adjoint(X, cost.first, cost.second, weights) @ M) + rho * cp.trace(M)
+    return cp.Problem(cp.Minimize(objective), [*constraints, *cones])  # (3) M is PSD
 
 
-@formulation(LMNNProblem)
-def state(problem: LMNNProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
+def _names(problem: LargeMarginProblem) -> list[str]:
+    return ["M"] if problem.tied is problem else [f"M{region}" for region in range(problem.n_regions)]
+
+
+@formulation(LargeMarginProblem)
+def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
     """The same program, for `sdpmetric.to_cvxpy`."""
     program = lmnn_program(problem, triplets, parametric)
-    return ExactProgram(program, lambda: Point(np.asarray(named(program)["M"].value)))
+    found = named(program)
+    return ExactProgram(
+        program, lambda: Point(problem.squeeze(np.stack([found[name].value for name in _names(problem)])))
+    )
 
 
-def chosen_triplets(problem: LMNNProblem, triplets: Triplets | None, n_metrics: int = 1) -> Triplets:
+def chosen_triplets(problem: LargeMarginProblem, triplets: Triplets | None) -> Triplets:
     """The triplets that a full program has rows for: the given ones, or all."""
-    d = problem.X.shape[1]
-    rows, entries = problem.source.size if triplets is None else len(triplets), min(n_metrics, 2) * d * (d + 1) // 2
+    d, rows = problem.X.shape[1], problem.source.size if triplets is None else len(triplets)
+    entries = min(problem.n_regions, 2) * d * (d + 1) // 2
     if rows > MAX_ROWS or rows * entries > MAX_ENTRIES:
         raise ValueError(
             f"the program would have {rows:,} triplets with {entries:,} entries each; it is stated up to "
@@ -69,18 +77,17 @@ def hinges(
     points: Sequence[FloatArray],
     push: Push,
     triplets: Triplets,
-    regions: IndexArray | None = None,
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
     """The loss of some triplets over slacks named ``xi``, push weight left out, and the constraints on the slacks."""
     if not len(triplets):
         return cp.Constant(0.0), []
     xi, weights = cp.Variable(len(triplets), name="xi"), push.source.weights_of(triplets)
     loss = cp.sum_squares(cp.multiply(np.sqrt(weights), xi)) if push.squared else weights @ xi
-    if regions is None:
+    if push.n_regions == 1:
         margins = triplet_margins(metrics[0], points[0], triplets)
     else:
         far, near = (
-            _distances(metrics, points, regions, triplets.anchors, second)
+            _distances(metrics, points, push.regions, triplets.anchors, second)
             for second in (triplets.impostors, triplets.targets)
         )
         margins = far - near
@@ -113,10 +120,10 @@ def _weight(name: str, value: float, parametric: bool) -> cp.Parameter | float:
     return cp.Parameter(nonneg=True, name=name, value=value) if parametric else value
 
 
-def all_triplets(problem: LMNNProblem) -> Triplets:
+def all_triplets(problem: LargeMarginProblem) -> Triplets:
     """List all triplets of a problem that have a weight."""
     # Where all points coincide (M = 0), every triplet violates its margin: the exhaustive search lists them all.
-    every = list_triplets(problem.push.candidates(np.zeros((len(problem.X), 1))))
+    every = list_triplets(problem.tied.push.candidates(np.zeros((len(problem.X), 1))))
     return every[problem.source.weights_of(every) > 0]
 
 
@@ -126,7 +133,7 @@ def list_triplets(candidates: Candidates) -> Triplets:
     return candidates.triplets(present.astype(np.float64))[0]
 
 
-def _check_members(problem: LMNNProblem, triplets: Triplets) -> Triplets:
+def _check_members(problem: LargeMarginProblem, triplets: Triplets) -> Triplets:
     array, n = triplets.to_array(), len(problem.X)
     if array.size and (array.min() < 0 or array.max() >= n):
         raise ValueError(f"triplets has indices outside 0..{n - 1}; they are row numbers of X.")
@@ -170,11 +177,10 @@ class ReducedProgram:
     def of(
         cls,
         push: Push,
-        points: Sequence[FloatArray],
+        points: FloatArray,
         free: Triplets,
         at_bound: Triplets,
         *,
-        regions: IndexArray | None = None,
         costs: Sequence[FloatArray] | None = None,
         frobenius: float = 0.0,
         unit: float = 1.0,
@@ -183,17 +189,17 @@ class ReducedProgram:
         """State the program."""
         if push.squared and len(at_bound):
             raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
-        whole = [np.eye(P.shape[1]) for P in points]
+        sums, parts = push.adjoint(points, at_bound, push.source.weights_of(at_bound)), np.split(points, push.n_regions)
+        whole = [np.eye(points.shape[1])] * push.n_regions
         costs, faces = whole if costs is None else costs, whole if faces is None else faces
         weights = push.source.weights_of(at_bound)
-        sums = margin_adjoints(points, at_bound, weights, regions)
-        names = ["M"] if len(points) == 1 else [f"M{region}" for region in range(len(points))]
+        names = ["M"] if len(parts) == 1 else [f"M{region}" for region in range(len(parts))]
         variables, cones = zip(
             *(metric_variable(Q.shape[1], n) for Q, n in zip(faces, names, strict=True)), strict=True
         )
         # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + lam / 2 ||M||_F^2 + mu sum_free w_t xi_t, over mu
         metrics = [unit * N for N in variables]
-        loss, constraints = hinges(metrics, [P @ Q for P, Q in zip(points, faces, strict=True)], push, free, regions)
+        loss, constraints = hinges(metrics, [P @ Q for P, Q in zip(parts, faces, strict=True)], push, free)
         objective = loss + float(weights.sum())
         for N, Q, C, B in zip(variables, faces, costs, sums, strict=True):
             objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
@@ -220,19 +226,6 @@ class ReducedProgram:
         return Dual(
             Triplets.join(self.free, self.at_bound), np.concatenate([*solved, self.push.ceilings(self.at_bound)])
         )
-
-
-def margin_adjoints(
-    points: Sequence[FloatArray], triplets: Triplets, values: FloatArray, regions: IndexArray | None = None
-) -> list[FloatArray]:
-    """``sum_t a_t B_t`` for each metric, (rank, rank) each; parameters as in `hinges`."""
-    first = np.concatenate([triplets.anchors, triplets.anchors])
-    second = np.concatenate([triplets.impostors, triplets.targets])
-    signed = np.concatenate([values, -values])
-    if regions is None:
-        return [adjoint(points[0], first, second, signed)]
-    own = [regions[second] == region for region in range(len(points))]
-    return [adjoint(P, first[o], second[o], signed[o]) for P, o in zip(points, own, strict=True)]
 
 
 @formulation(FRMLProblem, exact=False)

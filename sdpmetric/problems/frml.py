@@ -18,12 +18,15 @@ from sdpmetric.core.certificate import Certificate, RelaxationCertificate, Stati
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.problems.frml_relaxation import relaxed
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.ranking.scores import sorted_scores
-from sdpmetric.ranking.truncation import RankLoss, expected_weights, rank_weights
+from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores
+
+# More than the roundings of a weight of the relaxation.
+ROUNDINGS = 16
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -201,13 +204,13 @@ class FRMLProblem(Problem):
             whole = metric is not None and len(L) == len(given)
             bound = self.relaxation.certify(None if whole else L, metric=metric if whole else None, dual=dual)
             return RelaxationCertificate(
-                objective=bound.objective,
-                lower_bound=bound.lower_bound,
+                objective=above(bound.objective, ROUNDINGS),
+                lower_bound=below(bound.lower_bound, ROUNDINGS),
                 primal_residual=residual,
                 dual_residual=bound.dual_residual,
                 n_active=bound.n_active,
                 program="FRML-AUC",
-                rigor="rounding",  # rows of the relaxation that carry its pull are rounded
+                rigor="float",
             )
         value, gradient, active = self._evaluate(L, with_gradient=True)
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
@@ -226,16 +229,15 @@ class FRMLProblem(Problem):
     def relaxation(self) -> LMNNProblem:
         """FRML-AUC without the bound on the rank: a convex program, LMNN over all triplets (section 4.1 of the paper).
 
-        Its objective at any metric is this problem's. Pull weights ``lam / |X_q+|`` that are not the same for all pairs
-        are carried by up to d further rows: what they weigh above the least weight is a PSD cost ``R^T R``, the pull of
-        the rows of R towards the origin.
+        Its objective at any metric is this problem's, but for the rounding of weights, which `certify` allows for.
 
         Raises
         ------
         ValueError
-            If the loss is "warp", there is no regularization, or there are more than 20 million triplets.
+            If the loss is "warp", there is no regularization or next to none, or there are more than 20 million
+            triplets.
         """
-        if self.loss != "auc" or self.lam == 0.0:
+        if self.loss != "auc" or not 1e-290 < self.lam < 1e290:
             raise ValueError("the relaxation is for loss='auc' with a positive regularization; state the problem so.")
         return relaxed(self.X, self.relevance, self.queries, self.lam)
 

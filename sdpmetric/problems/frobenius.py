@@ -19,10 +19,10 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Extras, Problem, StrongConvexity
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.problems import frobenius_certificate, lmnn_certificate, screening
+from sdpmetric.problems import frobenius_certificate, screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.triplets.impostors import SearchMethod
@@ -80,6 +80,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        validation.check_made(type(self).__name__, "base", self.base, "pull_cost")
         if validation.check_number("frobenius", self.frobenius, 0.0) == 0.0:
             raise ValueError("frobenius must be positive; state LMNN without it as an LMNNProblem.")
         if self.base.squared:
@@ -211,6 +212,10 @@ class FrobeniusLMNNProblem(Problem):
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.base.objective(L) + self.penalty(L)
 
+    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity:
+        """With modulus ``lam``; see `Problem.strong_convexity`."""
+        return StrongConvexity(self.frobenius, components)
+
     # -- the certificate --------------------------------------------------------------------------------------------
 
     def certify(
@@ -295,7 +300,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        found = lmnn_certificate.constraints(self.base, self.feasible_dual, components, dual)
+        found = self.base.hinge_constraints(components, dual, self.feasible_dual)
         half = self.penalty(components) / self.frobenius
         slopes = {"push_weight": found.slopes["push_weight"], "frobenius": half}
         return replace(found, sums={**found.sums, "frobenius": half}, slopes=slopes)

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.push import ClippedMultipliers
-from sdpmetric.bounds.push_dual import SMOOTHINGS
+from sdpmetric.bounds.push import SMOOTHINGS, ClippedMultipliers
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.engine.deadline import is_late

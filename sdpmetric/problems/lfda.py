@@ -30,6 +30,8 @@ SINGULAR = 1e-12
 # Singular values of a factor up to this share of the largest one, where the within-class scatter is the identity,
 # count as 0; the factor of a metric has rounding errors of that size.
 RANK = 1e-7
+# Of a given metric directions of smaller shares than these are left out, one after the other, where they prove nothing.
+COARSER = (1e-6, 1e-5, 1e-4, 1e-3)
 UNKNOWN = (
     "the eigenvalues are not known, as the data may vary in more directions than floats can tell: pass a positive "
     "ridge, or leave out features that follow from others"
@@ -225,15 +227,18 @@ class LFDAProblem(Problem):
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Minus ``trace((L W L^T)^+ L B L^T)``, of a factor of rank at most r, rounded up; see `Problem.objective`."""
-        return self._highest(self.check_point(components, metric)[0])[0]
+        L, residual = self.check_point(components, metric)
+        return self._highest(L, validation.given_metric(metric, residual))[0]
 
-    def _highest(self, L: FloatArray) -> tuple[float, float]:
+    def _highest(self, L: FloatArray, metric: FloatArray | None = None) -> tuple[float, float]:
         """A float not below the objective, and how far the factor was from rank r.
 
-        Rows whose part in the others' span is not told apart may add to the trace, or take at most the least negative
-        eigenvalue from it. Of more rows than r, the leading directions are taken.
+        Directions are combined of the rows of the factor, or of a metric near ``L^T L``. Rows whose part in the others'
+        span is not told apart may add to the trace, or take at most the least negative eigenvalue from it. Of more rows
+        than r, the leading directions are taken.
         """
-        left, sigma, _ = np.linalg.svd(L @ self._basis[1].T @ self._root, full_matrices=False)
+        white = self._basis[1].T @ self._root
+        left, sigma, right = np.linalg.svd(L @ white, full_matrices=False)
         rank = int(np.count_nonzero(sigma > RANK * sigma.max(initial=0.0)))
         if rank > self.n_components:
             raise ValueError(
@@ -242,15 +247,25 @@ class LFDAProblem(Problem):
             )
         few, lowest = len(L) <= self.n_components, -math.inf
         known = int(np.count_nonzero(sigma > 0.0)) if few else rank
-        for kept in dict.fromkeys([known, rank]):
-            K = left[:, :kept] / sigma[:kept]
-            lowest = trace_ratio(*self._scatters.forms(L.T @ K, gamma(len(L) + 4) * (np.abs(L.T) @ np.abs(K)) + 1e-307))
+        told = (int(np.count_nonzero(sigma > share * sigma.max(initial=0.0))) for share in COARSER)
+        for kept in dict.fromkeys([known, rank, *(told if few and metric is not None else ())]):
+            if metric is None:
+                A, K = L.T, left[:, :kept] / sigma[:kept]
+            else:
+                A, K = metric, white @ (right[:kept].T / sigma[:kept] / sigma[:kept])
+            lowest = trace_ratio(*self._scatters.forms(A @ K, gamma(len(K) + 4) * (np.abs(A) @ np.abs(K)) + 1e-307))
             if lowest > -math.inf:
                 break
-        others = len(L) - kept if few and L.any() else 0
+        most = len(L) if metric is None else min(self.n_components, self._dimensions)
+        others = most - kept if few and L.any() else 0
         lost = above(others * self._extremes[1]) if others else 0.0
         outside = 0.0 if few else float(sigma[rank:].max(initial=0.0) / max(float(sigma.max(initial=0.0)), 1e-300))
         return (math.nextafter(lost - lowest, math.inf) if lowest or lost else 0.0), outside
+
+    @property
+    def _dimensions(self) -> int:
+        """Dimensions in which the data vary, as far as the proof goes; a ridge is about all features that vary."""
+        return int((np.ptp(self.X, axis=0) > 0.0).sum()) if self.ridge else len(self._root)
 
     @cached_property
     def _extremes(self) -> tuple[float, float]:
@@ -278,7 +293,8 @@ class LFDAProblem(Problem):
         theorem), rounded downwards. It needs no multipliers. Affinities are enclosed; see `lfda_bounds`.
         """
         L, primal_residual = self.check_point(components, metric)
-        (objective, outside), bound = self._highest(L), -self._extremes[0]
+        objective, outside = self._highest(L, validation.given_metric(metric, primal_residual))
+        bound = -self._extremes[0]
         known = math.isfinite(bound)
         return DualityCertificate(
             objective=objective,

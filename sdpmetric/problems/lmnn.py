@@ -1,4 +1,4 @@
-"""Large margin nearest neighbor (LMNN): the statement, its objective, and its certificate."""
+"""Large margin nearest neighbor (LMNN) with one metric or several: the statement, its objective, its certificate."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.dual_cone import DualCone
-from sdpmetric.bounds.pull import PullCost
-from sdpmetric.bounds.push import Push
+from sdpmetric.bounds.pull import DualCone, PullCost
+from sdpmetric.bounds.push import DualCandidate, Push, joined, push_sums
 from sdpmetric.bounds.well_posed import Ridge, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
-from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Dual, Multipliers
+from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems import lmnn_certificate, proofs
+from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
+from sdpmetric.problems import proofs
 from sdpmetric.triplets import neighbors
+from sdpmetric.triplets.bounds import with_rest
 from sdpmetric.triplets.impostors import SearchMethod
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
@@ -37,8 +38,299 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 Loss = Literal["hinge", "squared_hinge"]
 
 
+# Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
+# leaves such objectives of null directions.
+RESOLUTION = 1e-9
+
+
+class LargeMarginProblem(Problem):
+    """LMNN with one metric for each of c >= 1 regions: a pair is measured by the metric of its second member's region.
+
+    Statements with one metric show it as (r, d), else the metrics are (c, r, d). Solvers take *factors*, (c, r, rank),
+    on `points`: the data in coordinates that whiten the cost of each metric, one after the other.
+    """
+
+    weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
+    program: ClassVar[str] = "LMNN"
+
+    if TYPE_CHECKING:
+
+        @property
+        def classes(self) -> NDArray[np.generic] | None:
+            """Sorted class labels, for a problem made from labels."""
+
+        @property
+        def source(self) -> TripletSource:
+            """The triplets, listed or implied by labels."""
+
+        @property
+        def push_weight(self) -> float:
+            """``mu``, in [0, 1]."""
+
+        @property
+        def ridge(self) -> float:
+            """Weight of the traces."""
+
+        @property
+        def push(self) -> Push:
+            """The hinges of the objective."""
+
+        @property
+        def tied(self) -> LMNNProblem:
+            """The same problem with a single metric."""
+
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is the squared hinge."""
+        return self.push.squared
+
+    @property
+    def n_regions(self) -> int:
+        """Number of regions, and of metrics."""
+        return self.push.n_regions
+
+    @cached_property
+    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """The (anchor, target) pairs of the pull term, each once."""
+        return self.source.target_pairs()
+
+    def describe(self) -> str:
+        """Say in one sentence what is minimised, over how much data."""
+        classes = "" if self.classes is None else f", {len(self.classes)} classes"
+        ridge = f", ridge {self.ridge:g}" if self.ridge else ""
+        return (
+            f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features"
+            f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
+            f"push weight {self.push_weight:g}, {'squared hinge' if self.squared else 'hinge'}{ridge}"
+        )
+
+    # -- one metric or several ----------------------------------------------------------------------------------------
+
+    def stack(self, matrices: FloatArray) -> FloatArray:
+        """Components or metrics of the statement, for all metrics: (r, d) become (1, r, d)."""
+        return matrices[None] if matrices.ndim == 2 else matrices
+
+    def squeeze(self, matrices: FloatArray) -> FloatArray:
+        """Components of the statement from those of all metrics, (c, r, d)."""
+        return matrices
+
+    # -- the objective ------------------------------------------------------------------------------------------------
+
+    def embed(self, components: FloatArray) -> FloatArray:
+        """All examples under each metric, centered, (c n, r), float64."""
+        return joined([self.centered @ L.T for L in self.stack(components)])
+
+    def cost(self, components: FloatArray, Z: FloatArray, among: IndexArray | None = None) -> float:
+        """The linear part of the objective, pull and traces; of some anchors their share."""
+        pairs, scales, share = self.push.place(*self.target_pairs), self._pull_scales, 1.0
+        if among is not None:
+            own, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
+            pairs, scales = (pairs[0][own], pairs[1][own]), scales[own]
+        return float(distances(Z, *pairs) @ scales) + share * self.ridge * float(np.sum(components**2))
+
+    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
+        """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eqs. 14, 16); see `Problem.objective`."""
+        L, _ = self.check_point(components, metric)
+        Z = self.embed(L)
+        return self.cost(L, Z) + self.push_weight * self.push.loss(Z)
+
+    def partial_objective(self, Z: FloatArray, components: FloatArray, among: IndexArray) -> float:
+        """The part of the objective that belongs to the given anchors, at embedded points Z."""
+        return self.cost(components, Z, among) + self.push_weight * self.push.loss(Z, among)
+
+    def _along(self, components: FloatArray) -> Callable[[float], float]:
+        """Of at most 1000 anchors, evenly spread, with every example as a possible impostor."""
+        Z, n = self.embed(components), len(self.X)
+        among = np.unique(np.linspace(0, n - 1, min(1000, n)).astype(np.int32))
+        return lambda scale: self.partial_objective(scale * Z, scale * components, among)
+
+    # -- coordinates for solvers: there the cost is the trace ---------------------------------------------------------
+
+    @cached_property
+    def _pull_scales(self) -> FloatArray:
+        """What a unit of distance of each target pair costs."""
+        w = self.source.target_weights()
+        return (1 - self.push_weight) * (np.ones(len(self.target_pairs[0])) if w is None else w)
+
+    @cached_property
+    def pull_costs(self) -> list[PullCost]:
+        """The linear cost of each metric."""
+        first, second = self.target_pairs
+        regions, w = self.push.regions[second], self.source.target_weights()
+        made = vars(self).get("_whitenings", [None] * self.n_regions)
+        own = [regions == region for region in range(self.n_regions)]
+        return [
+            PullCost(
+                self.centered, first[o], second[o], 1 - self.push_weight, self.ridge, None if w is None else w[o], known
+            )
+            for o, known in zip(own, made, strict=True)
+        ]
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields, and the coordinates, which all who work on the problem share; the rest is made again."""
+        state = {part.name: getattr(self, part.name) for part in fields(self)}
+        if {"pull_costs", "_whitenings"} & vars(self).keys():
+            state["_whitenings"] = [cost.coordinates for cost in self.pull_costs]
+        return state
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data in the coordinates that whiten each cost, (c n, rank), padded with zeros to one rank."""
+        rank = max(cost.coordinates.rank for cost in self.pull_costs)
+        parts = [np.ascontiguousarray(self.centered @ cost.coordinates.range) for cost in self.pull_costs]
+        return joined([P if P.shape[1] == rank else np.pad(P, ((0, 0), (0, rank - P.shape[1]))) for P in parts])
+
+    @property
+    def null_groups(self) -> IndexArray:
+        """Groups of examples that agree in the null space of each pull cost, (c n,); see `PullCost.null_groups`."""
+        return np.concatenate([cost.null_groups for cost in self.pull_costs])
+
+    @property
+    def null_dimension(self) -> int:
+        """Number of directions without cost, of all metrics."""
+        return sum(cost.coordinates.null.shape[1] for cost in self.pull_costs)
+
+    def candidates(
+        self, Z: NDArray[np.floating], *, widen: float = 0.0, among: IndexArray | None = None, most: float = math.inf
+    ) -> Candidates:
+        """Search exhaustively for the triplets that can cost anything near the metrics; see `Push.candidates`."""
+        return self.push.candidates(Z, self.null_groups, widen=widen, among=among, most=most)
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """Factors on `points`, (c, r, rank), of components."""
+        rank, costs = self.points.shape[1], self.pull_costs
+        parts = [cost.whitened(L) for cost, L in zip(costs, self.stack(components), strict=True)]
+        return np.stack([np.pad(part, ((0, 0), (0, rank - part.shape[1]))) for part in parts])
+
+    def lift(self, factors: FloatArray) -> FloatArray:
+        """Components in the data's own coordinates from factors on `points`.
+
+        Null directions of the costs are added, scaled so that impostors of other groups lose their hinges.
+        """
+        costs = self.pull_costs
+        ranks = [cost.coordinates.rank for cost in costs]
+        parts = [
+            L[:, :rank] @ cost.coordinates.range.T
+            for cost, rank, L in zip(costs, ranks, self.stack(factors), strict=True)
+        ]
+        if self.push_weight and self.null_dimension:
+            Z = self.embed(psd.stack(parts))
+            furthest = float(distances(Z, *self.push.place(*self.target_pairs)).max(initial=0.0))
+            parts = [np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)]
+        return self.squeeze(psd.stack(parts))
+
+    # -- the certificate ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def cones(self) -> list[DualCone]:
+        """Where the dual slack of each metric is proven to be PSD."""
+        return [DualCone(self.X, cost) for cost in self.pull_costs]
+
+    def certify(
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
+    ) -> DualityCertificate:
+        """Certify any point; see `Problem.certify`.
+
+        Multipliers ``a`` in their box, scaled so that ``C - sum a_t B_t`` is PSD, are dual feasible, and ``sum a_t`` is
+        then below every objective. With several metrics the dual slack is block diagonal. Default: the (smoothed) hinge
+        slopes at the point, the best of several widths. See ``docs/certificates.md``.
+        """
+        L, residual = self.check_point(components, metric)
+        factors, given = self.stack(L), validation.given_metric(metric, residual)
+        meant = [None] * len(factors) if given is None else self.stack(given)
+        images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, meant, strict=True)]
+        push, costs, cones = self.push, self.pull_costs, self.cones
+        cost = above(sum(c.bound(F, own) for c, F, own in zip(costs, factors, images, strict=True)), len(costs))
+        furthest = [own.distances(c.first, c.second)[1].max(initial=0.0) for c, own in zip(costs, images, strict=True)]
+        highest = float(with_rest(np.max(furthest), max(own.rest for own in images)))
+        sums = push_sums(self, images, cones, highest, slopes=dual is None)
+        if dual is None:
+            best = max(sums.candidates(push, cones), key=lambda candidate: candidate.bound[0])
+        else:
+            best = DualCandidate.of(push, check_triplet_multipliers(dual), cones)
+        objective, (lower_bound, multiple) = (
+            above(cost + product_above(push.weight, sum_above(np.array(sums.losses))), 2),
+            best.bound,
+        )
+        aligned = sum(
+            float(np.sum((W @ form.matrix) * W))
+            for W, form in zip(
+                (cone.whitened(F) for cone, F in zip(cones, factors, strict=True)), best.forms, strict=True
+            )
+        )
+        free = lower_bound == 0.0 and push.source.totals_within([cone.apart for cone in cones], push.regions)[1] == 0
+        return DualityCertificate(
+            objective=objective,
+            lower_bound=lower_bound,
+            primal_residual=residual,
+            dual_residual=max(0.0, best.top - 1.0, best.multipliers.violation if best.multipliers else 0.0),
+            complementarity=abs(cost - multiple * aligned) / max(1.0, objective),
+            n_active=sums.n_active,
+            null_dimension=self.null_dimension,
+            program=self.program,
+            rigor="float",
+            resolution=RESOLUTION * push.weight * push.source.least_weight if free else 0.0,
+            weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
+        )
+
+    def feasible_dual(self, dual: Dual) -> Dual:
+        """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
+
+        Parameters
+        ----------
+        dual : Dual
+            Those of foreign triplets become 0; positive ones are returned. Their sum, less ``sum a^2 / (4 mu w)`` for
+            the squared hinge, is the bound of `certify`.
+        """
+        return DualCandidate.of(self.push, dual, self.cones).feasible()
+
+    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
+        """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
+        source, groups = self.source, [cost.null_groups for cost in self.pull_costs]
+        within, total = source.totals_within(groups, self.push.regions)[0], source.total_weight
+        sizes = [cost.sample_size for cost in self.pull_costs]
+        apart = 1.0 - within / total if total and self.push_weight else 0.0
+        return super().caution(components, certificate) or caution(certificate, sizes, self.ridge, apart)
+
+    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+        """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
+        return self.hinge_constraints(components, dual, self.feasible_dual)
+
+    def hinge_constraints(
+        self, components: FloatArray, dual: Multipliers | None, feasible: Callable[[Dual], Dual]
+    ) -> Constraints:
+        """The hinges at the metrics, with multipliers that are made feasible."""
+        push, source, Z = self.push, self.source, self.embed(components)
+        listed = [block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)]
+        active = Triplets.join(Triplets.from_array(np.zeros((0, 3), np.int32)), *listed)
+        kind = SquaredHinge if push.squared else Hinge
+        if dual is None:
+            dual = Dual(active, kind(push.ceilings(active)).slopes(1.0 - push.margins(Z, active)))
+        repaired = feasible(check_triplet_multipliers(dual))
+        both = Triplets.join(active, repaired.triplets)
+        _, first, inverse = np.unique(both.keys(len(self.X)), return_index=True, return_inverse=True)
+        T, values = both[first], np.concatenate([np.zeros(len(active)), repaired.values])
+        far, near = (distances(Z, *push.place(T.anchors, second)) for second in (T.impostors, T.targets))
+        excess, weights = 1.0 - (far - near), source.weights_of(T)
+        pulls, pulled = distances(Z, *push.place(*self.target_pairs)), source.target_weights()
+        pull, trace = float(pulls.sum() if pulled is None else pulls @ pulled), float(np.sum(components**2))
+        hinges = float(kind(weights).values(excess).sum())
+        return Constraints(
+            dual=repaired,
+            roles={"anchor": T.anchors, "target": T.targets, "impostor": T.impostors},
+            multipliers=np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64),
+            excess=excess,
+            loss=kind(push.weight * weights),
+            stretch=[(T.anchors, T.impostors, far), (T.anchors, T.targets, -near)],
+            weights=weights,
+            sums={"pull": pull, "push": hinges, "trace": trace},
+            slopes={"push_weight": hinges - pull, "ridge": trace},
+            margin=True,
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class LMNNProblem(Problem):
+class LMNNProblem(LargeMarginProblem):
     """LMNN as a convex program (Weinberger and Saul 2009, Eq. 14) [WS2009].
 
     Minimize over PSD matrices M, with ``D`` the squared distance under M and ``mu`` the push weight::
@@ -65,7 +357,6 @@ class LMNNProblem(Problem):
     """
 
     statement: ClassVar[str] = "lmnn"
-    weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
 
     X: NDArray[np.floating]
     source: TripletSource
@@ -77,6 +368,7 @@ class LMNNProblem(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        validation.check_made(type(self).__name__, "source", self.source, "target_pairs")
         self.source.check(len(self.X))
 
     @classmethod
@@ -183,21 +475,6 @@ class LMNNProblem(Problem):
 
     # -- the statement ------------------------------------------------------------------------------------------
 
-    def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
-        classes = "" if self.classes is None else f", {len(self.classes)} classes"
-        ridge = f", ridge {self.ridge:g}" if self.ridge else ""
-        return (
-            f"LMNN (Weinberger and Saul 2009, Eq. 14): {self.X.shape[0]:,} examples, {self.X.shape[1]} features"
-            f"{classes}, {len(self.target_pairs[0]):,} target pairs, {self.source.size:,} triplets; "
-            f"push weight {self.push_weight:g}, {self.loss.replace('_', ' ')}{ridge}"
-        )
-
-    @property
-    def squared(self) -> bool:
-        """Whether the loss is the squared hinge."""
-        return self.loss == "squared_hinge"
-
     @property
     def row_labels(self) -> NDArray[np.generic] | None:
         """The label of each example, (n,); None for a problem made from triplets."""
@@ -205,146 +482,36 @@ class LMNNProblem(Problem):
             return None
         return self.classes[self.source.labels]
 
-    @cached_property
-    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
-        """The (anchor, target) pairs of the pull term, each once."""
-        return self.source.target_pairs()
-
-    def embed(self, components: FloatArray) -> FloatArray:
-        """Embedded points ``X @ L.T``, centered, float64."""
-        return self.centered @ components.T
-
-    def cost(self, components: FloatArray, Z: FloatArray) -> float:
-        """The linear part ``<C, M>``: pull and trace."""
-        return self.pull_cost.value(components, Z)
-
-    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eq. 14); see `Problem.objective`."""
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
-        Z = self.embed(L)
-        return self.cost(L, Z) + self.push_weight * self.push.loss(Z)
-
-    def partial_objective(self, Z: FloatArray, components: FloatArray, among: IndexArray) -> float:
-        """The part of the objective that belongs to the given anchors, at embedded points Z."""
-        anchors, targets = self.target_pairs
-        own = np.isin(anchors, among)
-        pull = float(distances(Z, anchors[own], targets[own]) @ self.pull_cost.scales[own])
-        ridge = self.ridge * float(np.sum(components**2)) * len(among) / len(Z)
-        return pull + ridge + self.push_weight * self.push.loss(Z, among)
-
-    def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """Of at most 1000 anchors, evenly spread, with every example as a possible impostor."""
-        Z = self.embed(components)
-        among = np.unique(np.linspace(0, len(Z) - 1, min(1000, len(Z))).astype(np.int32))
-        return lambda scale: self.partial_objective(scale * Z, scale * components, among)
+    @property
+    def tied(self) -> LMNNProblem:
+        """The problem itself."""
+        return self
 
     @cached_property
     def push(self) -> Push:
         """The hinges of the objective."""
-        return Push(self.X, self.source, self.push_weight, self.squared, self.search)
+        everyone = np.zeros(len(self.X), dtype=np.int32)
+        return Push(self.X, self.source, self.push_weight, self.loss == "squared_hinge", self.search, everyone)
 
-    # -- coordinates for solvers: there C is the identity -----------------------------------------------------------
+    def squeeze(self, matrices: FloatArray) -> FloatArray:
+        """Components, (r, d), from (1, r, d)."""
+        only: FloatArray = matrices[0]
+        return only
 
-    @cached_property
+    @property
     def pull_cost(self) -> PullCost:
         """The linear part ``<C, M>`` of the objective."""
-        whitening, weights = vars(self).get("_whitening"), self.source.target_weights()
-        return PullCost(self.centered, *self.target_pairs, 1 - self.push_weight, self.ridge, weights, whitening)
+        return self.pull_costs[0]
 
-    def __getstate__(self) -> dict[str, object]:
-        """The fields, and the coordinates, which all who work on the problem share; the rest is made again."""
-        state = {part.name: getattr(self, part.name) for part in fields(self)}
-        return state | ({"_whitening": self.coordinates} if {"pull_cost", "_whitening"} & vars(self).keys() else {})
-
-    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
-        """See `Problem.caution`: also directions without pull cost, an objective of 0, and too few examples."""
-        total, (within, _) = self.source.total_weight, self.source.totals_within(self.null_groups)
-        free = 1.0 - within / total if total and self.push_weight else 0.0
-        zero = super().caution(components, certificate)
-        return zero or caution(certificate, [self.pull_cost.sample_size], self.ridge, free)
-
-    @cached_property
+    @property
     def cone(self) -> DualCone:
         """Where dual slacks are proven to be PSD."""
-        return DualCone(self.X, self.pull_cost)
+        return self.cones[0]
 
     @property
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
         return self.pull_cost.coordinates
-
-    @property
-    def points(self) -> FloatArray:
-        """The data in the range of the cost, whitened, (n, rank): there ``<C, M>`` is ``trace(M)``."""
-        return self.pull_cost.points
-
-    @property
-    def null_groups(self) -> IndexArray:
-        """Groups of examples that agree in the null space of the pull cost, (n,); see `PullCost.null_groups`."""
-        return self.pull_cost.null_groups
-
-    def candidates(
-        self,
-        Z: NDArray[np.floating],
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        most: float = math.inf,
-    ) -> Candidates:
-        """Search exhaustively for the triplets that can cost anything near a metric.
-
-        Parameters
-        ----------
-        Z, widen, among
-            As in `LabeledTriplets.near`.
-        most : float, default infinity
-            Candidate pairs that may be listed; `TooManyCandidates` is raised for more.
-        """
-        return self.push.candidates(Z, self.null_groups, widen=widen, among=among, most=most)
-
-    def lift(self, whitened: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates from a factor on `points`.
-
-        Null directions of the cost are added, scaled so that impostors of other groups lose their hinges.
-
-        Parameters
-        ----------
-        whitened : (r, rank) array
-        """
-        L = whitened @ self.coordinates.range.T
-        if self.push_weight == 0:
-            return L
-        furthest = distances(self.embed(L), *self.target_pairs).max(initial=0.0)
-        return np.concatenate([L, self.pull_cost.separating_rows(float(furthest))])
-
-    # -- the certificate --------------------------------------------------------------------------------------------
-
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> DualityCertificate:
-        """Certify any point; see `Problem.certify`.
-
-        Multipliers ``a`` in their box, scaled so that ``C - sum a_t B_t`` is PSD, are dual feasible, and ``sum a_t`` is
-        then below every objective. Default: the (smoothed) hinge slopes at the point, the best of several widths. See
-        ``docs/certificates.md``.
-        """
-        L, residual = self.check_point(components, metric)
-        return lmnn_certificate.certificate(self, L, residual, dual, validation.given_metric(metric, residual))
-
-    def feasible_dual(self, dual: Dual) -> Dual:
-        """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
-
-        Parameters
-        ----------
-        dual : Dual
-            Those of foreign triplets become 0; positive ones are returned. Their sum, less ``sum a^2 / (4 mu w)`` for
-            the squared hinge, is the bound of `certify`.
-        """
-        return lmnn_certificate.candidate(self, dual).feasible()
-
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
-        """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        return lmnn_certificate.constraints(self, self.feasible_dual, components, dual)
 
     def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""

@@ -35,8 +35,10 @@ class LSMLProblem(MetricProblem):
         Row numbers of X: the near pair, then the far one.
     weights : (t,) array, optional
         Of quadruplets; they are divided by their sum.
-    prior : {"covariance"} or (d, d) array, default "covariance"
-        Positive definite ``M0``, or the inverse of the data's covariance; see `sdpmetric.problems.sdml.find_prior`.
+    prior : {"identity", "covariance"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
+        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
+        matrix.
     comparison_weight : float, default 1
     """
 
@@ -47,7 +49,7 @@ class LSMLProblem(MetricProblem):
         X: ArrayLike,
         quadruplets: ArrayLike,
         weights: ArrayLike | None = None,
-        prior: ArrayLike | str = "covariance",
+        prior: ArrayLike | str = "identity",
         comparison_weight: float = 1.0,
     ) -> None:
         rows = np.asarray(quadruplets)
@@ -63,7 +65,7 @@ class LSMLProblem(MetricProblem):
         X: ArrayLike,
         y: ArrayLike,
         n_quadruplets: int = 1000,
-        prior: ArrayLike | str = "covariance",
+        prior: ArrayLike | str = "identity",
         comparison_weight: float = 1.0,
         *,
         sample_weight: ArrayLike | None = None,

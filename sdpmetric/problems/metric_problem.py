@@ -25,10 +25,12 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
+from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, StrongConvexity, refuse
 from sdpmetric.engine.deadline import in_time, is_late
+from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
+from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
@@ -232,6 +234,14 @@ class MetricProblem(Problem):
         own = [L[:, part].T @ L[:, part] for part in self.domain.parts]
         return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
 
+    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity | None:
+        """By Frobenius terms, over all and over diagonal metrics; see `Problem.strong_convexity`."""
+        modulus = sum_below(np.array([term.weight for term in self.terms if isinstance(term, Frobenius)]))
+        if not modulus > 0.0 or not self.domain.plain or self.domain.blocks:
+            return None
+        near = self.domain.nearest(components)
+        return StrongConvexity(modulus, components if near is None else near[0])
+
     # -- for solvers --------------------------------------------------------------------------------------------
 
     @cached_property
@@ -250,6 +260,10 @@ class MetricProblem(Problem):
         least = 0.0 if total.barrier or not D.any() else SMALL / math.sqrt(float(D.mean()))  # the best one may be 0
         scale, size = max(math.exp(float(found.x)), least), abs(float(found.fun))
         return scale * T, math.exp(float(found.x)) / scale, size if 1e-100 < size < 1e100 else 1.0
+
+    def settled(self, components: FloatArray) -> FloatArray:
+        """What a solver reports for a point that it found; some statements fix what their sum leaves free."""
+        return components
 
     def multipliers(self, components: FloatArray, width: float = 1e-9) -> FloatArray:
         """The slopes of the smoothed losses at a point, a dual candidate."""
@@ -354,6 +368,7 @@ class MetricProblem(Problem):
         if dual is not None:
             tries = iter([self.read_dual(dual)])
         else:
-            widths = WIDTHS if self.total.kinked else WIDTHS[:1]
+            several = self.total.kinked or any(loss.rough for loss in self.total.losses)
+            widths = WIDTHS if several else WIDTHS[:1]
             tries = (self.total.slopes(components, width) for width in in_time(widths))
         return max((self.dual.prove(a, components) for a in tries), key=lambda proven: proven.value)

@@ -21,7 +21,17 @@ from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.deadline import check_last, is_late
-from sdpmetric.linalg.rigorous import Form, Images, above, below, gamma, norms_above, sum_above
+from sdpmetric.linalg.rigorous import (
+    Form,
+    Images,
+    above,
+    below,
+    gamma,
+    norms_above,
+    product_above,
+    sum_above,
+    trace_above,
+)
 from sdpmetric.linalg.rigorous.forms import UNDERFLOW
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.rankings import check_rankings
@@ -41,7 +51,7 @@ MOST_TRIPLETS = 2_000_000
 
 @dataclass(frozen=True)
 class Cut:
-    """The loss is at least ``offset + <A, M>`` at every metric M, with about equality where the cut was separated.
+    """The mean loss is at least ``offset + <A, M>`` at every metric M, about equal where the cut was separated.
 
     Attributes
     ----------
@@ -174,10 +184,11 @@ class MLRProblem(Problem):
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """The trace and the weighted structural hinge loss over all queries, rounded up; see `Problem.objective`."""
-        return self._highest(self.check_point(components, metric)[0])[0]
+        L, residual = self.check_point(components, metric)
+        return self._highest(L, validation.given_metric(metric, residual))[0]
 
     def separate(self, components: FloatArray) -> Cut:
-        """The cut of the most violated rankings of all queries at a metric: a subgradient of the loss.
+        """The cut of the most violated rankings of all queries at a metric: a subgradient of the mean loss.
 
         Parameters
         ----------
@@ -228,9 +239,9 @@ class MLRProblem(Problem):
     ) -> DualityCertificate:
         """Certify any point.
 
-        For multipliers ``a_k >= 0`` of cuts with ``sum a_k <= 1`` and ``I + sum a_k slope_k`` PSD, no metric has an
-        objective below ``sum a_k offset_k``: a cut is below the loss everywhere, and the trace and the slopes add up to
-        something that is not negative. Multipliers are scaled until they are dual feasible, all rounding included.
+        For multipliers ``a_k >= 0`` of cuts with ``sum a_k <= 1`` and ``I + C sum a_k slope_k`` PSD, no metric has an
+        objective below ``C sum a_k offset_k``: a cut is below the loss everywhere, and the trace and the slopes add up
+        to something that is not negative. Multipliers are scaled until they are dual feasible, all rounding included.
 
         Parameters
         ----------
@@ -242,7 +253,7 @@ class MLRProblem(Problem):
             cut at the point itself, which proves little.
         """
         L, primal_residual = self.check_point(components, metric)
-        objective, violated = self._highest(L)
+        objective, violated = self._highest(L, validation.given_metric(metric, primal_residual))
         own: tuple[FloatArray, list[FloatArray]] = (np.zeros(0), []) if is_late() else (np.ones(1), [L])
         shares, factors = own if dual is None else self._cuts_of(dual)
         bound, residual = self._bound(shares, [self.separate(factor) for factor in factors])
@@ -266,8 +277,9 @@ class MLRProblem(Problem):
         least = form.least
         if not least > -math.inf:
             return 0.0, math.inf
-        offset = below(float(a @ [cut.offset for cut in cuts]), len(cuts) + 2)
-        return (offset if least >= -1.0 else below(offset / -least, 2)), max(0.0, -least - 1.0)
+        offset, C = below(float(a @ [cut.offset for cut in cuts]), len(cuts) + 2), self.slack_weight
+        scale = C if least >= 0.0 else min(C, below(1.0 / -least, 2))
+        return below(scale * offset, 2), max(0.0, -C * least - 1.0)
 
     def _cuts_of(self, dual: Multipliers) -> tuple[FloatArray, list[FloatArray]]:
         d = self.X.shape[1]
@@ -306,24 +318,27 @@ class MLRProblem(Problem):
         every = X if self.queries is None else np.concatenate([X, np.asarray(self.queries, dtype=np.float64)])
         return every, every - X.mean(axis=0), asked if self.queries is None else asked + len(X)
 
-    def _highest(self, L: FloatArray) -> tuple[float, int]:
+    def _highest(self, L: FloatArray, metric: FloatArray | None = None) -> tuple[float, int]:
         """A float not below the objective, and how many queries violate."""
-        loss, cut = self._evaluate(L, with_slope=False)
-        objective = above(float(np.sum(L * L)) + L.size * 5e-324 + self.slack_weight * loss, L.size + 6)
+        loss, cut = self._evaluate(L, metric, with_slope=False)
+        objective = above(trace_above(L, metric) + product_above(self.slack_weight, loss), 2)
         return (objective if objective < math.inf else math.inf), cut.n_violated
 
-    def _evaluate(self, L: FloatArray, *, with_slope: bool) -> tuple[float, Cut]:
+    def _evaluate(self, L: FloatArray, metric: FloatArray | None = None, *, with_slope: bool) -> tuple[float, Cut]:
         """A float not below the mean loss, and the cut of the rankings that are most violated.
 
         Rankings depend on differences of distances only: ``|z|^2 - 2 <z, q>`` stands for the distance of item z and
         query q, which may be far away. Relevant items count as far, irrelevant ones as near as rounding allows; that of
-        the choice of a ranking and of its value is added.
+        the choice of a ranking and of its value is added, and what a metric near ``L^T L`` may change.
         """
         related, (every, centered, rows), n = self.relevance, self._points, len(self.X)
-        images, X, long = Images.of(every, centered, L.T), centered[:n], norms_above(centered)
+        images, X, long = Images.of(every, centered, L.T, metric=metric), centered[:n], norms_above(centered)
         P, errors, sizes = images.points, images.errors, norms_above(images.points)
         Z, e, z, g = P[:n], errors[:n], sizes[:n], gamma(P.shape[1] + 12)
-        own = g * z * z + e * (2.0 * z + e)
+        own, coordinates = g * z * z + e * (2.0 * z + e), np.abs(centered)
+        if metric is not None:
+            moved = coordinates[:n] @ (images.off * (1.0 + gamma(2 * len(metric) + 16)))
+            own += np.einsum("ij,ij->i", moved, coordinates[:n])
         most, offset, size, violated = 0.0, 0.0, 0.0, 0
         slope, weight_of = np.zeros((X.shape[1],) * 2), np.zeros(n)
         for first in range(0, len(rows), height := max(1, SCORES_AT_ONCE // n)):
@@ -331,6 +346,8 @@ class MLRProblem(Problem):
             part, block = rows[first : first + height], related.queries[first : first + height]
             shares, members = self._shares[first : first + height], related.mask(block)
             off = own + np.outer(sizes[part], 2.0 * (g * z + e)) + np.outer(errors[part], 2.0 * (z + e)) + SMALLEST
+            if metric is not None:
+                off += 2.0 * coordinates[part] @ moved.T
             scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * (P[part] @ Z.T)
             scores += np.where(members, off, -off)
             slopes, order = np.empty_like(scores), np.argsort(scores, axis=1, kind="stable")
@@ -349,5 +366,5 @@ class MLRProblem(Problem):
         slope += (X.T * weight_of) @ X
         size = above(size, len(every) + n + 32)
         form = Form(0.5 * (slope + slope.T), above(gamma(len(every) + n + 48) * size) + UNDERFLOW, size + UNDERFLOW)
-        C, known = self.slack_weight, below(offset, len(rows) + n + 32) if offset > SMALLEST else 0.0
-        return above(most, len(rows) + 16), Cut(below(C * known), form.times(C), violated)
+        known = below(offset, len(rows) + n + 32) if offset > SMALLEST else 0.0
+        return above(most, len(rows) + 16), Cut(known, form, violated)

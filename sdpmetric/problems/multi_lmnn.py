@@ -1,40 +1,30 @@
-"""LMNN with several metrics, one for each region of examples: the statement, its objective, and its certificate."""
+"""LMNN with several metrics, one for each region of examples: the statement, and how examples are divided."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans, SpectralClustering
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.dual_cone import DualCone
-from sdpmetric.bounds.pull import PullCost
 from sdpmetric.bounds.push import Push
-from sdpmetric.bounds.regions import Regions, check_members, divide
-from sdpmetric.bounds.well_posed import Ridge, caution
+from sdpmetric.bounds.well_posed import Ridge
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate
-from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem
-from sdpmetric.engine.interface import Held, Part, Shards, current
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import distances
-from sdpmetric.problems import multi_lmnn_certificate
-from sdpmetric.problems.lmnn import LMNNProblem, Loss
-from sdpmetric.triplets.margins import hinge_slopes
+from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem, Loss
 from sdpmetric.triplets.sources import LabeledTriplets
-from sdpmetric.triplets.triplets import Candidates
+
+Regions = Literal["class", "kmeans", "spectral"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MultiMetricLMNNProblem(Problem):
+class MultiMetricLMNNProblem(LargeMarginProblem):
     """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2, Eq. 16) [WS2009].
 
     A pair is measured by the metric of its second member's region. Minimize over PSD matrices M^1 to M^c, with
@@ -55,11 +45,15 @@ class MultiMetricLMNNProblem(Problem):
     """
 
     statement: ClassVar[str] = "multi-metric-lmnn"
-    weights: ClassVar[tuple[str, ...]] = ("push_weight", "ridge")
+    program: ClassVar[str] = "Multi-metric LMNN"
 
     tied: LMNNProblem
     regions: IndexArray
     region_names: NDArray[np.generic] = field(metadata=NOT_STATED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validation.check_made(type(self).__name__, "tied", self.tied, "pull_cost")
 
     @classmethod
     def from_labels(
@@ -114,12 +108,17 @@ class MultiMetricLMNNProblem(Problem):
             return problem
         return problem.with_weights(ridge=max(cost.sample_size.ridge("auto") for cost in problem.pull_costs))
 
-    # -- the statement ----------------------------------------------------------------------------------------------
+    # -- the statement ------------------------------------------------------------------------------------------
 
     @property
     def X(self) -> NDArray[np.floating]:
         """The data, (n, d)."""
         return self.tied.X
+
+    @property
+    def centered(self) -> FloatArray:
+        """See `Problem.centered`."""
+        return self.tied.centered
 
     @property
     def classes(self) -> NDArray[np.generic] | None:
@@ -137,30 +136,15 @@ class MultiMetricLMNNProblem(Problem):
         return self.tied.ridge
 
     @property
-    def squared(self) -> bool:
-        """Whether the loss is the squared hinge."""
-        return self.tied.squared
-
-    @property
     def source(self) -> LabeledTriplets:
         """All triplets."""
         assert isinstance(self.tied.source, LabeledTriplets)
         return self.tied.source
 
-    @property
-    def target_pairs(self) -> tuple[IndexArray, IndexArray]:
-        """The (anchor, target) pairs of the pull term, each once."""
-        return self.tied.target_pairs
-
-    @property
+    @cached_property
     def push(self) -> Push:
-        """The triplets, weights and places of the hinges, which are those of `tied`."""
-        return self.tied.push
-
-    @property
-    def n_regions(self) -> int:
-        """Number of regions, and of metrics."""
-        return len(self.region_names)
+        """The hinges of the objective."""
+        return replace(self.tied.push, regions=self.regions, n_regions=len(self.region_names))
 
     @property
     def zero(self) -> FloatArray:
@@ -189,150 +173,50 @@ class MultiMetricLMNNProblem(Problem):
         checked = [validation.check_point(L, M, self.X.shape[1]) for L, M in each]
         return psd.stack([L for L, _ in checked]), max(residual for _, residual in checked)
 
-    def embed(self, components: FloatArray) -> list[FloatArray]:
-        """All examples under each metric, centered, each (n, r)."""
-        return [self.tied.embed(L) for L in components]
 
-    def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Evaluate the objective at factors (c, r, d) or metrics (c, d, d) over all triplets (Eq. 16) [WS2009]."""
-        L, _ = self.check_point(components, metric)
-        embedded = self.embed(L)
-        near = self.near(embedded)
-        loss = sum(
-            hinge_slopes(embedded[region], part, 0.0, self.squared, near[part.anchors])[0].loss
-            for region, part in self.found(embedded, near)
-        )
-        return self._cost(L, near) + self.push_weight * loss
+def divide(
+    regions: Regions | ArrayLike, X: FloatArray, y: ArrayLike, n_regions: int | None, random_state: int
+) -> tuple[IndexArray, NDArray[np.generic]]:
+    """Divide examples by class, by clusters, or as an array says."""
+    given = _named(regions, X, np.asarray(y).ravel(), n_regions, random_state) if isinstance(regions, str) else regions
+    array = np.asarray(given)
+    if array.shape != (len(X),):
+        raise ValueError(f"regions has shape {array.shape}; pass one region for each of {len(X)} examples.")
+    validation.check_names("regions", array)
+    names, index = np.unique(array, return_inverse=True)
+    return index.astype(np.int32), names
 
-    def near(self, embedded: Sequence[NDArray[np.floating]]) -> FloatArray:
-        """Squared distance from each example to its target neighbors under their metrics, (n, K), padded with -1."""
-        targets = self.source.targets
-        near = np.full(targets.shape, -1.0)
-        row, slot = np.nonzero(targets >= 0)
-        region = self.regions[targets[row, slot]]
-        for r, Z in enumerate(embedded):
-            i, k = row[region == r], slot[region == r]
-            near[i, k] = distances(Z, i, targets[i, k])
-        return near
 
-    def _cost(self, components: FloatArray, near: FloatArray) -> float:
-        pull = float(np.maximum(near, 0.0).sum(axis=1) @ self.source.scales)
-        return (1 - self.push_weight) * pull + self.ridge * float(np.sum(components**2))
+def _named(how: str, X: FloatArray, y: NDArray[np.generic], n_regions: int | None, random_state: int) -> ArrayLike:
+    if how == "class":
+        if n_regions is not None:
+            raise ValueError("n_regions is for clusters; regions='class' has one region for each class.")
+        return y
+    count = len(np.unique(y)) if n_regions is None else n_regions
+    validation.check_integer("n_regions", count, high=len(X))
+    if how == "kmeans":
+        clusters = KMeans(int(count), random_state=random_state)
+    elif how == "spectral":
+        clusters = SpectralClustering(int(count), affinity="nearest_neighbors", random_state=random_state)
+    else:
+        raise ValueError(f"regions must be 'class', 'kmeans', 'spectral' or an array, got {how!r}.")
+    return np.asarray(clusters.fit_predict(X))
 
-    def found(
-        self,
-        embedded: Sequence[NDArray[np.floating]],
-        near: FloatArray,
-        *,
-        null_groups: list[IndexArray] | None = None,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-    ) -> Iterator[tuple[int, Candidates]]:
-        """Every region with its possible impostors, in bounded parts; arguments as in `LMNNProblem.candidates`."""
-        anchors = self.source.anchors(among)
-        limits = (1.0 + near[anchors].max(axis=1, initial=0.0)) * (1.0 + widen)
-        everywhere = np.zeros(len(self.X), dtype=np.int32)
-        for region, Z in enumerate(embedded):
-            members = np.flatnonzero(self.regions == region).astype(np.int32)
-            own = everywhere if null_groups is None else null_groups[region]
-            for part in self.source.within(Z, own, anchors, limits, columns=members):
-                yield region, part
 
-    # -- for solvers ------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def pull_costs(self) -> list[PullCost]:
-        """The linear cost of each metric."""
-        first, second = self.target_pairs
-        own = [self.regions[second] == region for region in range(self.n_regions)]
-        data, mu, w = self.tied.centered, self.push_weight, self.source.target_weights()
-        return [PullCost(data, first[o], second[o], 1 - mu, self.ridge, None if w is None else w[o]) for o in own]
-
-    def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
-        """See `Problem.caution`: also an objective of 0, and too few examples for some metric."""
-        sample_sizes = [cost.sample_size for cost in self.pull_costs]
-        return super().caution(components, certificate) or caution(certificate, sample_sizes, self.ridge)
-
-    @cached_property
-    def regional_points(self) -> list[FloatArray]:
-        """The data in the coordinates that whiten each cost, (n, rank) with one rank for all, padded with zeros."""
-        rank = max(cost.coordinates.rank for cost in self.pull_costs)
-        return [np.pad(cost.points, ((0, 0), (0, rank - cost.coordinates.rank))) for cost in self.pull_costs]
-
-    @property
-    def null_groups(self) -> list[IndexArray]:
-        """For each metric, the examples that its null directions do not separate; see `PullCost.null_groups`."""
-        return [cost.null_groups for cost in self.pull_costs]
-
-    def regional_near(
-        self,
-        embedded: Sequence[NDArray[np.floating]],
-        *,
-        widen: float = 0.0,
-        among: IndexArray | None = None,
-        together: bool = False,
-    ) -> Iterator[tuple[int, Candidates]]:
-        """Yield, in bounded parts, each region with the triplets that can cost anything near the metrics.
-
-        Parameters
-        ----------
-        embedded : list of (n, r) arrays
-            All examples under each metric.
-        widen, among
-            As in `LMNNProblem.candidates`.
-        together : bool, default False
-            Take null directions of the costs as all other directions.
-        """
-        groups = None if together else self.null_groups
-        return self.found(embedded, self.near(embedded), null_groups=groups, widen=widen, among=among)
-
-    def whitened(self, components: FloatArray) -> FloatArray:
-        """Factors on `regional_points`, (c, r, rank), of components (c, r, d)."""
-        rank = self.regional_points[0].shape[1]
-        parts = [cost.whitened(L) for cost, L in zip(self.pull_costs, components, strict=True)]
-        return np.stack([np.pad(part, ((0, 0), (0, rank - part.shape[1]))) for part in parts])
-
-    def lift_regional(self, whitened: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates, (c, r', d), from factors on `regional_points`.
-
-        Null directions of the costs are added, scaled so that impostors of other groups lose their hinges.
-        """
-        costs = self.pull_costs
-        parts = [L[:, : c.coordinates.rank] @ c.coordinates.range.T for c, L in zip(costs, whitened, strict=True)]
-        if self.push_weight == 0 or not any(c.coordinates.null.shape[1] for c in costs):
-            return psd.stack(parts)
-        furthest = float(self.near(self.embed(psd.stack(parts))).max(initial=0.0))
-        return psd.stack([np.concatenate([L, c.separating_rows(furthest)]) for c, L in zip(costs, parts, strict=True)])
-
-    def unstacked(self, factors: FloatArray) -> FloatArray:
-        """Components, (c, r, d), from factors of all metrics: the same."""
-        return factors
-
-    def place(self, make: Callable[[MultiMetricLMNNProblem, Part], Held], size: int) -> Shards[Held]:
-        """Let the engine in use place shards of this problem; see `sdpmetric.engine.interface.Engine.place`."""
-        return current().place(make, self, size)
-
-    # -- the certificate --------------------------------------------------------------------------------------------
-
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> DualityCertificate:
-        """Certify factors (c, r, d) or metrics (c, d, d); see `LMNNProblem.certify`.
-
-        The dual slack is block diagonal: one eigenvalue for each metric decides the multiple of the multipliers.
-        """
-        L, residual = self.check_point(components, metric)
-        return multi_lmnn_certificate.certificate(self, L, residual, dual, validation.given_metric(metric, residual))
-
-    @cached_property
-    def cones(self) -> list[DualCone]:
-        """Where the dual slack of each metric is proven to be PSD."""
-        return [DualCone(self.X, cost) for cost in self.pull_costs]
-
-    def feasible_dual(self, dual: Dual) -> Dual:
-        """Repair multipliers as `certify` does; see `LMNNProblem.feasible_dual`."""
-        return multi_lmnn_certificate.candidate(self, dual).feasible()
-
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
-        """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
-        return multi_lmnn_certificate.constraints(self, components, dual)
+def check_members(
+    index: IndexArray, names: NDArray[np.generic], targets: IndexArray, n_neighbors: int, *, pulled: bool
+) -> None:
+    """Refuse regions that are too small for a metric of their own."""
+    sizes = np.bincount(index)
+    pairs = np.bincount(index[targets], minlength=len(sizes))
+    for name, size, pulls in zip(names.tolist(), sizes.tolist(), pairs.tolist(), strict=True):
+        if size <= n_neighbors:
+            raise ValueError(
+                f"region {name!r} has {size} members, at least {n_neighbors + 1} are needed for a metric of its "
+                "own; merge it with another region, or ask for fewer regions."
+            )
+        if pulls == 0 and pulled:
+            raise ValueError(
+                f"no member of region {name!r} is a target neighbor, so that its metric would have no pull; merge "
+                "it with another region, or pass a positive ridge."
+            )

@@ -21,7 +21,7 @@ from sdpmetric.core.certificate import Certificate, RegretCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.owned import owned
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Extras, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import exact, psd
@@ -247,6 +247,11 @@ class POLAProblem(Problem):
             return super().best_scale(components)
         scale = self.margins.best_multiple(rays.squared_norm(components), self.distances(components))
         return math.sqrt(scale)
+
+    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity:
+        """With modulus 1; of a hard margin, `repair` is right up to rounding. See `Problem.strong_convexity`."""
+        L, b = self.repair(components, self.given_threshold(self.distances(components), extras.get("threshold")))
+        return StrongConvexity(1.0, L, b, "float" if self.slack_weight is not None else "rounding")
 
     # -- the certificate --------------------------------------------------------------------------------------------
 

@@ -86,24 +86,22 @@ def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None,
 def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
     """A point that spends a little less than 1, weights, and how much of the similar pairs' cost they stay below."""
     _refuse_weights("MMC", problem.pair_weights)
-    L = np.asarray(components, dtype=np.float64)
+    L, total = np.asarray(components, dtype=np.float64), problem.total
     L = L * math.sqrt((1.0 - ROOM) / max(1.0, problem.spent(L)))
-    given = (
-        problem.multipliers(L) if dual is None else check_multipliers(dual, len(problem.dissimilar_pairs[0]), "weights")
-    )
-    first, second = problem.dissimilar_pairs
-    live = (np.asarray(problem.X)[first] != np.asarray(problem.X)[second]).any(axis=1)
-    w = np.maximum(given[live] / given[live].max(), 1e-12)
-    top = psd.largest_eigenvalue(adjoint(problem.points, first[live], second[live], w))
+    given = problem.read_dual(problem.multipliers(L) if dual is None else dual)[0]
+    w, costs = np.maximum(given / given.max(), 1e-12), len(total.costs[1])
+    T = problem.dual.slack.coordinates(total.pair_weights([0.0 * w]), None)[0]
+    Y, (first, second) = problem.centered @ T, total.pairs[costs:].T
+    top = psd.largest_eigenvalue(adjoint(Y, first, second, w))
     w = 0.5 * math.sqrt(float((1.0 / w).sum()) / top) * w
-    theta = (1.0 + ROOM) * psd.largest_eigenvalue(adjoint(problem.points, first[live], second[live], w))
+    theta = (1.0 + ROOM) * psd.largest_eigenvalue(adjoint(Y, first, second, w))
     return Proof(
         "MMC",
-        problem.certify(L, dual=w).objective,
+        problem.certify(L, dual=problem.state_dual([w])).objective,
         -above(theta + sum_above(0.25 / w), 3),
         {"theta": theta},
         {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar},
-        {"components": L, "weights": w, "coordinates": problem.coordinates.range},
+        {"components": L, "weights": w, "coordinates": T},
     )
 
 

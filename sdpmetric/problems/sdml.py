@@ -22,13 +22,15 @@ RIDGE = 1e-3
 
 
 def find_prior(prior: ArrayLike | str, X: NDArray[np.floating]) -> FloatArray:
-    """A metric to stay near: as given, or the inverse covariance with 0.1 % of the mean variance added."""
+    """A metric to stay near: as given, or by a word, in the data's own units."""
     if not isinstance(prior, str):
         return np.asarray(prior, dtype=np.float64)
-    if prior != "covariance":
-        raise ValueError(f"prior must be 'covariance' or a positive definite matrix, got {prior!r}.")
+    if prior not in ("identity", "covariance"):
+        raise ValueError(f"prior must be 'identity', 'covariance' or a positive definite matrix, got {prior!r}.")
     validation.check_spread(X)
     C = np.cov(np.asarray(X, dtype=np.float64), rowvar=False, bias=True).reshape(X.shape[1], X.shape[1])
+    if prior == "identity":
+        return np.eye(len(C)) / float(np.linalg.eigvalsh(C)[-1])
     inverse: FloatArray = np.linalg.inv(C + RIDGE * np.trace(C) / len(C) * np.eye(len(C)))
     return 0.5 * (inverse + inverse.T)
 
@@ -51,8 +53,10 @@ class SDMLProblem(MetricProblem):
         Row numbers of X.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
-    prior : {"covariance"} or (d, d) array, default "covariance"
-        Positive definite ``M0``, or the inverse of the data's covariance; see `find_prior`.
+    prior : {"identity", "covariance"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
+        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
+        matrix.
     distance_weight : float, default 0.3
         Of the mean over the pairs.
     sparsity : float, default 0.01
@@ -73,7 +77,7 @@ class SDMLProblem(MetricProblem):
         X: ArrayLike,
         pairs: ArrayLike,
         similar: ArrayLike,
-        prior: ArrayLike | str = "covariance",
+        prior: ArrayLike | str = "identity",
         distance_weight: float = 0.3,
         sparsity: float = 0.01,
         pair_weights: ArrayLike | None = None,
@@ -103,7 +107,7 @@ class SDMLProblem(MetricProblem):
         X: ArrayLike,
         y: ArrayLike,
         n_pairs: int | None = 1000,
-        prior: ArrayLike | str = "covariance",
+        prior: ArrayLike | str = "identity",
         distance_weight: float = 0.3,
         sparsity: float = 0.01,
         *,

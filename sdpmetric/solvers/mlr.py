@@ -17,7 +17,7 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.engine.deadline import in_time
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
-from sdpmetric.problems.mlr import Cut, MLRProblem
+from sdpmetric.problems.mlr import MLRProblem
 
 # Multiples of the identity that are tried, in units of the root mean squared distance.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -33,8 +33,8 @@ LONGER, SHORTER, STALLED = 0.5, 2.0, 12
 MOST_CUTS, UNUSED = 120, 1e-10
 # Newton steps for the master problem, lengths that are tried, and the rise of its dual that ends it.
 NEWTON, LENGTHS, ACCURACY = 20, (1.0, 0.5, 0.25, 0.1, 0.03, 0.01), 1e-13
-# Steps between two certificates.
-CERTIFY_EVERY = 5
+# Steps between two certificates; after so many in which the gap does not shrink by so much, floats prove no more.
+CERTIFY_EVERY, PATIENCE, SMALLER = 5, 200, 0.99
 
 
 @solver(MLRProblem, "cutting_planes", tol=1e-2, default=True)
@@ -44,34 +44,37 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
     The master problem has the cuts in place of the loss, and a proximal term that keeps the next metric near the best
     one. Its dual is over the multipliers of the cuts, which also prove the lower bound.
     """
-    d = problem.X.shape[1]
+    d, size = problem.X.shape[1], mean_squared_distance(problem.X) or 1.0
     if start is None:
-        L = np.eye(d) / math.sqrt(mean_squared_distance(problem.X) or 1.0)
-        yield Step.certified(problem, np.zeros((0, d)))
+        L = np.eye(d) / math.sqrt(size)
+        yield Step.certified(problem, problem.zero)
         L = min(in_time(scale * L for scale in SCALES), key=problem.objective)
     else:
         L = start
-    bundle = Bundle()
-    center, best = L.T @ L, _separated(problem, bundle, L, budget)
-    yield Step(L, best)
+    cut = problem.separate(L)
+    bundle = Bundle(problem, max(size, float(np.abs(cut.slope).max())))
+    center, best = bundle.size * (L.T @ L), bundle.separated(L, budget)
+    yield Step(L, bundle.unit * best)
     weight = bundle.first_weight(center)
-    idle, last = 0, 0.0
+    idle, last, gap, since = 0, 0.0, math.inf, 0
     for count in itertools.count():
         shares, W = bundle.master(center, weight)
-        predicted = best - float(np.trace(W)) - bundle.model(W)
+        predicted = best - bundle.trace * float(np.trace(W)) - bundle.model(W)
         done = predicted <= EXHAUSTED * best
         if count % CERTIFY_EVERY == 0 or done:
             proving = max((bundle.master(center, share * weight)[0] for share in PROVING), key=bundle.bound)
             last = max(last, bundle.bound(proving))
-            yield Step.certified(problem, psd.factor(center), bundle.multipliers(problem, proving))
-        if done and weight <= EXHAUSTED:
+            yield Step.certified(problem, bundle.factor(center), bundle.multipliers(proving))
+            if best - last < SMALLER * gap:
+                gap, since = best - last, count
+        if (done and weight <= EXHAUSTED) or count > since + PATIENCE:
             return
-        L = psd.factor(W)
-        value = _separated(problem, bundle, L, budget)
+        L = bundle.factor(W)
+        value = bundle.separated(L, budget)
         if best - value >= SERIOUS * predicted:
             weight *= LONGER if best - value >= GOOD * predicted else 1.0
             center, best, idle = W, value, 0
-            yield Step(L, best)
+            yield Step(L, bundle.unit * best)
         else:
             idle += 1
             weight *= SHORTER if idle % STALLED == 0 else 1.0
@@ -79,75 +82,86 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
         bundle.trim(shares)
 
 
-def _separated(problem: MLRProblem, bundle: Bundle, L: FloatArray, budget: Budget) -> float:
-    """Add the cut at a factor; the objective there."""
-    budget.spend()
-    cut = problem.separate(L)
-    bundle.add(cut, L)
-    return float(np.sum(L * L)) + cut.offset + float(np.sum((L @ cut.slope) * L))
-
-
 @dataclass
 class Bundle:
-    """Cuts, the factors at which they were separated, and the last multipliers.
+    """Cuts in units in which weights are at most about 1, the factors at which they were separated, and multipliers.
+
+    A metric W in these units is ``M = W / size``, and its objective times `unit` is that of M.
 
     Attributes
     ----------
-    factors : list of (r, d) arrays
+    slopes : list of (d, d) arrays
+    factors : list of (r, d) arrays, of M
     shares : (k,) array
     """
 
-    cuts: list[Cut] = field(default_factory=list)
+    problem: MLRProblem
+    size: float
+    offsets: list[float] = field(default_factory=list)
+    slopes: list[FloatArray] = field(default_factory=list)
     factors: list[FloatArray] = field(default_factory=list)
     shares: FloatArray = field(default_factory=lambda: np.zeros(0))
 
-    def add(self, cut: Cut, factor: FloatArray) -> None:
-        """One more cut, with multiplier 0."""
-        self.cuts.append(cut)
-        self.factors.append(factor)
+    def __post_init__(self) -> None:
+        C = self.problem.slack_weight
+        self.unit = max(C, 1.0 / self.size)
+        self.trace, self.loss = 1.0 / (self.size * self.unit), C / self.unit
+
+    def factor(self, W: FloatArray) -> FloatArray:
+        """The factor of M."""
+        return psd.factor(W) / math.sqrt(self.size)
+
+    def separated(self, L: FloatArray, budget: Budget) -> float:
+        """Add the cut at a factor with multiplier 0; the objective there."""
+        budget.spend()
+        cut = self.problem.separate(L)
+        self.offsets.append(self.loss * cut.offset)
+        self.slopes.append(self.loss * (cut.slope / self.size))
+        self.factors.append(L)
         self.shares = np.append(self.shares, 0.0)
+        K = math.sqrt(self.size) * L
+        return self.trace * float(np.sum(K * K)) + self.offsets[-1] + float(np.sum((K @ self.slopes[-1]) * K))
 
     def trim(self, shares: FloatArray) -> None:
         """Keep multipliers, and drop the oldest cuts without one where there are too many."""
         self.shares[: len(shares)] = shares
-        while len(self.cuts) > MOST_CUTS:
+        while len(self.factors) > MOST_CUTS:
             unused = np.flatnonzero(self.shares[:-1] <= UNUSED)
             at = int(unused[0]) if len(unused) else 0
-            del self.cuts[at], self.factors[at]
+            del self.offsets[at], self.slopes[at], self.factors[at]
             self.shares = np.delete(self.shares, at)
 
     def first_weight(self, center: FloatArray) -> float:
         """A proximal weight at which the first step is about as long as the center."""
-        slope = np.eye(len(center)) + self.cuts[0].slope
+        slope = self.trace * np.eye(len(center)) + self.slopes[0]
         return float(np.linalg.norm(slope)) / max(float(np.linalg.norm(center)), 1e-300)
 
     def model(self, W: FloatArray) -> float:
         """The largest cut at a metric, or 0."""
-        return max([0.0, *(cut.offset + float(np.sum(cut.slope * W)) for cut in self.cuts)])
+        return float(np.max(self.offsets + np.tensordot(self.slopes, W, 2), initial=0.0))
 
     def bound(self, shares: FloatArray) -> float:
         """About what `MLRProblem.certify` proves from multipliers."""
-        slope = np.tensordot(shares, [cut.slope for cut in self.cuts], 1)
-        return float(shares @ [cut.offset for cut in self.cuts]) / max(1.0, -psd.smallest_eigenvalue(slope))
+        least = psd.smallest_eigenvalue(np.tensordot(shares, self.slopes, 1))
+        return float(shares @ self.offsets) * min(1.0, self.trace / -least if least < 0.0 else 1.0)
 
-    def multipliers(self, problem: MLRProblem, shares: FloatArray) -> FloatArray:
+    def multipliers(self, shares: FloatArray) -> FloatArray:
         """Multipliers as the problem takes them, those of 0 left out."""
         used = np.flatnonzero(shares > UNUSED)
         if not len(used):
             used = np.array([0])
-        return problem.multipliers(shares[used], [self.factors[k] for k in used])
+        return self.problem.multipliers(shares[used], [self.factors[k] for k in used])
 
     def master(self, center: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
-        """Multipliers and metric that minimise ``trace(W) + model(W) + weight / 2 |W - center|^2``.
+        """Multipliers and metric that minimise ``<trace I, W> + model(W) + weight / 2 |W - center|^2``.
 
         The dual of it is concave and smooth in the multipliers, over ``a >= 0, sum a <= 1``, and W is the positive part
-        of ``center - (I + sum a_k slope_k) / weight``. It is solved by semismooth Newton steps, each a quadratic
+        of ``center - (trace I + sum a_k slope_k) / weight``. It is solved by semismooth Newton steps, each a quadratic
         program.
         """
         d = len(center)
-        A = np.array([cut.slope for cut in self.cuts])
-        offsets = np.array([cut.offset for cut in self.cuts])
-        base = center - np.eye(d) / weight
+        A, offsets = np.array(self.slopes), np.array(self.offsets)
+        base = center - np.eye(d) * (self.trace / weight)
         unit = max(float(np.abs(offsets).max()), 1e-300)
 
         def dual(a: FloatArray) -> tuple[float, FloatArray, FloatArray]:

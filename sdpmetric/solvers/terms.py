@@ -18,6 +18,7 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.mcml import MCMLProblem
 from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.solvers.terms_point import Point
 
 FloatArray = NDArray[np.float64]
@@ -25,6 +26,8 @@ FloatArray = NDArray[np.float64]
 # Smoothing width, in units of the terms: the first one, the smallest, and what it is multiplied by after a level that
 # took few evaluations or as many as are allowed. A large width is easy for a level, and takes more levels.
 FIRST, SMALLEST, NARROWER, MIDDLE, WIDER = 0.3, 5e-2, 0.075, 0.3, 8.0
+# The width where nothing has a kink, which roots are smoothed by.
+SHARPEST = 1e-9
 # Evaluations that are few, iterations of a level at most, pairs of vectors that L-BFGS keeps.
 FEW, ITERATIONS, MEMORY = 120, 300, 30
 # Iterations of the first level where nothing has to be smoothed; each level has twice as many as the one before. With
@@ -61,6 +64,7 @@ def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 @solver(MetricProblem, "factored", tol=1e-4, default=True)
 @solver(ITMLProblem, "factored", tol=1e-6, default=True)
 @solver(MCMLProblem, "factored", tol=1e-6, default=True)
+@solver(MMCProblem, "factored", tol=1e-6, default=True)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
     """Minimise a sum of terms in a factor of the metric.
 
@@ -75,7 +79,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     point.total = problem.total.stiffened(size, room)
     penalty = _Penalty()
     center: list[FloatArray] | None = None
-    best, least, idle, width, close = math.inf, math.inf, 0, FIRST, CLOSE * tol
+    best, least, idle, close = math.inf, math.inf, 0, CLOSE * tol
+    width = FIRST if problem.total.kinked else SHARPEST
     most = ITERATIONS if problem.total.kinked or _barrier(problem) else FEW_SMOOTH
     while idle < (PATIENCE if math.isfinite(best) else PATIENCE_INFEASIBLE):
         spent = budget.spent
@@ -197,7 +202,7 @@ def _certified(problem: MetricProblem, L: FloatArray, total: BoundTerms, a: list
     if not (np.isfinite(dual).all() and np.isfinite(L).all()):
         raise OverflowError("multipliers or components are too large for floats")
     if not problem.total.kinked:  # the point is stationary
-        return Step.certified(problem, L, dual, step=width)
+        return Step.certified(problem, problem.settled(L), dual, step=width)
     other = problem.dual.minimizer(a)
     value = total.value(L)[0]
     if other is not None and total.value(other)[0] < value:

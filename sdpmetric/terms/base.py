@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.rigor import Rigor
+from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]
@@ -231,10 +231,13 @@ class Loss(Term):
         Class attribute: whether slopes at a larger metric make better anchors than `anchor`.
     entrywise : bool
         Class attribute: whether u depends on the metric beyond distances of pairs.
+    rough : bool
+        Class attribute: whether slopes are infinite somewhere, where those of `smoothed` at several widths are tried.
     """
 
     inside: ClassVar[bool] = False
     entrywise: ClassVar[bool] = False
+    rough: ClassVar[bool] = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:

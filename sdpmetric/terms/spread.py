@@ -41,6 +41,7 @@ class Spread(Loss):
 
     name: ClassVar[str] = "spread"
     nonnegative: ClassVar[bool] = False
+    rough: ClassVar[bool] = True
 
     def bind(self, X: NDArray[np.floating]) -> Self:
         """Check the pairs against data; pairs of equal examples, whose distance is always 0, are left out."""
@@ -59,11 +60,6 @@ class Spread(Loss):
     def item_weights(self) -> FloatArray:
         """``weight * w_p``."""
         return self.weight * np.asarray(self.weights, dtype=np.float64)
-
-    @property
-    def kinked(self) -> bool:
-        """True: slopes jump, or are infinite, at 0."""
-        return True
 
     @property
     def size(self) -> int:
@@ -94,10 +90,10 @@ class Spread(Loss):
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
         """With a share of the mean added to each squared distance, so that slopes are finite."""
-        D, share = np.maximum(-u, 0.0), SHARE * min(width, 1.0) ** 2
-        roots = np.sqrt(D + share * float(D.mean()))
+        D, shares = np.maximum(-u, 0.0), SHARE * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum()
+        roots = np.sqrt(D + float(shares @ D))
         slopes = 0.5 * self.item_weights / np.maximum(roots, SMALLEST)
-        return -float(self.item_weights @ roots), slopes + share * float(slopes.mean())
+        return -float(self.item_weights @ roots), slopes + float(slopes.sum()) * shares
 
     def conjugates(self, a: FloatArray) -> FloatArray:
         """``w^2 / (4 a)``; infinity where a is 0."""
@@ -109,8 +105,9 @@ class Spread(Loss):
         return -above(sum_above(self.conjugates(a)), 10) if (a > 0.0).all() else -np.inf
 
     def clip(self, a: FloatArray) -> FloatArray:
-        """At least a tiny share of the largest."""
-        return np.maximum(a, max(1e-12 * float(a.max(initial=0.0)), SMALLEST))
+        """At least a tiny share of the largest; 0 where none is positive."""
+        top = float(a.max(initial=0.0))
+        return np.maximum(a, max(1e-12 * top, SMALLEST) if top > 0.0 else 0.0)
 
     def ceiling(self, a: FloatArray, step: FloatArray) -> float:
         """Any multiple, as long as the multipliers are positive."""

@@ -74,14 +74,6 @@ def margin_form(images: Images, triplets: Triplets, values: FloatArray, *, accur
     return images.form(first, second, np.concatenate([values, -values]), accuracy=accuracy)
 
 
-def unit_groups(images: Images, groups: IndexArray, highest: float) -> IndexArray | None:
-    """Groups within which every hinge is 1 up to rounding and across which every hinge is 0, proven; or None."""
-    for each in (np.zeros(len(groups), dtype=np.int32), groups):
-        if unit_hinges(images, each, highest):
-            return each
-    return None
-
-
 def unit_hinges(images: Images, groups: IndexArray, highest: float) -> bool:
     """`sdpmetric.triplets.totals.unit_hinges` of exact images."""
     error = float(images.errors.max(initial=0.0))

@@ -21,15 +21,9 @@ _PART: ContextVar[Part] = ContextVar("part", default=WHOLE)
 
 
 class TooManyCandidates(Exception):
-    """A search has met more candidates than it may list.
+    """A search has met more candidates than it may list."""
 
-    Attributes
-    ----------
-    found : list of (region, Candidates)
-        The part that it has listed; the region is 0 for a single metric.
-    """
-
-    def __init__(self, found: list[tuple[int, Candidates]]) -> None:
+    def __init__(self, found: list[Candidates]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")
         self.found = found
 
@@ -65,5 +59,5 @@ def listed(blocks: Iterable[Candidates], most: float = math.inf) -> list[Candida
         found.append(block)
         count += len(block.impostors)
         if count > most:
-            raise TooManyCandidates([(0, part) for part in found])
+            raise TooManyCandidates(found)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,15 +21,10 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ListedTriplets:
-    """An explicit list of triplets with weights, grouped by target pair.
+    """An explicit list of triplets with weights, grouped by target pair."""
 
-    Attributes
-    ----------
-    candidates : Candidates
-        One row per (anchor, target) pair, K = 1, with weights; rows sorted.
-    """
-
-    candidates: Candidates
+    candidates: Candidates  # One row per (anchor, target) pair, K = 1, with weights
+    pulls: FloatArray | None = None  # Positive weights of these pairs in the pull term; None: 1
 
     @classmethod
     def from_triplets(cls, triplets: Triplets, weights: FloatArray) -> ListedTriplets:
@@ -59,6 +54,11 @@ class ListedTriplets:
         for rows in (self.candidates.anchors, self.candidates.targets, self.candidates.impostors):
             if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= n)):
                 raise ValueError(f"listed triplets must name rows 0..{n - 1} of X by integers.")
+        if self.pulls is not None and self.pulls.shape != self.candidates.anchors.shape:
+            raise ValueError(
+                f"listed triplets have {len(self.candidates.anchors)} target pairs, and pulls of shape "
+                f"{self.pulls.shape}; pass one weight for each pair."
+            )
 
     @property
     def size(self) -> int:
@@ -81,9 +81,9 @@ class ListedTriplets:
         """The (anchor, target) pairs, each once."""
         return self.candidates.anchors, self.candidates.targets[:, 0]
 
-    def target_weights(self) -> None:
-        """Each pair counts once."""
-        return None
+    def target_weights(self) -> FloatArray | None:
+        """Weights of the (anchor, target) pairs."""
+        return self.pulls
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
         """Weight of each triplet, (t,); 0 for those that are not in the set."""
@@ -99,14 +99,16 @@ class ListedTriplets:
             weights = np.where(own[at] == asked, C.weights[at], 0.0)
         return weights
 
-    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
-        """Weight and number of all listed triplets within groups; see `LabeledTriplets.totals_within`."""
-        weights = self._weights_within(groups)
+    def totals_within(self, groups: Sequence[IndexArray], regions: IndexArray | None = None) -> tuple[float, int]:
+        """Weight and number of all listed triplets within the groups of one metric; see `LabeledTriplets`."""
+        weights = self._weights_within(groups[0])
         return float(weights.sum()), int(np.count_nonzero(weights))
 
-    def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t w_t B_t`` of all listed triplets within groups; see `LabeledTriplets.form_within`."""
-        return slope_form(images, self.candidates, self._weights_within(groups)[:, None])
+    def forms_within(
+        self, images: Sequence[Images], groups: Sequence[IndexArray], regions: IndexArray | None = None
+    ) -> list[Form]:
+        """``sum_t w_t B_t`` of all listed triplets within the groups of one metric; see `LabeledTriplets`."""
+        return [slope_form(images[0], self.candidates, self._weights_within(groups[0])[:, None])]
 
     def _weights_within(self, groups: IndexArray) -> FloatArray:
         C = self.candidates

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.interface import WHOLE, dealt
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.triplets.bounds import scatter_form
@@ -31,19 +31,11 @@ class LabeledTriplets:
 
     With weights of examples a triplet weighs ``w_i w_l``, as if each row were repeated so many times, each copy with
     the same target neighbors.
-
-    Attributes
-    ----------
-    targets : (n, K) int32 array
-        Padded at the end with -1.
-    labels : (n,) int32 array
-    example_weights : (n,) array or None
-        Positive where there are target neighbors, else nonnegative; None: 1.
     """
 
-    targets: IndexArray
-    labels: IndexArray
-    example_weights: FloatArray | None = None
+    targets: IndexArray  # (n, K) int32: padded at the end with -1
+    labels: IndexArray  # (n,) int32
+    example_weights: FloatArray | None = None  # (n,) or None
 
     def check(self, n: int) -> None:
         """Refuse rows that are none of n examples; compiled loops check nothing."""
@@ -89,7 +81,7 @@ class LabeledTriplets:
     @property
     def total_weight(self) -> float:
         """Sum of the weights of all triplets."""
-        return self.totals_within(np.zeros(len(self.labels), dtype=np.int32))[0]
+        return self.totals_within([np.zeros(len(self.labels), dtype=np.int32)])[0]
 
     @property
     def least_weight(self) -> float:
@@ -119,22 +111,34 @@ class LabeledTriplets:
         counts: NDArray[np.int64] = np.count_nonzero(self.targets >= 0, axis=1)
         return counts
 
-    def totals_within(self, groups: IndexArray) -> tuple[float, int]:
-        """Weight and number of all triplets whose anchor and impostor are of one group, groups (n,)."""
-        total = int(self.target_counts @ impostor_counts(self.labels, groups))
+    def totals_within(self, groups: Sequence[IndexArray], regions: IndexArray | None = None) -> tuple[float, int]:
+        """Weight and number of all triplets whose anchor and impostor are of one group.
+
+        Groups, (n,) each, are those of the metric of the impostor's region; by default all are of one region.
+        """
+        members = _members(len(groups), len(self.labels), regions)
+        counts = sum(impostor_counts(self.labels, g, own) for g, own in zip(groups, members, strict=True))
+        total = int(self.target_counts @ counts)
         weighted = self.example_weights is not None
-        return float(self.pulls @ self.impostor_weights(groups)) if weighted else float(total), total
+        return float(self.pulls @ self._impostor_weights(groups, members)) if weighted else float(total), total
 
-    def impostor_weights(self, groups: IndexArray, among: NDArray[np.bool_] | None = None) -> FloatArray:
-        """Weight of the differently labelled examples in the group of each example, of all or of some, (n,)."""
-        return impostor_weights(self.labels, groups, self.scales if among is None else self.scales * among)
+    def _impostor_weights(self, groups: Sequence[IndexArray], members: list[BoolArray]) -> FloatArray:
+        """Weight of the differently labelled examples in the group of each example, (n,)."""
+        parts = [impostor_weights(self.labels, g, self.scales * own) for g, own in zip(groups, members, strict=True)]
+        total: FloatArray = np.sum(parts, axis=0)
+        return total
 
-    def form_within(self, images: Images, groups: IndexArray) -> Form:
-        """``sum_t w_t B_t`` of all triplets whose anchor and impostor are of one group, in coordinates of images."""
+    def forms_within(
+        self, images: Sequence[Images], groups: Sequence[IndexArray], regions: IndexArray | None = None
+    ) -> list[Form]:
+        """``sum_t w_t B_t`` of each metric, over all triplets within groups, in coordinates of its images."""
         anchors, targets = self.target_pairs()
-        weights = (self.scales * self.impostor_weights(groups))[anchors]
-        push = scatter_form(images, self.labels, groups, self.pulls, self.scales)
-        return push - images.form(anchors, targets, weights, roundings=len(self.labels) + 4)
+        members, roundings = _members(len(groups), len(self.labels), regions), len(self.labels) + len(groups) + 4
+        weights, forms = (self.scales * self._impostor_weights(groups, members))[anchors], []
+        for own, group, among in zip(images, groups, members, strict=True):
+            push, at = scatter_form(own, self.labels, group, self.pulls, self.scales * among), among[targets]
+            forms.append(push - own.form(anchors[at], targets[at], weights[at], roundings=roundings))
+        return forms
 
     def capacity(self, among: IndexArray) -> int:
         """Linear in the number of their target pairs; see `sdpmetric.triplets.limits`."""
@@ -195,6 +199,12 @@ class LabeledTriplets:
             found = Candidates(own, targets if own is anchors else self.targets[own], indptr, impostors)
             weights = self.pair_weights(own[found.rows], impostors)
             yield found if weights is None else replace(found, weights=weights).select(weights > 0.0)
+
+
+def _members(n_regions: int, n: int, regions: IndexArray | None) -> list[BoolArray]:
+    """The examples of each region."""
+    index = np.zeros(n, dtype=np.int32) if regions is None else regions
+    return [index == region for region in range(n_regions)]
 
 
 TripletSource = LabeledTriplets | ListedTriplets

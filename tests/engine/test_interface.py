@@ -14,7 +14,6 @@ import sdpmetric as sm
 from sdpmetric.engine import interface
 from sdpmetric.engine.interface import Here, ShardLost, dealt, parts_of
 from sdpmetric.solvers.lmnn.refinement import prove
-from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.limits import only_part
 
@@ -89,7 +88,7 @@ def test_shards_add_up_to_the_whole(loss):
     found = []
     for engine in (interface.Threads(), Pieces()):
         with interface.using(engine):
-            working = WorkingSet(OneRegion(problem), np.arange(300, dtype=np.int32))
+            working = WorkingSet(problem, np.arange(300, dtype=np.int32))
             working.search(3 * L, 0.1)
             value, bound = working.value(3 * L, 0.1), prove(working, 3 * L, 0.1)
             judged = problem.certify(problem.lift(3 * L[0]), dual=working.dual(bound.multipliers)())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -180,7 +182,7 @@ def test_repeated_triplets_are_refused(small):
 
 
 def reduced(problem, free, at_bound=NONE):
-    return ReducedProgram.of(problem.push, [problem.points], free, at_bound)
+    return ReducedProgram.of(problem.push, problem.points, free, at_bound)
 
 
 def reduced_value(problem, free, at_bound):
@@ -237,14 +239,12 @@ def test_faces_units_and_several_metrics_state_the_same_program(lam, rng):
     """Whole cones turned and rescaled change nothing, and metrics that share all examples are as good as one."""
     problem = make_instance("plain", 1).problem
     every = all_triplets(problem)
-    plain = ReducedProgram.of(problem.push, [problem.points], every, NONE, frobenius=lam)
+    plain = ReducedProgram.of(problem.push, problem.points, every, NONE, frobenius=lam)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    turned = ReducedProgram.of(problem.push, [problem.points], every, NONE, frobenius=lam, unit=7.0, faces=[turn])
-    regions = np.zeros(len(problem.X), dtype=np.int32)
-    regional = ReducedProgram.of(
-        problem.push, [problem.points] * 2, every[::2], every[1::2], regions=regions, frobenius=lam
-    )
-    single = ReducedProgram.of(problem.push, [problem.points], every[::2], every[1::2], frobenius=lam)
+    turned = ReducedProgram.of(problem.push, problem.points, every, NONE, frobenius=lam, unit=7.0, faces=[turn])
+    two, both = replace(problem.push, n_regions=2), np.concatenate([problem.points] * 2)
+    regional = ReducedProgram.of(two, both, every[::2], every[1::2], frobenius=lam)
+    single = ReducedProgram.of(problem.push, problem.points, every[::2], every[1::2], frobenius=lam)
     for one, other in ((plain, turned), (single, regional)):
         for program in (one, other):
             program.program.solve(solver="CLARABEL")

@@ -4,11 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from exact import Distances, frml_auc, hostile, metric, number
 from pymanopt.manifolds import PSDFixedRank
 
 import sdpmetric as sm
 from sdpmetric._loops import frml as loops
-from sdpmetric.ranking.truncation import expected_weights
+from sdpmetric.ranking.scores import expected_weights
 
 
 def labelled(seed=0, sizes=(12, 9, 7), d=5):
@@ -164,6 +165,23 @@ def test_relaxation_has_the_same_objective_although_classes_differ_in_size(apart
     for scale in (0.1, 1.0):
         L = scale * rng.normal(size=(3, 5))
         assert problem.relaxation.objective(L) == pytest.approx(problem.objective(L), rel=1e-11)
+
+
+@pytest.mark.parametrize("family", ["plain", "scales", "duplicates", "offset"])
+def test_what_the_relaxation_proves_holds_in_floating_point(family):
+    """Queries with 2 to 4 relevant items each, so that pulls weigh differently."""
+    rng = np.random.default_rng(4)
+    X, y = np.asarray(hostile(family, rng, 9, 3)[0], dtype=float), np.repeat([0, 1, 2], [2, 3, 4])
+    problem = sm.FRMLProblem(X, y, X.shape[1], "auc", regularization=0.1)
+    dual = sm.solve(problem.relaxation, max_iter=30).dual
+    queries = [
+        (i, [j for j in range(9) if j != i and y[j] == y[i]], [j for j in range(9) if y[j] != y[i]]) for i in range(9)
+    ]
+    for scale in 10.0 ** rng.uniform(-8, 4, 8):
+        L = scale * rng.normal(size=(2, X.shape[1])) / np.abs(X).max(axis=0)
+        exact, found = frml_auc(Distances(X, M=metric(L)), queries, 0.1), problem.certify(L, dual=dual)
+        assert found.rigor == "float"
+        assert number(found.lower_bound) <= exact <= number(found.objective)
 
 
 def test_relaxation_gap_of_the_auc_loss():

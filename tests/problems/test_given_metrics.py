@@ -11,9 +11,11 @@ from exact import (
     hostile,
     itml_objective,
     lego_loss,
+    lfda_objective,
     lmnn_objective,
     mcml_objective,
     metric,
+    mlr_objective,
     number,
     rational,
     rca_objective,
@@ -89,6 +91,12 @@ def log_det(X, y, L):
     )
 
 
+def mlr(X, y, L):
+    related = sm.Relevance.from_labels(y)
+    problem = sm.MLRProblem(X, related, "map", 2.0)
+    return problem, mlr_objective(X, L, related, X, True, 2.0)
+
+
 CASES = {
     "lmnn": lmnn,
     "squared": squared,
@@ -99,6 +107,8 @@ CASES = {
     "lego": lego,
     "rca": lambda X, y, L: (sm.RCAProblem(X, y, 0.1), rca_objective(X, L, y, 0.1)),
     "mcml": lambda X, y, L: (sm.MCMLProblem(X, y), mcml_objective(X, L, y)),
+    "mlr": mlr,
+    "lfda": lambda X, y, L: (sm.LFDAProblem(X, y, n_neighbors=2, ridge=0.1), lfda_objective(X, L, y, 2, 0.1)),
     "log det": log_det,
 }
 
@@ -133,3 +143,31 @@ def test_distances_of_a_singular_metric_are_between_their_bounds() -> None:
         low, high = images.distances(first, second)
         for i, j, a, b in zip(first, second, low, high, strict=True):
             assert number(a) <= Distances(X, L)(int(i), int(j)) <= number(b)
+
+
+def test_lfda_of_a_singular_metric_is_about_its_own_row_space() -> None:
+    """The row space of the computed factor of ``L^T L`` is near that of L only."""
+    ctx.prec = 256
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(12, 4)), np.repeat([0, 1], 6)
+        problem = sm.LFDAProblem(X, y, 2, 2)
+        L = short(rng.normal(size=(2, 4))) * [[2.0**14], [1.0]]
+        assert rational(L.T @ L) == metric(L)
+        exact, found = lfda_objective(X, L, y, 2), problem.certify(metric=L.T @ L)
+        assert not arb(found.objective) < exact, seed
+        assert found.objective <= float(exact) + 1e-3 * abs(float(exact)), seed
+
+
+def test_mlr_of_a_metric_that_cancels() -> None:
+    """Items vary along the direction of the small eigenvalue of the metric."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = np.outer(rng.normal(size=8), [0.1, 0.1]), np.repeat([0, 1], 4)
+        L = np.array([[2.0**20, 1.0 - 2.0**20], rng.integers(-9, 9, 2)])
+        assert rational(L.T @ L) == metric(L)
+        related = sm.Relevance.from_labels(y)
+        problem = sm.MLRProblem(X, related, "auc", 1e12)
+        exact, found = mlr_objective(X, L, related, X, False, 1e12), problem.certify(metric=L.T @ L)
+        assert number(found.objective) >= exact, seed
+        assert found.objective <= float(exact) * 1.01, seed

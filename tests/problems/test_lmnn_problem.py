@@ -5,6 +5,7 @@ import oracles
 import pytest
 from instances import KINDS, Instance, assert_same, make_instance
 
+import sdpmetric as sm
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 
@@ -261,3 +262,17 @@ def test_fingerprint_depends_on_everything_that_is_stated(data):
     ]
     assert len(set(prints)) == len(prints)
     assert LMNNProblem.from_labels(X.copy(order="F"), y + 5, 2, 0.3).fingerprint() == prints[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda X, y: sm.LMNNProblem(X, y), "source"),
+        (lambda X, y: sm.FrobeniusLMNNProblem(X, 1.0), "base"),
+        (lambda X, y: sm.MultiMetricLMNNProblem(X, y, np.unique(y)), "tied"),
+    ],
+)
+def test_constructors_that_are_given_data_name_from_labels(make, field):
+    X, y = np.random.default_rng(0).normal(size=(8, 2)), np.repeat([0, 1], 4)
+    with pytest.raises(TypeError, match=f"{field} must be what .*from_labels makes of labels, got ndarray"):
+        make(X, y)

@@ -112,15 +112,29 @@ def test_estimators_learn_from_tuples_as_well():
     triplets = sm.SCMLProblem.from_labels(X, Y, 12).terms[0].triplets
     assert SCML(n_bases=12).fit_triplets(X, triplets, y=Y).relative_gap_ <= 1e-3
     assert SCML(bases=np.eye(4)).fit_triplets(X, triplets).components_.shape[1] == 4
+    wide = SCML(n_bases=24).fit_triplets(X, triplets, y=Y)
+    assert len(wide.solution_.components) > wide.components_.shape[0] == wide.transform(X).shape[1] == 4
+    np.testing.assert_allclose(wide.metric_, wide.solution_.metric, rtol=1e-8, atol=1e-8 * abs(wide.metric_).max())
+
     with pytest.raises(ValueError, match="pass bases="):
         SCML().fit_triplets(X, triplets)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e4])
+def test_the_identity_is_a_prior_in_the_units_of_the_data(scale):
+    def metrics(X):
+        problems = sm.LSMLProblem.from_labels(X, Y, 100), sm.SDMLProblem(X, PAIRS, SIMILAR, sparsity=0.0)
+        return [sm.solve(problem, tol=1e-8).metric for problem in problems]
+
+    for found, expected in zip(metrics(scale * X), metrics(X), strict=True):
+        np.testing.assert_allclose(scale**2 * found, expected, rtol=1e-3, atol=1e-3 * abs(expected).max())
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: sm.LSMLProblem(X, [[0, 1, 2, 99]]), "quadruplet"),
-        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="identity"), "prior must be"),
+        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="random"), "prior must be"),
         (lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
         (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.zeros((2, 4))), "bases"),
         (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.eye(4), 0.0), "sparsity"),

@@ -58,7 +58,7 @@ def test_objective_is_that_of_all_rankings(loss, scale):
     expected = loop_objective(problem.X, problem.relevance, problem.X, loss, 3.0, L.T @ L)
     assert_same(problem.objective(L), expected)
     cut = problem.separate(L)
-    assert_same(float(np.sum(L**2)) + cut.offset + float(np.sum(cut.slope * (L.T @ L))), expected)
+    assert_same(float(np.sum(L**2)) + 3.0 * (cut.offset + float(np.sum(cut.slope * (L.T @ L)))), expected)
 
 
 @pytest.mark.parametrize("loss", ["auc", "map"])
@@ -79,7 +79,7 @@ def test_cuts_are_below_the_loss_everywhere(loss, seed):
         L, K = (10 ** rng.uniform(-1, 0.5) * rng.normal(size=(3, 3)) for _ in range(2))
         cut = problem.separate(L)
         loss_there = problem.objective(K) - np.sum(K**2)
-        assert cut.offset + np.sum(cut.slope * (K.T @ K)) <= loss_there + rounding(loss_there)
+        assert 3.0 * (cut.offset + np.sum(cut.slope * (K.T @ K))) <= loss_there + rounding(loss_there)
 
 
 @pytest.mark.parametrize("C", [1.0, 30.0])
@@ -96,6 +96,21 @@ def test_the_auc_is_a_hinge_over_triplets(C):
         for above in (own, other):
             assert below.lower_bound <= above.objective + rounding(above.objective)
     assert own.objective == pytest.approx(other.objective, rel=2e-4)
+
+
+@pytest.mark.parametrize("C", [1e-250, 1e-20, 1e60, 1e210])
+@pytest.mark.parametrize("apart", [1.0, 1e8])
+def test_a_solve_ends_by_itself_whatever_the_slack_weight(C, apart):
+    """Far queries are more than floats can prove anything of; a solve says so."""
+    rng = np.random.default_rng(1)
+    X, y = apart + rng.normal(size=(12, 2)), np.repeat([0, 1], 6)
+    related = sm.Relevance.from_labels(y, y[:6])
+    problem = sm.MLRProblem(X, related, "auc", C, rng.normal(size=(6, 2)))
+    found = sm.solve(problem, tol=1e-7, max_iter=1000)
+    proven = found.certificate.proves_optimal(1e-7)
+    assert found.status is (sm.Status.OPTIMAL if proven else sm.Status.OPTIMAL_INACCURATE)
+    assert 0.0 <= found.lower_bound <= found.objective <= C * (1.0 + 1e-9)
+    assert proven or apart == 1e8
 
 
 def hard_rankings(seed):

@@ -15,8 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
-from sdpmetric.solvers.lmnn.shard import Shard
-from sdpmetric.solvers.lmnn.working_set import WorkingSet
+from sdpmetric.solvers.lmnn.working_set import Shard, WorkingSet
 
 PROMISES = {"conic": 1e-6, "factored": 1e-3, "subgradient": 1e-2}
 
@@ -118,14 +117,14 @@ def test_gradient_is_that_of_the_smoothed_objective() -> None:
     problem = wine()
     rng = np.random.default_rng(0)
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
-    L = rng.normal(size=(3, 4, problem.regional_points[0].shape[1]))
+    L = rng.normal(size=(3, 4, problem.points.shape[1]))
     working.search(L, 1.0)
     direction = rng.normal(size=L.shape)
     for gamma in (1.0, 0.05):
         gradient = working.value(L, gamma).gradient
         ahead, behind = (working.value(L + h * direction, gamma).smoothed for h in (1e-6, -1e-6))
         assert (ahead - behind) / 2e-6 == pytest.approx(np.sum(gradient * direction), rel=1e-5)
-    exact = problem.objective(problem.lift_regional(L))
+    exact = problem.objective(problem.lift(L))
     assert working.value(L, 0.05).objective == pytest.approx(exact, rel=1e-12)
 
 
@@ -295,7 +294,7 @@ def itself(shard: Shard) -> Shard:
 def test_pairs_that_once_cost_something_stay_candidates_and_count_once() -> None:
     problem = wine()
     working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
-    L = np.random.default_rng(0).normal(size=(3, 4, problem.regional_points[0].shape[1]))
+    L = np.random.default_rng(0).normal(size=(3, 4, problem.points.shape[1]))
     narrow, wide = 0.03 * L, 3.0 * L
 
     def pairs() -> set[tuple[int, int]]:
@@ -312,9 +311,7 @@ def test_pairs_that_once_cost_something_stay_candidates_and_count_once() -> None
     assert len(cost) > 2 * len(near)
     working.search(wide, 0.0)
     assert pairs() == cost | near
-    assert working.value(wide, 0.0).objective == pytest.approx(
-        problem.objective(problem.lift_regional(wide)), rel=1e-12
-    )
+    assert working.value(wide, 0.0).objective == pytest.approx(problem.objective(problem.lift(wide)), rel=1e-12)
     working.search(narrow, 0.0)
     assert pairs() == cost | near
     values = working.dual(working.slopes(narrow, 0.05)[1])().values

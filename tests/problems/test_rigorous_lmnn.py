@@ -7,7 +7,7 @@ from exact import FAMILIES, fraction, hostile, lmnn_objective
 
 import sdpmetric as sm
 from sdpmetric import LMNNProblem, MultiMetricLMNNProblem
-from sdpmetric.bounds import dual_cone
+from sdpmetric.bounds import pull
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.triplets.bounds import inactive_beyond
 
@@ -96,7 +96,7 @@ def test_a_ridge_on_too_many_dependent_features_says_why_it_proves_nothing(monke
     solution = sm.solve(problem, tol=1e-4)
     assert solution.status.ok
     assert problem.cone.weakness is None
-    monkeypatch.setattr(dual_cone, "COMPLEMENT", 6)
+    monkeypatch.setattr(pull, "COMPLEMENT", 6)
     larger = problem.with_weights(push_weight=0.4)
     certificate = larger.certify(solution.components, dual=solution.dual)
     assert certificate.lower_bound == 0.0

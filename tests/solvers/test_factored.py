@@ -13,9 +13,8 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric.engine import threads
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.lmnn import start
+from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.refinement import prove, refined_dual
-from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.sources import LabeledTriplets
@@ -54,7 +53,7 @@ def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
 def test_gradient_is_that_of_the_smoothed_objective() -> None:
     problem = blobs()
     rng = np.random.default_rng(1)
-    working = WorkingSet(OneRegion(problem), np.arange(90, dtype=np.int32))
+    working = WorkingSet(problem, np.arange(90, dtype=np.int32))
     L = rng.normal(size=(1, 3, problem.coordinates.rank)) * 3
     working.search(L, 1.0)
     direction = rng.normal(size=L.shape)
@@ -72,7 +71,7 @@ def test_refinement_tightens_the_bound_and_stays_valid() -> None:
     problem = blobs()
     loose = sm.solve(problem, tol=3e-2)
     tight = sm.solve(problem, tol=1e-5)
-    working = WorkingSet(OneRegion(problem), np.arange(90, dtype=np.int32))
+    working = WorkingSet(problem, np.arange(90, dtype=np.int32))
     L = problem.pull_cost.whitened(loose.components)[None]
     working.search(L, 0.2)
     plain, refined = prove(working, L, 0.01, rounds=0), prove(working, L, 0.01)
@@ -88,7 +87,7 @@ def test_refined_dual_repairs_what_was_disturbed() -> None:
     disturbed = sm.Dual(
         exact.dual.triplets, np.clip(exact.dual.values * rng.uniform(0.99, 1.01, len(exact.dual)), 0, 0.3)
     )
-    L = exact.components @ problem.coordinates.inverse.T
+    L = problem.whitened(exact.components)
     before = problem.certify(exact.components, dual=disturbed)
     after = problem.certify(exact.components, dual=refined_dual(problem, L, disturbed))
     assert after.relative_gap < 0.5 * before.relative_gap
@@ -242,7 +241,7 @@ def test_work_in_parts_gives_the_same_value_to_rounding(monkeypatch) -> None:
     for work in (10**12, 1):
         monkeypatch.setattr(threads, "LOOP_WORK", work)
         monkeypatch.setattr(threads, "PRODUCT_WORK", work)
-        working = WorkingSet(OneRegion(problem), np.arange(400, dtype=np.int32))
+        working = WorkingSet(problem, np.arange(400, dtype=np.int32))
         working.search(L, 0.5)
         values.append((working.value(L, 0.1), prove(working, L, 0.1).value, working.size))
     (one, bound, found), (many, same_bound, same_found) = values
@@ -323,7 +322,7 @@ def test_leading_principal_components_of_the_transformed_inputs():
 
 @pytest.mark.parametrize("several", [False, True])
 def test_directions_that_the_start_lacks_are_found(several, monkeypatch):
-    monkeypatch.setattr(start, "LEADING", 2)
+    monkeypatch.setattr(factored, "LEADING", 2)
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(4), 60)
     X = np.column_stack([0.5 * rng.normal(size=(240, 8)) + 0.8 * rng.normal(size=(4, 8))[y], rng.normal(size=(240, 4))])

@@ -13,8 +13,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
-from sdpmetric.solvers.lmnn import factored, frobenius, frobenius_dual, shard
-from sdpmetric.solvers.lmnn.regional import OneRegion
+from sdpmetric.solvers.lmnn import factored, frobenius, frobenius_dual
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
 
@@ -43,7 +42,7 @@ def test_a_search_holds_to_its_cap_and_reports_where_it_searched(monkeypatch: py
     monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 1000)
     monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 2)
     problem = separated(300)
-    working = WorkingSet(OneRegion(problem), np.arange(300, dtype=np.int32))
+    working = WorkingSet(problem, np.arange(300, dtype=np.int32))
     tiny = 1e-3 * np.eye(problem.points.shape[1])[None]
     L = working.search(tiny, 0.1)
     assert np.sum(L**2) > np.sum(tiny**2)
@@ -156,7 +155,7 @@ class Clock:
 def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of a descent or of a search, and where a certificate is all that there is time for."""
     problem, clock = separated(600, 5.0), Clock(monkeypatch)
-    clock.let_take(shard, "regional_candidates", 10.0)
+    clock.let_take(sm.LMNNProblem, "candidates", 10.0)
     clock.let_take(sm.LMNNProblem, "certify", 10.0)
     clock.let_take(Budget, "spend", 0.1)
     solution = sm.solve(problem, solver="factored", tol=1e-6, max_time=max_time)
@@ -172,7 +171,7 @@ def test_a_limit_on_time_leaves_what_was_gained_by_then(max_time: float, monkeyp
 def test_compilation_is_not_taken_for_the_time_of_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factored, "FEWEST", 100)
     problem, clock = separated(1600, 5.0), Clock(monkeypatch)
-    clock.let_take(shard, "regional_candidates", 3.0, 0.1)
+    clock.let_take(sm.LMNNProblem, "candidates", 3.0, 0.1)
     assert sm.solve(problem, solver="factored", tol=1e-3, max_time=18).status is Status.OPTIMAL
 
 

@@ -15,10 +15,8 @@ from sklearn.preprocessing import StandardScaler
 import sdpmetric as sm
 from sdpmetric.core.run import Budget
 from sdpmetric.linalg import psd
-from sdpmetric.solvers.lmnn.active_set import ActiveSet
-from sdpmetric.solvers.lmnn.coordinates import Coordinates, CoordinatesAsGiven
+from sdpmetric.solvers.lmnn.active_set import ActiveSet, Coordinates, CoordinatesAsGiven
 from sdpmetric.solvers.lmnn.gradient_projection import FIRST_MOVE, GROW, SHRINK, PaperStep, gradient_projection
-from sdpmetric.solvers.lmnn.regional import OneRegion
 
 KNOWN = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
 
@@ -70,7 +68,7 @@ def random_walk(coordinates: Coordinates, seed: int) -> Iterator[tuple[np.ndarra
 def test_incremental_gradient_is_the_gradient_from_scratch(n_metrics: int) -> None:
     """Weinberger and Saul 2009, Eq. 19 against Eq. 18: a change of the objective along a line, for several metrics."""
     if n_metrics == 1:
-        coordinates = Coordinates(OneRegion(make_instance("plain", 2).problem))
+        coordinates = Coordinates(make_instance("plain", 2).problem)
     else:
         X, y = load_iris(return_X_y=True)
         coordinates = Coordinates(sm.MultiMetricLMNNProblem.from_labels(X[::3], y[::3], 2, 0.4))
@@ -87,14 +85,14 @@ def test_incremental_gradient_is_the_gradient_from_scratch(n_metrics: int) -> No
     L, Z = walk[-1]
     active.search(Z)
     active.update(Z, afresh=True)
-    problem = coordinates.problem.problem if n_metrics == 1 else coordinates.problem
+    problem = coordinates.problem
     objective = np.sum(np.swapaxes(L, 1, 2) @ L * coordinates.cost) + active.loss
     assert objective == pytest.approx(problem.objective(coordinates.lift(L)), rel=1e-12)
 
 
 def gradient(problem: sm.LMNNProblem, L: np.ndarray, *, whitened: bool = False) -> np.ndarray:
     """What the loop subtracts from the metric with factor L, in its own coordinates."""
-    coordinates = (Coordinates if whitened else CoordinatesAsGiven)(OneRegion(problem))
+    coordinates = (Coordinates if whitened else CoordinatesAsGiven)(problem)
     active = ActiveSet(coordinates)
     Z = coordinates.points @ (problem.pull_cost.whitened(L) if whitened else L).T
     active.search(Z)
@@ -136,7 +134,7 @@ def test_subgradient_inequality(seed: int) -> None:
 
 def test_matrices_of_earlier_iterations_do_not_change_with_the_metric() -> None:
     """The twin of a bug: a matrix that moves with the metric afterwards proves too much."""
-    coordinates = Coordinates(OneRegion(make_instance("plain", 2).problem))
+    coordinates = Coordinates(make_instance("plain", 2).problem)
     active = ActiveSet(coordinates)
     _, Z = next(random_walk(coordinates, 1))
     active.search(Z)
@@ -148,7 +146,7 @@ def test_matrices_of_earlier_iterations_do_not_change_with_the_metric() -> None:
 
 
 def test_a_search_that_finds_too_much_leaves_the_list_as_it_was() -> None:
-    coordinates = Coordinates(OneRegion(make_instance("plain", 2).problem))
+    coordinates = Coordinates(make_instance("plain", 2).problem)
     active = ActiveSet(coordinates)
     _, Z = next(random_walk(coordinates, 1))
     active.search(Z)
@@ -298,7 +296,7 @@ def test_the_steps_of_the_paper_are_those_of_algorithm_1(n_neighbors: int) -> No
     rng = np.random.default_rng(n_neighbors)
     X, y = rng.normal(size=(40, 3)) * [1.0, 2.0, 0.5], np.arange(40) % 3
     problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, 0.5)
-    start, coordinates = np.eye(3)[None], CoordinatesAsGiven(OneRegion(problem))
+    start, coordinates = np.eye(3)[None], CoordinatesAsGiven(problem)
     found = gradient_projection(coordinates, start, Budget(), PaperStep())
     for (M, value), step in zip(algorithm_1(problem, 41), found, strict=False):
         assert_close(step.components.T @ step.components, M, 1.0)

@@ -10,7 +10,6 @@ from instances import assert_close, assert_same
 import sdpmetric as sm
 from sdpmetric.bounds import push
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.problems import multi_lmnn_certificate
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
@@ -46,11 +45,11 @@ def test_sums_within_groups_are_those_of_the_triplets(listed, rng):
         else LabeledTriplets(targets, y.astype(np.int32))
     )
     within = [(t, w) for t, w in zip(every, weights, strict=True) if groups[t[0]] == groups[t[2]]]
-    total, size = source.totals_within(groups)
+    total, size = source.totals_within([groups])
     assert_same(total, sum(w for _, w in within))
     assert size == sum(w > 0 for _, w in within)
     B = sum(w * (oracles.outer(X, i, m) - oracles.outer(X, i, j)) for (i, j, m), w in within)
-    form = source.form_within(Images.of(X, X - X.mean(axis=0), np.eye(3)), groups)
+    (form,) = source.forms_within([Images.of(X, X - X.mean(axis=0), np.eye(3))], [groups])
     assert_close(form.matrix, B)
     assert np.linalg.norm(form.matrix - B, 2) <= form.error <= 1e-9 * np.linalg.norm(B, 2)
 
@@ -83,8 +82,7 @@ def same(problem, point, monkeypatch):
         context.setattr(LabeledTriplets, "within", refuse)
         context.setattr(ListedTriplets, "near", refuse)
         found = problem.certify(point)
-    for module in (push, multi_lmnn_certificate):
-        monkeypatch.setattr(module, "unit_hinges", lambda *_: False)
+    monkeypatch.setattr(push, "unit_hinges", lambda *_: False)
     listed = problem.certify(point)
     for name in ("objective", "lower_bound", "dual_residual", "complementarity", "n_active", "null_dimension"):
         assert_same(getattr(found, name), getattr(listed, name))
@@ -120,6 +118,6 @@ def test_certificate_of_the_zero_metric_of_weighted_triplets(loss, rng, monkeypa
 def test_certificate_of_zero_metrics(loss, null, lifted, rng, monkeypatch):
     X, y = data(rng, null)
     problem = sm.MultiMetricLMNNProblem.from_labels(X, y, 2, push_weight=0.3, regions=np.minimum(y, 2), loss=loss)
-    rank = problem.regional_points[0].shape[1]
-    zero = problem.lift_regional(np.zeros((3, 0, rank))) if lifted else np.zeros((3, 1, X.shape[1]))
+    rank = problem.points.shape[1]
+    zero = problem.lift(np.zeros((3, 0, rank))) if lifted else np.zeros((3, 1, X.shape[1]))
     same(problem, zero, monkeypatch)

@@ -2,19 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.push import joined
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
-from sdpmetric.solvers.lmnn.coordinates import Coordinates
-from sdpmetric.triplets.margins import HingeSums, hinge_slopes, slope_pairs, target_distances
+from sdpmetric.problems.lmnn import LargeMarginProblem
+from sdpmetric.triplets.limits import TooManyCandidates
+from sdpmetric.triplets.margins import HingeSums, hinge_slopes, slope_pairs
 from sdpmetric.triplets.triplets import Candidates
 
+# Cost of a unit null direction where it is treated as all other directions: nearly 0, so that slopes
+# along it prove little. The certificate of the problem takes it as 0.
+NULL_COST = 1e-12
+
 Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """``min sum_r <C^r, M^r> + hinges`` over c metrics, in coordinates that whiten each one's cost.
+
+    Example i under metric r is point ``r n + i``; c is 1 for one metric.
+    """
+
+    problem: LargeMarginProblem
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The examples under each metric, (c n, p): here the whitened data of each region."""
+        return self.problem.points
+
+    @cached_property
+    def cost(self) -> FloatArray:
+        """The linear costs C, (c, p, p): here the identity for each metric."""
+        return np.stack([np.eye(self.points.shape[1])] * self.problem.n_regions)
+
+    def candidates(self, Z: FloatArray, most: float) -> Candidates:
+        """Search all triplets."""
+        return self.problem.candidates(Z, most=most)
+
+    def lift(self, L: FloatArray) -> FloatArray:
+        """Components in the coordinates of the data from factors (c, q, p)."""
+        return self.problem.lift(L)
+
+    def whiten(self, matrices: FloatArray) -> FloatArray:
+        """Matrices (c, p, p) in coordinates in which the costs are the identity: here these themselves."""
+        return matrices
+
+
+@dataclass(frozen=True, eq=False)
+class CoordinatesAsGiven(Coordinates):
+    """The same in the coordinates of the data, as Algorithm 1 is printed; null directions are as all others."""
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The centered data, once for each metric, (c n, d)."""
+        return joined([self.problem.centered] * self.problem.n_regions)
+
+    @cached_property
+    def cost(self) -> FloatArray:
+        """``(1 - mu) sum C_ij + ridge I`` of each metric, (c, d, d)."""
+        return np.stack([cost.matrix for cost in self.problem.pull_costs])
+
+    def candidates(self, Z: FloatArray, most: float) -> Candidates:
+        """See `Coordinates.candidates`."""
+        return self.problem.push.candidates(Z, most=most)
+
+    def lift(self, L: FloatArray) -> FloatArray:
+        """The factors themselves."""
+        return self.problem.squeeze(L)
+
+    def whiten(self, matrices: FloatArray) -> FloatArray:
+        """See `Coordinates.whiten`; null directions have a cost of `NULL_COST`."""
+        found = np.zeros_like(matrices)
+        for cost, matrix, out in zip(self.problem.pull_costs, matrices, found, strict=True):
+            T = np.concatenate([cost.coordinates.range, cost.coordinates.null / math.sqrt(NULL_COST)], axis=1)
+            out[: T.shape[1], : T.shape[1]] = T.T @ matrix @ T
+        return found
 
 
 class ActiveSet:
@@ -49,8 +120,7 @@ class ActiveSet:
 
     def __init__(self, coordinates: Coordinates, triplets: bool = False) -> None:
         self.push, self.points = coordinates.problem.push, coordinates.points
-        self._coordinates, self._n = coordinates, len(coordinates.problem.X)
-        self._n_metrics = len(coordinates.cost)
+        self._coordinates = coordinates
         self.candidates = Candidates.none()
         self._rows: Positions = np.zeros(0, dtype=np.int64)
         self.slopes: FloatArray = np.zeros((0, self.candidates.targets.shape[1]))
@@ -72,8 +142,9 @@ class ActiveSet:
 
     def search(self, Z: FloatArray, most: float = np.inf) -> Positions | None:
         """Add all triplets that are active at the embedded points Z, unless there are too many."""
-        found = self._find(Z, most)
-        if found is None:
+        try:
+            found = self._coordinates.candidates(Z, most)
+        except TooManyCandidates:
             return None
         old, self.n_found = self.candidates, len(found.impostors)
         # Every search lists the same rows, so that row and impostor name a pair; of equals the first, old one stays.
@@ -88,24 +159,6 @@ class ActiveSet:
         positions = np.where(first < len(self._rows), first, -1)
         self._follow(positions)
         return positions
-
-    def _find(self, Z: FloatArray, most: float) -> Candidates | None:
-        """What is active at Z, by numbers of points; None if there are more pairs than that."""
-        parts: list[list[Candidates]] = [[] for _ in range(self._n_metrics)]
-        size = 0
-        for metric, part in self._coordinates.near(Z):
-            size += len(part.impostors)
-            if size > most:
-                return None
-            parts[metric].append(part)
-        n, regions = self._n, self._coordinates.problem.regions
-        stacked = []
-        for metric, own in enumerate(parts):
-            C = Candidates.concatenate(own) if own else Candidates.none()
-            shift = np.int32(metric * n)
-            targets = np.where(C.targets >= 0, C.targets + np.int32(n) * regions[C.targets], np.int32(-1))
-            stacked.append(Candidates(C.anchors + shift, targets, C.indptr, C.impostors + shift, C.weights))
-        return Candidates.concatenate(stacked)
 
     def drop(self, keep: NDArray[np.bool_]) -> Positions:
         """Take pairs off the list, and return where the others were on it."""
@@ -125,7 +178,7 @@ class ActiveSet:
     def update(self, Z: FloatArray, *, afresh: bool) -> None:
         """Find the active triplets of the list at the embedded points Z, and the gradient of their hinges (Eq. 19)."""
         C = self.candidates
-        near = target_distances(Z, self._bases(C), C.targets)
+        near = self.push.target_distances(Z, C)
         sums, slopes = hinge_slopes(Z, C, 0.0, self.push.squared, near)
         if self._listed is not None:
             if afresh:
@@ -149,23 +202,17 @@ class ActiveSet:
         more = float(weights @ (u * u if self.push.squared else u))
         return replace(sums, loss=max(0.0, sums.loss - more), n_active=sums.n_active - len(pair))
 
-    def _bases(self, candidates: Candidates) -> IndexArray:
-        """The anchor of each row under the metric of each target, (m, K): under one metric the anchor itself."""
-        n = np.int32(self._n)
-        bases: IndexArray = candidates.targets // n * n + candidates.anchors[:, None] % n
-        return bases
-
     def _gradient(self, values: FloatArray) -> FloatArray:
         """``sum_t values_t B_t``, (c, p, p), at the cost of the points that are used."""
         C = self.candidates
         changed = np.asarray(values.any(axis=1))
         C, values = C.select(changed), values[changed]
-        first, second, weights = slope_pairs(C, values, self._bases(C))
+        first, second, weights = slope_pairs(C, values, self.push.bases(C))
         used = np.zeros(len(self.points), dtype=bool)
         used[first] = used[second] = True
         place = np.cumsum(used, dtype=np.int32) - np.int32(1)
         points = np.flatnonzero(used)
-        blocks = Blocks(np.searchsorted(points, self._n * np.arange(self._n_metrics + 1)).astype(np.int64))
+        blocks = Blocks(np.searchsorted(points, self.push.blocks.bounds).astype(np.int64))
         A = laplacian_form(self.points[points], place[first], place[second], weights, blocks)
         total: FloatArray = 0.5 * (A + np.swapaxes(A, 1, 2))
         return total
@@ -174,9 +221,7 @@ class ActiveSet:
 
     def dual(self, candidates: Candidates, values: FloatArray) -> Dual:
         """Multipliers of a list as the problem knows them, by numbers of examples."""
-        C, n = candidates, np.int32(self._n)
-        targets = np.where(C.targets >= 0, C.targets % n, np.int32(-1))
-        return Dual(*Candidates(C.anchors % n, targets, C.indptr, C.impostors % n, C.weights).triplets(values))
+        return Dual(*self.push.examples(candidates).triplets(values))
 
 
 def carried(values: FloatArray, positions: Positions, candidates: Candidates) -> FloatArray:

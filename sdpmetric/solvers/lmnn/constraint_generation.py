@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
@@ -15,14 +14,13 @@ from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
-from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets, margin_adjoints
+from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import distances
+from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.solvers.backend import Backend
-from sdpmetric.solvers.lmnn.regional import RegionalProblem, regional_candidates
+from sdpmetric.solvers.lmnn.refinement import refined_dual
 from sdpmetric.triplets.limits import TooManyCandidates, deadline
-from sdpmetric.triplets.margins import margins
-from sdpmetric.triplets.triplets import Candidates, Triplets
+from sdpmetric.triplets.triplets import Triplets
 
 # Up to so many triplets all of them are free.
 SMALL = 2000
@@ -49,41 +47,26 @@ class Reduction:
         Certifies.
     push : Push
         The hinges.
-    points : sequence of (n, rank) arrays
+    points : (c n, rank) array
         The data in the coordinates of each metric. A point is a stack of factors on them, (c, r, rank).
-    regions : (n,) int32 array or None
-        Region of each example; None: all have one metric.
-    candidates : callable
-        From the embedded data of each metric, each (n, r), the share by which limits are widened, and how many
-        candidate pairs may be held, to all candidates that can violate their margin, for each metric.
+    groups : (c n,) int32 array or None
+        Null directions of each metric separate impostors of another group; None: of none.
     lift : callable
         From a point to components in the data's own coordinates.
     """
 
     problem: Problem
     push: Push
-    points: Sequence[FloatArray]
-    regions: IndexArray | None
-    candidates: Callable[[Sequence[FloatArray], float, float], Sequence[Candidates]]
+    points: FloatArray
+    groups: IndexArray | None
     lift: Callable[[FloatArray], FloatArray]
-
-    @classmethod
-    def of(cls, problem: Problem, regional: RegionalProblem) -> Self:
-        """Of LMNN, which certifies, as solvers see it."""
-
-        def candidates(embedded: Sequence[FloatArray], widen: float, most: float) -> Sequence[Candidates]:
-            return regional_candidates(regional, embedded, widen=widen, most=most)
-
-        points = regional.regional_points
-        regions = regional.regions if len(points) > 1 else None
-        return cls(problem, regional.push, points, regions, candidates, regional.lift_regional)
 
     def program(
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
     ) -> ReducedProgram:
         """State a reduced program; the point L and its objective say how large the optimal metric may be."""
         unit = objective or 1.0  # the trace is the cost, and that of an optimal metric is below every objective
-        return ReducedProgram.of(self.push, self.points, free, at_bound, regions=self.regions, unit=unit, faces=faces)
+        return ReducedProgram.of(self.push, self.points, free, at_bound, unit=unit, faces=faces)
 
     def point(self, solved: ReducedProgram) -> FloatArray:
         """The point of a solved program."""
@@ -91,34 +74,30 @@ class Reduction:
 
     def polished(self, L: FloatArray, dual: Dual) -> Dual | None:
         """Multipliers that prove more than those of the backend, where there is a way to find them."""
-        return None
+        return refined_dual(self.problem, L, dual) if isinstance(self.problem, LargeMarginProblem) else None
+
+    def embed(self, L: FloatArray) -> FloatArray:
+        """All examples under each metric, (c n, r)."""
+        return self.push.blocks.times(self.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
 
     def hinges(self, L: FloatArray, triplets: Triplets) -> FloatArray:
         """``u = 1 - <B_t, M>`` of triplets, (t,)."""
-        embedded = [P @ factor.T for P, factor in zip(self.points, L, strict=True)]
-        if self.regions is None:
-            return 1.0 - margins(embedded[0], triplets)
-        u, i = np.ones(len(triplets)), triplets.anchors
-        for region, Z in enumerate(embedded):
-            for sign, second in ((1.0, triplets.targets), (-1.0, triplets.impostors)):
-                own = self.regions[second] == region
-                u[own] += sign * distances(Z, i[own], second[own])
-        return u
+        return 1.0 - self.push.margins(self.embed(L), triplets)
 
     def near(self, L: FloatArray, widen: float = 0.0) -> Triplets:
         """Search for the triplets whose hinge may be active at a point, or nearly so; as many as may be held."""
-        embedded = [P @ factor.T for P, factor in zip(self.points, L, strict=True)]
-        everybody = np.arange(len(self.problem.X), dtype=np.int32)
+        push, everybody = self.push, np.arange(len(self.problem.X), dtype=np.int32)
         try:
-            found: Sequence[Candidates] = self.candidates(embedded, widen, self.push.source.capacity(everybody))
+            most = push.source.capacity(everybody)
+            found = [push.candidates(self.embed(L), self.groups, widen=widen, most=most)]
         except TooManyCandidates as many:  # the others are for later rounds
-            found = [part for _, part in many.found]
-        listed = Triplets.join(*(list_triplets(part) for part in found))
-        return listed[self.push.source.weights_of(listed) > 0]
+            found = many.found
+        listed = Triplets.join(*(list_triplets(push.examples(part)) for part in found))
+        return listed[push.source.weights_of(listed) > 0]
 
     def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
         """The triplets nearest to their kink are free; of the others, those beyond it are at their bound."""
-        push, ranks = self.push, [P.shape[1] for P in self.points]
+        push, rank = self.push, self.points.shape[1]
         none = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
         if push.source.size <= SMALL:
             return self.near(np.zeros((len(L), 1, L.shape[2]))), none
@@ -127,7 +106,7 @@ class Reduction:
             return listed, none
         u = self.hinges(L, listed)
         order = np.argsort(np.abs(u), kind="stable")
-        n_free = FREE + int(FREE_PER_DIMENSION * sum(rank * (rank + 1) / 2 for rank in ranks))
+        n_free = FREE + int(FREE_PER_DIMENSION * len(L) * rank * (rank + 1) / 2)
         rest = order[n_free:]
         return listed[order[:n_free]], listed[rest[u[rest] > 0]]
 
@@ -150,7 +129,7 @@ class Reduction:
         """The subspaces that the next metrics may use, or None for all of them, where that is cheap."""
         if L.shape[2] <= WHOLE_CONE:
             return None
-        sums = margin_adjoints(self.points, dual.triplets, dual.values, self.regions)
+        sums = self.push.adjoint(self.points, dual.triplets, dual.values)
         return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, sums, strict=True)]
 
 

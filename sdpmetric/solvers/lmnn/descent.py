@@ -32,7 +32,7 @@ class State:
     Attributes
     ----------
     L : (c, r, rank) array
-        The factors, on `regional_points`.
+        The factors, on `LargeMarginProblem.points`.
     gamma : float
         Smoothing width of the latest round.
     lower_bound : float

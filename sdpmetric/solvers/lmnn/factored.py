@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -18,13 +18,12 @@ from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.lmnn.descent import Slow, State, descend, escape
+from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem
+from sdpmetric.solvers.lmnn.descent import NEGLIGIBLE, Slow, State, descend, escape
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
-from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_by_zero
-from sdpmetric.solvers.lmnn.start import scaled_start
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.limits import deadline
+from sdpmetric.triplets.margins import margins
 
 # Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.
 COARSE = ((1 / 16, 1.0), (1 / 16, 0.1), (1 / 4, 0.03))
@@ -48,37 +47,122 @@ PATIENCE = 16
 LATE = 0.25
 # Down to this relative gap, values in single precision are good enough; certificates are in double precision.
 SINGLE = 1e-4
+# Triplets that the starting scale is chosen by.
+SAMPLE = 30_000
+# Directions of a factor that descent starts with; those that it lacks are added where they pay.
+LEADING = 96
+# Smoothing width of the early level, which leaves the single metric, and the share of that one that the metrics keep
+# after it: along directions that a factor does not have its gradient is 0.
+EARLY_WIDTH, SINGLE_SHARE = 0.2, 0.1
 
 
-@solver(LMNNProblem, "factored", tol=1e-3, default=True, engines=True)
+@solver(LargeMarginProblem, "factored", tol=1e-3, default=True, engines=True)
 def steps(
-    problem: LMNNProblem,
+    problem: LargeMarginProblem,
     budget: Budget,
     tol: float,
     *,
     start: FloatArray | None = None,
     random_state: int = 0,
 ) -> Iterator[Step]:
-    """Solve an LMNN problem in the factor of its metric."""
-    single = OneRegion(problem)
-    if (trivial := solved_by_zero(single, tol)) is not None:
+    """Solve LMNN in the factors of its metrics; several are started from a single one."""
+    if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
-    rng = np.random.default_rng(random_state)
-    L, warm = scaled_start(problem, start, rng)
-    state = State(L[None])
+    state = State(np.zeros((problem.n_regions, 1, problem.points.shape[1])))
     dtype = np.float32 if tol >= SINGLE else np.float64
-    whole = WorkingSet(single, np.arange(len(problem.X), dtype=np.int32), dtype)
+    whole = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32), dtype)
     try:
-        if not warm:
-            yield from approach(single, state, budget, rng)
-        yield from refine_until_proven(single, state, whole, budget, tol)
+        yield from _begin(problem, state, budget, start, np.random.default_rng(random_state))
+        yield from refine_until_proven(problem, state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
-        yield last_step(single, state, whole, budget)
+        yield last_step(problem, state, whole, budget)
         raise
 
 
-def approach(problem: RegionalProblem, state: State, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
+def _begin(
+    problem: LargeMarginProblem, state: State, budget: Budget, start: FloatArray | None, rng: np.random.Generator
+) -> Iterator[Step]:
+    """Set the factors to start from: what is given, or a rough solution, with several metrics of a single one."""
+    tied, c = problem.tied, problem.n_regions
+    if tied is problem or start is None:
+        L, warm = scaled_start(tied, start, rng)
+        single = State(L[None])
+    if tied is problem:
+        state.L = single.L
+        if not warm:
+            yield from approach(tied, state, budget, rng)
+    elif start is not None:
+        state.L = problem.whitened(problem.check_point(start, None)[0])
+    else:
+        try:
+            if single.L.size:
+                for step in approach(tied, single, budget, rng):
+                    yield replace(step, components=psd.stack([step.components] * c))
+        finally:
+            state.L = problem.whitened(psd.stack([tied.lift(single.L)] * c))
+        _leave_single(problem, state, budget)
+        yield Step(problem.lift(state.L), step=EARLY_WIDTH)
+
+
+def _leave_single(problem: LargeMarginProblem, state: State, budget: Budget) -> None:
+    """From one metric for all regions roughly to one for each."""
+    single, working = state.L, WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32), np.float32)
+    search(state, working, 0.3, budget)
+    descend(state, working, EARLY_WIDTH, budget, Slow(1e-3))
+    both = [math.sqrt(1.0 - SINGLE_SHARE) * state.L, math.sqrt(SINGLE_SHARE) * single]
+    _, sigma, rows = np.linalg.svd(np.concatenate(both, axis=1), full_matrices=False)
+    rank = max(1, int((sigma > NEGLIGIBLE[working.dtype] * sigma.max(axis=1, keepdims=True)).sum(axis=1).max()))
+    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
+
+
+def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
+    """The answer where nothing pushes, or where null directions of the costs separate anchors from all impostors."""
+    push, rank = problem.push, problem.points.shape[1]
+    idle = push.weight == 0.0 or push.source.size == 0
+    if not idle and rank and not problem.null_dimension:
+        return None
+    zero = problem.lift(np.zeros((problem.n_regions, 0, rank)))
+    zero = zero[..., :0, :] if idle else zero
+    certificate = problem.certify(zero)
+    if not idle and rank and not certificate.proves_optimal(tol):
+        return None
+    return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
+
+
+def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
+    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
+
+    From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
+    the Euclidean metric and the whitened one, so that a bad one does no harm.
+    """
+    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
+    euclidean = psd.factor(inverse @ inverse.T)
+    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if start is None else [start @ inverse.T])
+    triplets, share = problem.source.sample(SAMPLE, rng)
+    best, chosen, warm = math.inf, euclidean, False
+    for L in shapes:
+        trace = float(np.sum(L**2))
+        if not trace > 0.0:
+            continue
+        margin = margins(problem.points @ L.T, triplets)
+        for s in np.geomspace(1e-4, 1e8, 49) / trace:
+            loss = np.maximum(0.0, 1.0 - s * margin)
+            value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
+            if value < best:
+                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
+    return chosen if warm else _leading(problem.points, chosen), warm
+
+
+def _leading(points: FloatArray, L: FloatArray) -> FloatArray:
+    """The part of a factor (r, rank) along the directions in which the embedded points vary most."""
+    if len(L) <= LEADING:
+        return L
+    _, directions = np.linalg.eigh(np.cov(points @ L.T, rowvar=False))
+    return np.ascontiguousarray(directions[:, -LEADING:].T @ L)
+
+
+def approach(problem: LargeMarginProblem, state: State, budget: Budget, rng: np.random.Generator) -> Iterator[Step]:
     """Few anchors, wide smoothing, single precision: into the region of the optimum."""
     n = len(problem.X)
     order = rng.permutation(n).astype(np.int32)
@@ -91,10 +175,10 @@ def approach(problem: RegionalProblem, state: State, budget: Budget, rng: np.ran
             search(state, working, 0.3 if gamma == first else 0.1, budget)
             accepted = working.accepted
             descend(state, working, gamma, budget, Slow(1e-3))
-            yield Step(problem.lift_regional(state.L), step=gamma)
+            yield Step(problem.lift(state.L), step=gamma)
 
 
-def last_step(problem: RegionalProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
+def last_step(problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget) -> Step:
     """Where the budget ends in the middle of a round: the factor, and what it proves if there is time for that.
 
     Where there is no time for a search besides the certificate's own, the candidates of the last one make the bound.
@@ -102,14 +186,14 @@ def last_step(problem: RegionalProblem, state: State, working: WorkingSet, budge
     with suppress(BudgetSpent):
         search(state, working, 0.0, budget, budget.last - budget.reserve)
     if working.accepted is None or not working.whole:
-        return Step(problem.lift_regional(state.L))
+        return Step(problem.lift(state.L))
     gamma = min(state.gamma, FIRST_WIDTH)
     try:
         with deadline(budget.last - LATE * budget.reserve):
             _keep(working, state, prove(working, state.L, gamma))
         return _certified(problem, state, gamma, budget)
     except BudgetSpent:
-        return Step(problem.lift_regional(state.L))
+        return Step(problem.lift(state.L))
 
 
 def search(state: State, working: WorkingSet, widen: float, budget: Budget, until: float | None = None) -> None:
@@ -125,7 +209,7 @@ def search(state: State, working: WorkingSet, widen: float, budget: Budget, unti
 
 
 def refine_until_proven(
-    problem: RegionalProblem, state: State, working: WorkingSet, budget: Budget, tol: float
+    problem: LargeMarginProblem, state: State, working: WorkingSet, budget: Budget, tol: float
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma = FIRST_WIDTH
@@ -133,7 +217,7 @@ def refine_until_proven(
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
     objective = first.objective if working.whole else math.inf
-    yield Step(problem.lift_regional(state.L), objective, step=gamma, n_active=first.n_active)
+    yield Step(problem.lift(state.L), objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
         watch, before = _Settled(working, gamma, tol, state.lower_bound, stall), working.value(state.L, gamma).objective
         began = state.L.copy()
@@ -167,7 +251,7 @@ def refine_until_proven(
             if nearer <= max(tol, 0.5 * _gap(seen, state.lower_bound) if patience <= 0 else 0.0):
                 search(end, working, 0.1, budget)
                 value = working.value(end.L, gamma)
-                yield Step(problem.lift_regional(end.L), value.objective, step=gamma, n_active=value.n_active)
+                yield Step(problem.lift(end.L), value.objective, step=gamma, n_active=value.n_active)
         if patience <= 0:
             wider = gamma, state.L
             # Not below what the tolerance needs: wider smoothing is better conditioned.
@@ -185,9 +269,9 @@ def _keep(working: WorkingSet, state: State, bound: Bound) -> None:
         state.lower_bound, state.proof = bound.value, working.dual(bound.multipliers) if working.whole else None
 
 
-def _certified(problem: RegionalProblem, state: State, gamma: float, budget: Budget) -> Step:
+def _certified(problem: LargeMarginProblem, state: State, gamma: float, budget: Budget) -> Step:
     """Report factors with their certificate, in the dtype of the data, in which they are returned."""
-    components = cast(FloatArray, in_dtype(problem.lift_regional(state.L), problem.X.dtype))
+    components = cast(FloatArray, in_dtype(problem.lift(state.L), problem.X.dtype))
     with deadline(budget.last - LATE * budget.reserve):
         found = problem.certify(components, dual=None if state.proof is None else state.proof())
     return Step(components, found.objective, state.lower_bound, state.proof, found, gamma, found.n_active)
@@ -249,7 +333,7 @@ class _Settled:
 
 
 def _step(
-    problem: RegionalProblem,
+    problem: LargeMarginProblem,
     working: WorkingSet,
     state: State,
     bound: Bound,
@@ -267,5 +351,5 @@ def _step(
         value = working.value(state.L, gamma)
         objective, n_active = value.objective, value.n_active
     if not working.whole:  # both are estimates
-        return Step(problem.lift_regional(state.L), step=gamma)
-    return Step(problem.lift_regional(state.L), objective, bound.value, dual, step=gamma, n_active=n_active)
+        return Step(problem.lift(state.L), step=gamma)
+    return Step(problem.lift(state.L), objective, bound.value, dual, step=gamma, n_active=n_active)

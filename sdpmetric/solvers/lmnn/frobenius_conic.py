@@ -57,15 +57,8 @@ def steps(
     if push.weight == 0.0 or push.source.size == 0:
         yield Step.certified(problem, problem.zero)
         return
-    reduction = FrobeniusReduction(
-        problem,
-        push,
-        [problem.base.centered],
-        None,
-        # Null directions cost something here: all examples are one group.
-        lambda embedded, widen, most: [push.candidates(embedded[0], widen=widen, most=most)],
-        lambda L: L[0],
-    )
+    # Null directions cost something here: all examples are one group.
+    reduction = FrobeniusReduction(problem, push, problem.base.centered, None, problem.base.squeeze)
     first = np.zeros((0, problem.X.shape[1])) if start is None else start
     components = yield from cheap_point(
         lambda own: frobenius.steps(problem, own, START_TOLERANCE, start=start), budget, first

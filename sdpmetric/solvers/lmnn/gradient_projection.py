@@ -13,9 +13,7 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.linalg.distances import Blocks
-from sdpmetric.solvers.lmnn.active_set import ActiveSet
-from sdpmetric.solvers.lmnn.coordinates import Coordinates
+from sdpmetric.solvers.lmnn.active_set import ActiveSet, Coordinates
 from sdpmetric.solvers.lmnn.ergodic import ErgodicDual
 
 # The paper's rule: iterations between searches, growth of the step on a decrease of the objective, and its reduction on
@@ -109,7 +107,6 @@ def gradient_projection(
 ) -> Iterator[Step]:
     """Run Algorithm 1, with the lower bound that its slopes prove."""
     points, cost = coordinates.points, coordinates.cost
-    blocks = Blocks(np.arange(len(cost) + 1, dtype=np.int64) * len(coordinates.problem.X))
     precision = 8 * float(np.finfo(coordinates.problem.X.dtype).eps)
     M = np.swapaxes(L, 1, 2) @ L  # line 1
     t = since = 0  # line 2
@@ -118,7 +115,7 @@ def gradient_projection(
     searched, search, converged = M, True, False
     while True:  # line 5
         budget.spend()
-        Z = blocks.times(points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
+        Z = coordinates.problem.push.blocks.times(points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
         linear = float(np.sum(cost * M))
         active.update(Z, afresh=False)  # lines 10 and 11
         listed = linear + active.loss  # Eq. 18, too low while there are active triplets that are not on the list

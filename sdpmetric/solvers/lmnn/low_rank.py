@@ -13,7 +13,6 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.solvers.lmnn.descent import Slow, State, descend
-from sdpmetric.solvers.lmnn.regional import OneRegion
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
 # Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.
@@ -38,9 +37,8 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
     `Solution.leading` are in the coordinates of the data, as in the paper, and differ.
     """
     dual = full.dual
-    working = WorkingSet(OneRegion(problem), np.arange(len(problem.X), dtype=np.int32))
-    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
-    whitened = np.asarray(full.components, dtype=np.float64) @ inverse.T
+    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    whitened = problem.whitened(np.asarray(full.components, dtype=np.float64))[0]
     state = State(np.asarray(psd.leading(whitened, n_components), dtype=np.float64)[None])
 
     def search(widen: float) -> None:
@@ -51,7 +49,7 @@ def steps(problem: LMNNProblem, budget: Budget, full: Solution, n_components: in
         search(0.3)
         value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
-            problem.lift(state.L[0]),
+            problem.lift(state.L),
             value.objective,
             full.lower_bound,
             None if dual is None else lambda: dual,

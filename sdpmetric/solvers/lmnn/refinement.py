@@ -16,16 +16,12 @@ from functools import partial
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.push_dual import best_multiple_bound
+from sdpmetric.bounds.push import best_multiple_bound
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import Blocks
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.lmnn.movable import Movable
-from sdpmetric.solvers.lmnn.shard import Totals
-from sdpmetric.solvers.lmnn.working_set import Multipliers, WorkingSet
+from sdpmetric.problems.lmnn import LargeMarginProblem
+from sdpmetric.solvers.lmnn.working_set import Movable, Multipliers, Totals, WorkingSet
 from sdpmetric.triplets.limits import check_deadline
-from sdpmetric.triplets.margins import margin_adjoint
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
 FACE = 0.9
@@ -87,29 +83,28 @@ def _prove(working: WorkingSet, L: FloatArray, gamma: float, rounds: int) -> Bou
     return best
 
 
-def refined_dual(problem: LMNNProblem, L: FloatArray, dual: Dual, rounds: int = 5) -> Dual:
-    """Refine given multipliers, at a factor on `LMNNProblem.points` near the optimum; never for the worse.
+def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual, rounds: int = 5) -> Dual:
+    """Refine given multipliers, at factors (c, r, rank) near the optimum; never for the worse.
 
     Multipliers of a squared hinge, which determine the metric's hinges, stay as they are.
     """
     if problem.squared:
         return dual
-    ceiling = problem.push.ceilings(dual.triplets)
+    push, points = problem.push, problem.points
+    ceiling = push.ceilings(dual.triplets)
     values = np.clip(dual.values, 0.0, ceiling)
     inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
-    matrix = margin_adjoint(problem.points, dual.triplets, values)
-    coincident = problem.push.coincident(dual.triplets)
+    matrix, coincident = push.adjoint(points, dual.triplets, values), push.coincident(dual.triplets)
 
     def bound(top: float) -> float:
         return best_multiple_bound(
             float(values.sum()), None, top, problem.push_weight, coincident=float(values[coincident].sum())
         )[0]
 
-    best, chosen = bound(psd.largest_eigenvalue(matrix)), values.copy()
-    T, blocks = dual.triplets[inside], Blocks.one(len(problem.X))
-    far, near = (T.anchors, T.impostors), (T.anchors, T.targets)
-    movable = Movable(problem.points, blocks, far, near, values[inside], ceiling[inside])
-    for w in refinements(movable, matrix[None], L[None], rounds if len(inside) else 0):
+    best, chosen, T = bound(max(map(psd.largest_eigenvalue, matrix))), values.copy(), dual.triplets[inside]
+    far, near = push.place(T.anchors, T.impostors), push.place(T.anchors, T.targets)
+    movable = Movable(points, push.blocks, far, near, values[inside], ceiling[inside])
+    for w in refinements(movable, matrix, L, rounds if len(inside) else 0):
         values[inside] = movable.values
         if bound(float(w.max())) > best:
             best, chosen = bound(float(w.max())), values.copy()

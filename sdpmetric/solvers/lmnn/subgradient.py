@@ -6,7 +6,7 @@ The loop is in `sdpmetric.solvers.lmnn.gradient_projection`. See ``docs/subgradi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Literal
 
 import numpy as np
@@ -20,11 +20,10 @@ from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
-from sdpmetric.solvers.lmnn.coordinates import Coordinates, CoordinatesAsGiven
+from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem
+from sdpmetric.solvers.lmnn.active_set import Coordinates, CoordinatesAsGiven
+from sdpmetric.solvers.lmnn.factored import solved_by_zero
 from sdpmetric.solvers.lmnn.gradient_projection import PaperStep, PolyakStep, gradient_projection
-from sdpmetric.solvers.lmnn.regional import OneRegion, RegionalProblem, solved_by_zero
 from sdpmetric.triplets.margins import hinge_slopes
 
 StepName = Literal["polyak", "paper"]
@@ -37,9 +36,9 @@ FIRST_DISTANCE = 8.0
 SCALE_ANCHORS = 500
 
 
-@solver(LMNNProblem, "subgradient", tol=1e-3)
+@solver(LargeMarginProblem, "subgradient", tol=1e-3)
 def steps(
-    problem: LMNNProblem,
+    problem: LargeMarginProblem,
     budget: base.Budget,
     tol: float,
     *,
@@ -52,61 +51,44 @@ def steps(
     given = None if start is None else problem.check_point(start, None)[0]
     if given is not None and not given.any():  # every triplet is active at the zero metric
         given = None
-
-    def begin() -> Generator[base.Step, None, FloatArray]:
-        L = np.eye(problem.coordinates.rank) if given is None else problem.pull_cost.whitened(given)
-        yield base.Step(problem.lift(L))
-        return _rescaled(problem, L, budget, keep=given is not None)[None]
-
-    first = np.eye(problem.X.shape[1]) if given is None else given
-    return _descent(OneRegion(problem), budget, tol, step, check_every, first[None], begin)
+    return _steps(problem, budget, tol, step, given, check_every)
 
 
-@solver(MultiMetricLMNNProblem, "subgradient", tol=1e-3)
-def several_steps(
-    problem: MultiMetricLMNNProblem,
-    budget: base.Budget,
-    tol: float,
-    *,
-    step: StepName = "polyak",
-    start: ArrayLike | None = None,
-    check_every: int | None = None,
-) -> Iterator[base.Step]:
-    """Projected subgradients in all metrics at once; see `steps`."""
-    _check(step, check_every)
-    given = None if start is None else problem.check_point(start, None)[0]
-    identity = psd.stack([np.eye(problem.X.shape[1])] * problem.n_regions)
-
-    def begin() -> Generator[base.Step, None, FloatArray]:
-        components = identity if given is None else given
-        for tied in steps(problem.tied, budget, TIED_GAP) if given is None else ():
-            components = psd.stack([tied.components] * problem.n_regions)
-            yield base.Step(components)
-            if relative_gap(tied.objective, tied.lower_bound) <= TIED_GAP:
-                break
-        return problem.whitened(components)
-
-    return _descent(problem, budget, tol, step, check_every, identity if given is None else given, begin)
-
-
-def _descent(
-    problem: RegionalProblem,
+def _steps(
+    problem: LargeMarginProblem,
     budget: base.Budget,
     tol: float,
     step: StepName,
+    given: FloatArray | None,
     every: int | None,
-    first: FloatArray,
-    begin: Callable[[], Generator[base.Step, None, FloatArray]],
 ) -> Iterator[base.Step]:
-    """The paper's step from factors (c, r, d) in the data's coordinates, or Polyak's from what `begin` returns."""
+    first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if given is None else given
     if step == "paper":
-        yield base.Step(problem.unstacked(first))  # line 1
-        yield from gradient_projection(CoordinatesAsGiven(problem), first, budget, PaperStep(every))
+        yield base.Step(first)  # line 1
+        yield from gradient_projection(CoordinatesAsGiven(problem), problem.stack(first), budget, PaperStep(every))
     elif (solved := solved_by_zero(problem, tol)) is not None:
         yield solved
     else:
-        L = yield from begin()
+        L = yield from _begin(problem, budget, given)
         yield from gradient_projection(Coordinates(problem), L, budget, PolyakStep(every))
+
+
+def _begin(
+    problem: LargeMarginProblem, budget: base.Budget, given: FloatArray | None
+) -> Generator[base.Step, None, FloatArray]:
+    """Factors to start from: a given metric or the whitened one, rescaled; of several a roughly solved single one."""
+    tied = problem.tied
+    if tied is problem:
+        L = np.eye(tied.coordinates.rank) if given is None else tied.pull_cost.whitened(given)
+        yield base.Step(tied.lift(L))
+        return _rescaled(tied, L, budget, keep=given is not None)[None]
+    components = np.stack([np.eye(problem.X.shape[1])] * problem.n_regions) if given is None else given
+    for single in steps(tied, budget, TIED_GAP) if given is None else ():
+        components = psd.stack([single.components] * problem.n_regions)
+        yield base.Step(components)
+        if relative_gap(single.objective, single.lower_bound) <= TIED_GAP:
+            break
+    return problem.whitened(components)
 
 
 def _check(step: StepName, check_every: int | None) -> None:

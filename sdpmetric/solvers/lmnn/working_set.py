@@ -1,34 +1,428 @@
-"""The part of an LMNN problem that a factored iterate can feel: candidates of some anchors, and the points they use.
+"""A working set, the candidates of some anchors, and its shards: the points that they use, and their multipliers.
 
-In the coordinates of `LMNNProblem.points` the pull cost is ``trace(M)``, so that points without candidates drop out.
+In the coordinates of `LargeMarginProblem.points` the pull cost is ``trace(M)``, so that points without candidates drop
+out.
 """
 
 from __future__ import annotations
 
+import math
+import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
 from itertools import count
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.bounds.push import Push
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.engine.interface import Part, ShardLost
-from sdpmetric.solvers.lmnn.regional import RegionalProblem
-from sdpmetric.solvers.lmnn.shard import Shard, Slopes, Totals
-from sdpmetric.triplets.limits import remaining
-from sdpmetric.triplets.triplets import Triplets
+from sdpmetric.engine import threads
+from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, dealt
+from sdpmetric.linalg.distances import Blocks, laplacian_form, pair_forms
+from sdpmetric.problems.lmnn import LargeMarginProblem
+from sdpmetric.triplets.limits import TooManyCandidates, deadline, only_part, remaining
+from sdpmetric.triplets.margins import hinge_slopes, slope_pairs, target_distances
+from sdpmetric.triplets.sources import LabeledTriplets
+from sdpmetric.triplets.triplets import Candidates, Triplets
 
 ScalarT = TypeVar("ScalarT", bound=np.floating)
 R = TypeVar("R")
 
+Keys = NDArray[np.int64]
+# Searches whose pairs are remembered.
+SEARCHES = 10
 # A factor has gone too far where the objective is so many times that of the last search, unless an anchor has few
 # candidates on average. It goes back by halves so many times, before it is made larger, all in all so many times.
 TOO_FAR, FEW, HALVINGS, ATTEMPTS = 10.0, 32, 5, 16
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over multipliers ``a`` of candidate triplets, push weight included.
+
+    Attributes
+    ----------
+    total, coincident : float
+        ``sum a``, and the part of it that belongs to impostors at the very place of their anchors.
+    squares : float
+        ``sum a^2 / w`` for the squared hinge, else 0.
+    """
+
+    total: float
+    coincident: float
+    squares: float
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """What the slopes at a factor add up to.
+
+    Attributes
+    ----------
+    loss : float
+        The hinges without smoothing, push weight left out.
+    matrix : (c, rank, rank) array
+        ``sum a_t B_t`` of each metric in whitened coordinates.
+    """
+
+    totals: Totals
+    loss: float
+    matrix: FloatArray
+
+
+class PairMemory:
+    """Pairs that had a positive hinge at earlier searches, the newest first, and pairs drawn at random.
+
+    Without them the iterates go back and forth between regions where one set of pairs costs and the other is out of
+    sight. A pair of points is a number, ``anchor c n + impostor``. Listed triplets were never seen to need a memory.
+
+    Parameters
+    ----------
+    groups : (c n,) int32 array
+        The groups that null directions of each metric leave together.
+    most : int
+        Pairs that are remembered at most.
+    """
+
+    def __init__(self, push: Push, groups: IndexArray, most: int) -> None:
+        self._push, self._groups, self._most = push, groups, most
+        self._source = push.source if isinstance(push.source, LabeledTriplets) else None
+        self._searches: list[Keys] = []
+        self._rng = np.random.default_rng(0)
+
+    def add(self, keys: Keys, most: int | None = None) -> None:
+        """Remember the pairs of one more search; of more than `most` a random part."""
+        most = self._most // 4 if most is None else most
+        if len(keys) > most:
+            keys = keys[self._rng.random(len(keys)) < most / len(keys)]
+        self._searches = [keys, *self._searches][:SEARCHES]
+        while sum(len(search) for search in self._searches) > self._most:
+            self._searches.pop()
+
+    def add_found(self, found: list[Candidates], most: int) -> None:
+        """Remember about `most` of the pairs that a search has found before there were too many."""
+        size, keys = sum(len(part.impostors) for part in found), [np.zeros(0, dtype=np.int64)]
+        for part in found:
+            chosen = np.sort(self._rng.integers(len(part.impostors), size=int(most * len(part.impostors) / size)))
+            rows = np.searchsorted(part.indptr, chosen, side="right") - 1
+            keys.append(part.anchors[rows].astype(np.int64) * len(self._groups) + part.impostors[chosen])
+        self.add(np.unique(np.concatenate(keys)))
+
+    def draw(self, anchors: IndexArray, each: int) -> None:
+        """Remember pairs of every anchor with about `each` examples drawn at random."""
+        if self._source is None:
+            return
+        labels = self._source.labels
+        first = np.repeat(self._source.anchors(anchors), each)
+        second = self._rng.integers(len(labels), size=len(first)).astype(np.int32)
+        here, there = self._push.place(first, second)
+        valid = (labels[first] != labels[second]) & (self._groups[here] == self._groups[there])
+        self.add(np.unique(here[valid].astype(np.int64) * len(self._groups) + there[valid]))
+
+    def extend(self, found: Candidates) -> Candidates:
+        """Add the remembered pairs that are not among the candidates, as rows of their own."""
+        if self._source is None or not self._searches:
+            return found
+        n, size = len(self._source.labels), len(self._groups)
+        keys = np.unique(np.concatenate(self._searches))
+        keys = keys[~np.isin(keys, found.anchors[found.rows].astype(np.int64) * size + found.impostors)]
+        anchors, counts = np.unique(keys // size, return_counts=True)
+        first, second = (keys // size % n).astype(np.int32), (keys % n).astype(np.int32)
+        more = Candidates(
+            anchors.astype(np.int32),
+            self._push.placed_targets(self._source.targets[anchors % n]),
+            np.concatenate([[0], np.cumsum(counts)]),
+            (keys % size).astype(np.int32),
+            self._source.pair_weights(first, second),
+        )
+        return Candidates.concatenate([found, more])
+
+
+@dataclass(eq=False)
+class Movable:
+    """Triplets whose multipliers may move.
+
+    Attributes
+    ----------
+    X : (n, rank) array
+        Whitened points, in the precision of the products.
+    blocks : Blocks
+        Points of one metric each.
+    far, near : pairs of (t,) int32 arrays
+        Rows of X: anchor and impostor, anchor and target neighbor.
+    values, limits : (t,) arrays
+        Their multipliers, and the upper ends of their box, possibly infinite.
+    """
+
+    X: NDArray[np.floating]
+    blocks: Blocks
+    far: tuple[IndexArray, IndexArray]
+    near: tuple[IndexArray, IndexArray]
+    values: FloatArray
+    limits: FloatArray
+    _points: NDArray[np.floating] = field(init=False)
+    _room: FloatArray = field(init=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def _pairs(self) -> tuple[IndexArray, IndexArray, NDArray[np.int64], NDArray[np.int64]]:
+        """The pairs, each once, and which of them are the far and the near ones of the triplets."""
+        n = len(self.X)
+        ends = np.sort(np.concatenate([np.stack(self.far), np.stack(self.near)], axis=1), axis=0).astype(np.int64)
+        keys, place = np.unique(ends[0] * n + ends[1], return_inverse=True)
+        far, near = place.reshape(2, -1)
+        return (keys // n).astype(np.int32), (keys % n).astype(np.int32), far, near
+
+    @cached_property
+    def _used(self) -> tuple[IndexArray, Blocks, IndexArray, IndexArray]:
+        """The points of the pairs, their blocks, and the pairs by numbers of these points."""
+        used, place = np.unique(np.concatenate(self._pairs[:2]), return_inverse=True)
+        first, second = place.astype(np.int32).reshape(2, -1)
+        return used, Blocks(np.searchsorted(used, self.blocks.bounds).astype(np.int64)), first, second
+
+    def face(self, Q: FloatArray) -> None:
+        """Take products in the coordinates Q, (c, rank, w), and the room to the bounds as it is now."""
+        self._points = self.blocks.times(self.X, Q)[self._used[0]]
+        values, limits = self.values, self.limits
+        self._room = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
+
+    def _change(self, y: FloatArray) -> FloatArray:
+        """``D A y``: the room to the bounds times ``<B_t, Q y Q^T>``, (t,)."""
+        (_, _, far, near), (_, blocks, first, second) = self._pairs, self._used
+        forms = pair_forms(self._points, y, blocks, first, second)
+        change: FloatArray = self._room * (forms[far] - forms[near])
+        return change
+
+    def _weights(self, c: FloatArray) -> FloatArray:
+        """The weight of each pair in ``sum c_t B_t``."""
+        first, _, far, near = self._pairs
+        return np.bincount(far, c, len(first)).astype(np.float64) - np.bincount(near, c, len(first))
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        """``A* D A y``, (c, w, w)."""
+        _, blocks, first, second = self._used
+        return laplacian_form(self._points, first, second, self._weights(self._change(y)), blocks)
+
+    def move(self, y: FloatArray) -> FloatArray:
+        """Take ``D A y`` from the multipliers as far as their box allows; the change of ``sum a_t B_t``."""
+        new = np.clip(self.values - self._change(y), 0.0, self.limits)
+        first, second, _, _ = self._pairs
+        weights = self._weights(new - self.values)
+        moved = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
+        self.values = new
+        return 0.5 * (moved + np.swapaxes(moved, 1, 2))
+
+
+@dataclass
+class Shard:
+    """A part of the candidates of some anchors, on the points that they use.
+
+    A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
+    held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly. Multipliers stay
+    here, under numbers that the working set gives them.
+
+    Parameters
+    ----------
+    anchors : (m,) int32 array
+    part : (float, float)
+        The part of their pairs that belongs to this shard; see `sdpmetric.triplets.limits.only_part`.
+    dtype : numpy dtype
+        Precision of the evaluations.
+    fewest : int
+        See `WorkingSet`.
+    """
+
+    problem: LargeMarginProblem
+    anchors: IndexArray
+    part: Part
+    dtype: type[np.floating]
+    fewest: int
+    candidates: Candidates = field(init=False)
+    bases: IndexArray = field(init=False)
+    blocks: Blocks = field(init=False)
+    used: NDArray[np.int64] = field(init=False)
+    values: dict[int, FloatArray] = field(init=False, default_factory=dict)
+    duals: dict[int, Dual] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problem, source = self.problem, self.problem.push.source
+        self.share = self.part[1] - self.part[0]
+        self.capacity = math.ceil(self.share * source.capacity(self.anchors))
+        self.memory = PairMemory(problem.push, problem.null_groups, self.capacity // 2)
+        self._points = problem.points.astype(self.dtype, copy=False)
+
+    # -- candidates -------------------------------------------------------------------------------------------------
+
+    def search(self, L: FloatArray, widen: float, left: float) -> tuple[int, float]:
+        """Search exhaustively around factors, (c, r, rank), and keep only the points that the candidates use.
+
+        Pairs of earlier searches stay candidates; see `PairMemory`. The size is -1 where there are too many.
+        """
+        began, self.values = time.perf_counter(), {}
+        Z, problem = self._embedded(L), self.problem
+        try:
+            with deadline(began + left), only_part(self.part):
+                found = problem.candidates(Z, widen=widen, among=self.anchors, most=self.capacity)
+        except TooManyCandidates as many:
+            self.memory.add_found(many.found, self.capacity // 64)
+            return -1, time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        if self.fewest * self.share * len(self.anchors) > len(found.impostors):
+            self.memory.draw(self.anchors[dealt(len(self.anchors), self.part)], self.fewest)
+        self._hold(self.memory.extend(found))
+        return len(self.candidates.impostors), seconds
+
+    def _embedded(self, L: FloatArray) -> NDArray[np.floating]:
+        """All examples under each metric, (c n, r)."""
+        if len(L) == 1:
+            Z: NDArray[np.floating] = self._points @ L[0].T.astype(self.dtype)
+            return Z
+        return self.problem.push.blocks.times(self._points, np.swapaxes(L, 1, 2))
+
+    def _hold(self, found: Candidates) -> None:
+        n, push, busy = len(self.problem.X), self.problem.push, np.diff(found.indptr) > 0
+        anchors, targets, bases = found.anchors[busy], found.targets[busy], push.bases(found)[busy]
+        used = np.zeros(len(self._points), dtype=bool)
+        for index in (anchors, bases[targets >= 0], targets[targets >= 0], found.impostors):
+            used[index] = True
+        place, self.used = np.cumsum(used, dtype=np.int32) - np.int32(1), np.flatnonzero(used)
+        self.blocks = Blocks(np.searchsorted(self.used, push.blocks.bounds).astype(np.int64))
+        counts = np.diff(found.indptr)[busy]
+        self.bases = np.where(targets >= 0, place[bases], np.int32(-1))
+        self.candidates = C = Candidates(
+            place[anchors],
+            np.where(targets >= 0, place[targets], np.int32(-1)),
+            np.concatenate([[0], np.cumsum(counts)]),
+            place[found.impostors],
+            found.weights,
+        )
+        group = push.duplicate_groups[self.used % n]
+        self._coincident = np.flatnonzero(group[C.anchors[C.rows]] == group[C.impostors])
+        self.X = self._points[self.used]
+
+    def active(self, L: FloatArray) -> float:
+        """The hinges at the factor of the search, push weight left out; their pairs are noted for `remember`."""
+        C, Z = self.candidates, self.embed(L)
+        near = target_distances(Z, self.bases, C.targets)
+        sums, slopes = hinge_slopes(Z, C, 0.0, self.problem.push.squared, near)
+        active = (slopes > 0.0).any(axis=1)
+        self._active = self.used[C.anchors[C.rows[active]]] * len(self._points) + self.used[C.impostors[active]]
+        return sums.loss
+
+    def remember(self, share: int | None = None) -> None:
+        """Let the memory take the active pairs, or of too many pairs ``1 / share`` of what it may hold."""
+        self.memory.add(self._active, None if share is None else self.capacity // share)
+
+    def retain(self, anchors: IndexArray) -> None:
+        """Search for these anchors only, where they are among those of the shard."""
+        self.anchors = self.anchors[np.isin(self.anchors, anchors)]
+
+    # -- values and slopes ------------------------------------------------------------------------------------------
+
+    def embed(self, L: FloatArray) -> NDArray[np.floating]:
+        """Embedded points that the candidates use, in the set's precision."""
+        return self.blocks.times(self.X, np.swapaxes(L, 1, 2).astype(self.dtype))
+
+    def value(self, L: FloatArray, gamma: float) -> tuple[FloatArray, NDArray[np.floating]]:
+        """Sums of the hinges, smoothed, as they are, and how many are positive; half their gradient, (c, r, rank)."""
+        C, squared = self.candidates, self.problem.push.squared
+        rows = C.anchors, self.bases, C.targets, C.indptr, C.impostors, C.weights
+        Z = self.embed(L)
+        work = (len(C.impostors) + len(self.X)) * L.shape[1]
+        # The whole gives the same bits on any number of threads; a part need not, and has few pairs for its points.
+        most = threads.ACCUMULATORS if self.part == WHOLE else min(threads.count(), threads.ACCUMULATORS)
+        cuts = C.bounds(threads.parts(work, most=most))
+        parts, sums = np.empty((len(cuts) - 1, *Z.shape), dtype=self.dtype), np.empty((len(cuts) - 1, 3))
+        threads.run(
+            lambda t: hinges.smoothed_push(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, parts[t], sums[t]), len(sums)
+        )
+        return sums.sum(axis=0), self.blocks.gram(parts, self.X)
+
+    def slopes(self, L: FloatArray, gamma: float, weight: float, number: int, dropped: Sequence[int]) -> Slopes:
+        """The slopes at a factor as multipliers, held under a number; those under `dropped` are let go."""
+        for each in dropped:
+            self.values.pop(each, None)
+            self.duals.pop(each, None)
+        Z = self.embed(L)
+        near = target_distances(Z, self.bases, self.candidates.targets)
+        sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, near)
+        slopes *= weight
+        self.values[number], self.weight = slopes, weight
+        first, second, weights = slope_pairs(self.candidates, slopes, self.bases)
+        A = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
+        return Slopes(self._totals(slopes), sums.loss, 0.5 * (A + np.swapaxes(A, 1, 2)))
+
+    def dual(self, number: int) -> Dual:
+        """Multipliers of candidate triplets under the row numbers of the problem."""
+        if number not in self.duals:
+            point = (self.used % len(self.problem.X)).astype(np.int32)
+            C = self.candidates
+            targets = np.where(C.targets >= 0, point[C.targets], np.int32(-1))
+            own = Candidates(point[C.anchors], targets, C.indptr, point[C.impostors], C.weights)
+            self.duals[number] = Dual(*own.triplets(self.values[number]))
+        return self.duals[number]
+
+    def freeze(self, number: int) -> None:
+        """List the multipliers as triplets, which outlast the next search."""
+        self.dual(number)
+
+    # -- refinement -------------------------------------------------------------------------------------------------
+
+    def free(self, number: int) -> int:
+        """Take the multipliers strictly inside their box, of those under a number, as free to move; how many."""
+        values, ceilings = self.values[number], self._ceilings
+        squared = self.problem.push.squared
+        room = values if squared else np.minimum(values, ceilings - values)
+        pair, slot = np.nonzero(room > 0)
+        C, row = self.candidates, self.candidates.rows[pair]
+        limits = np.full(len(pair), np.inf) if squared else np.broadcast_to(ceilings, values.shape)[pair, slot]
+        far, near = (C.anchors[row], C.impostors[pair]), (self.bases[row, slot], C.targets[row, slot])
+        self._movable = Movable(self.X, self.blocks, far, near, values[pair, slot], limits)
+        self._moved, self._free = values.copy(), (pair, slot)
+        return len(pair)
+
+    def face(self, Q: FloatArray) -> None:
+        """See `Movable.face`."""
+        self._movable.face(Q)
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        """See `Movable.curvature`."""
+        return self._movable.curvature(y)
+
+    def move(self, y: FloatArray) -> FloatArray:
+        """See `Movable.move`."""
+        return self._movable.move(y)
+
+    def moved(self) -> Totals:
+        """Sums over all multipliers, the free ones as they are now."""
+        self._moved[self._free] = self._movable.values
+        return self._totals(self._moved)
+
+    def keep(self, number: int) -> None:
+        """Hold the multipliers as they are now under a number."""
+        self.values[number] = self._moved.copy()
+
+    @property
+    def _ceilings(self) -> FloatArray | float:
+        """Upper ends of the boxes of the hinge's multipliers."""
+        weights = self.candidates.weights
+        return self.weight if weights is None else self.weight * weights[:, None]
+
+    def _totals(self, values: FloatArray) -> Totals:
+        squares = 0.0
+        if self.problem.push.squared:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                over = np.where(values > 0, values**2 / (self._ceilings / self.weight), 0.0)
+            squares = float(np.nansum(over))
+        return Totals(float(values.sum()), float(values[self._coincident].sum()), squares)
 
 
 @dataclass(frozen=True)
@@ -90,7 +484,7 @@ class WorkingSet:
 
     def __init__(
         self,
-        problem: RegionalProblem,
+        problem: LargeMarginProblem,
         anchors: IndexArray,
         dtype: type[np.floating] = np.float64,
         fewest: int = 0,
@@ -106,8 +500,8 @@ class WorkingSet:
         anchors = None if self.whole else self.anchors
         make = partial(make_shard, anchors=anchors, dtype=self.dtype, fewest=self.fewest)
         n, d = self.problem.X.shape
-        size = self.problem.X.nbytes + 8 * n * d + 16 * sum(points.size for points in self.problem.regional_points)
-        self.shards = self.problem.place(make, size)
+        size = self.problem.X.nbytes + 8 * n * d + 16 * self.problem.points.size
+        self.shards = current().place(make, self.problem, size)
 
     def again(self, work: Callable[[], R]) -> R:
         """Do some work; where shards are lost meanwhile, make all anew, as after the last search, and repeat."""
@@ -256,7 +650,7 @@ class WorkingSet:
 
 
 def make_shard(
-    problem: RegionalProblem, part: Part, anchors: IndexArray | None, dtype: type[np.floating], fewest: int
+    problem: LargeMarginProblem, part: Part, anchors: IndexArray | None, dtype: type[np.floating], fewest: int
 ) -> Shard:
     """A shard, where it is to stay; all examples are its anchors where none are given."""
     own = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors

@@ -1,0 +1,185 @@
+"""Distances and neighbors under every metric of a ball, rounded outwards: what `sdpmetric.decisions` rests on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.arrays import BoolArray, FloatArray, LongArray
+from sdpmetric.classification.nearest import majority, nearest_neighbors
+from sdpmetric.core import validation
+from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.rigorous import Images, U, gamma, norms_above
+
+# Queries with more possible neighbors than this, and this many for each neighbor, are compared by intervals only; those
+# with more than the third are open.
+POSSIBLE, EACH, MANY = 16, 4, 512
+# Distances of queries to examples in memory at once.
+AT_ONCE = 1 << 22
+# More than underflow takes from a product, in units in which data and images are at most about 1.
+FLOOR = 2.0**-400
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Examples and their images in units, powers of 2, in which they are at most about 1, and how far they are off.
+
+    Attributes
+    ----------
+    raw, points : (n, d) and (n, r) arrays
+    raw_off, off : (n,) arrays
+        At least the distance of each to the exact one.
+    power : int
+        Distances are 2 to this power as large.
+    radius : (n,) array
+        Of the ball of metrics that is meant for each example as a query.
+    """
+
+    raw: FloatArray
+    raw_off: FloatArray
+    points: FloatArray
+    off: FloatArray
+    power: int
+    radius: FloatArray
+
+    @classmethod
+    def of(cls, components: FloatArray, radius: FloatArray, X: ArrayLike) -> Self:
+        """From a factor of floats, radii in its units, and examples."""
+        data = np.asarray(validation.check_data(X), dtype=np.float64)
+        L = validation.check_factors(components, data.shape[1])[0]
+        small, flat = (math.frexp(float(np.abs(A).max(initial=0.0)))[1] for A in (data, L))
+        data = np.ldexp(data, -small)
+        images = Images.of(data, data - data.mean(axis=0), np.ldexp(L, -flat).T)
+        raw_off = U * (1.0 + 8.0 * U) * norms_above(images.centered) + FLOOR
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.nextafter(np.ldexp(radius, -2 * flat), np.inf)
+        return cls(images.centered, raw_off, images.points, images.errors + FLOOR, 2 * (small + flat), scaled)
+
+    def apart(self, first: LongArray, second: LongArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Bounds on exact squared distances, of images and of examples, (p,) each."""
+        pairs = ((self.points, self.off), (self.raw, self.raw_off))
+        return *_bounds(*pairs[0], first, second), *_bounds(*pairs[1], first, second)
+
+    def intervals(self, queries: LongArray, others: LongArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds on squared distances under all metrics of the ball of the query, (p,) each."""
+        low, high, _, longest = self.apart(queries, others)
+        slack = self.radius[queries] * longest * (1.0 + 4.0 * U)
+        return np.maximum(0.0, low - slack * (1.0 + 4.0 * U) - 4.0 * U * low), (high + slack) * (1.0 + 4.0 * U)
+
+    def nearer(self, queries: LongArray, near: LongArray, far: LongArray) -> BoolArray:
+        """Where one example is nearer than another under every metric of the ball, (t,).
+
+        With ``B = u u^T - v v^T`` for the differences u and v, ``<B, M>`` varies by ``radius ||B||_F``, and
+        ``||B||^2 = (|u + v|^2 |u - v|^2 + (|u|^2 - |v|^2)^2) / 2``: less than the two intervals do.
+        """
+        low, _, least, longest = self.apart(queries, far)
+        _, high, short, shortest = self.apart(queries, near)
+        between, total = _bounds(self.raw, self.raw_off, near, far), longest + shortest
+        plus = np.maximum(0.0, 2.0 * total - between[0]) + 16.0 * U * total
+        change = np.maximum(longest - short, shortest - least) + 4.0 * U * total
+        size = np.sqrt(0.5 * (plus * between[1] + change * change)) * (1.0 + 16.0 * U) + FLOOR
+        slack = self.radius[queries] * size
+        return low - high - slack > 16.0 * U * (low + high + slack) + FLOOR
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """The nearest examples of queries, and what is certain about them under every metric of a ball.
+
+    Attributes
+    ----------
+    nearest : (m, k) array
+        Row numbers of examples.
+    certain : (m, k) bool array
+        Which of them are among the k nearest under every metric.
+    ordered, crowded : (m,) bool arrays
+        Whether they are the k nearest in this order under every metric; and queries about which nothing is certain.
+    queries, possible : (c,) arrays
+        Query and row number of every example that may be among the k nearest under a metric.
+    """
+
+    nearest: LongArray
+    certain: BoolArray
+    ordered: BoolArray
+    crowded: BoolArray
+    queries: LongArray
+    possible: LongArray
+
+    @classmethod
+    def of(
+        cls, components: FloatArray, radius: float | FloatArray, X_train: ArrayLike, X: ArrayLike | None, k: int
+    ) -> Self:
+        """For queries X, or for each example by all others; a radius for all queries or for each."""
+        nearest = nearest_neighbors(components, X_train, X, k)[1]
+        n, m = len(np.asarray(X_train)), len(nearest)
+        rows = X_train if X is None else np.concatenate([np.asarray(X_train), np.asarray(X)])
+        radii, shift = np.broadcast_to(np.asarray(radius, dtype=np.float64), m), 0 if X is None else n
+        space = Space.of(components, radii if X is None else np.append(np.zeros(n), radii), rows)
+        # Whoever the k examples are: what is surely further than all of them is not among the nearest.
+        asked = np.repeat(np.arange(m), k) + shift
+        most = space.intervals(asked, nearest.ravel())[1].reshape(m, k).max(axis=1)
+        q, l, crowded = _candidates(space, np.arange(m) + shift, n, most)
+        keep = (l != q) & (space.intervals(q, l)[0] <= most[q - shift])
+        q, l = q[keep] - shift, l[keep]
+        few = ~crowded & (np.bincount(q, minlength=m) <= POSSIBLE + EACH * k)
+        i, others = nearest[q], nearest[q] != l[:, None]
+        known = np.nonzero(others & few[q, None])
+        nearer = np.zeros(others.shape, dtype=bool)
+        nearer[known] = space.nearer(q[known[0]] + shift, i[known], l[known[0]])
+        rivals = np.stack([np.bincount(q, others[:, t] & ~nearer[:, t], m) for t in range(k)], axis=1)
+        member = (l[:, None] == i).any(axis=1)
+        inside = np.bincount(q, nearer.sum(axis=1) * member, m)
+        certain, possible = (rivals <= k - 1) & few[:, None], nearer.sum(axis=1) <= k - 1
+        ordered = certain.all(axis=1) & (inside == k * (k - 1) // 2)
+        return cls(nearest, certain, ordered, crowded, q[possible], l[possible])
+
+    def labels(self, y: ArrayLike) -> tuple[NDArray[np.generic], BoolArray]:
+        """The labels by majority, and which of them are the same under every metric."""
+        k = self.nearest.shape[1]
+        classes, codes = validation.check_labels(y, len(np.asarray(y)), n_classes=1)
+        votes, c = codes[self.nearest], len(classes)
+        winner = majority(votes, c)
+        rows = np.arange(len(votes))
+        sure, maybe = np.zeros((len(votes), c)), np.zeros((len(votes), c))
+        np.add.at(sure, (rows[:, None], votes), self.certain)
+        np.add.at(maybe, (self.queries, codes[self.possible]), 1.0)
+        own_sure, own_maybe = sure[rows, winner], maybe[rows, winner]
+        least = np.maximum(own_sure, k - (maybe.sum(axis=1) - own_maybe))
+        most = np.minimum(maybe, k - (sure.sum(axis=1, keepdims=True) - sure))
+        most[rows, winner] = -1.0
+        return classes[winner], self.ordered | (~self.crowded & (least > most.max(axis=1)))
+
+
+def _bounds(P: FloatArray, off: FloatArray, first: LongArray, second: LongArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on the squared distances of exact points near those of floats."""
+    root, g, e = np.sqrt(distances(P, first, second)), gamma(P.shape[1] + 8), (off[first] + off[second]) * (1.0 + U)
+    return np.maximum(0.0, root * (1.0 - g) - e) ** 2 * (1.0 - 4.0 * U), (root * (1.0 + g) + e) ** 2 * (1.0 + 4.0 * U)
+
+
+def _candidates(space: Space, queries: LongArray, n: int, most: FloatArray) -> tuple[LongArray, LongArray, BoolArray]:
+    """Queries with every example whose least distance may be at most a limit, and queries with too many of them."""
+    P, C, r = space.points, space.raw, space.radius
+    sizes, longs = np.einsum("ij,ij->i", P, P), np.einsum("ij,ij->i", C, C)
+    top = [float(values.max(initial=0.0)) for values in (np.sqrt(sizes), np.sqrt(longs), space.off, space.raw_off)]
+    g = gamma(P.shape[1] + C.shape[1] + 16)
+    right = np.concatenate([-2.0 * P[:n].T, 2.0 * C[:n].T, sizes[None, :n], -longs[None, :n]])
+    found: list[tuple[LongArray, LongArray]] = []
+    crowded = np.zeros(len(queries), dtype=bool)
+    step = max(1, AT_ONCE // n)
+    for start in range(0, len(queries), step):
+        q = queries[start : start + step]
+        radius = np.minimum(r[q], 2.0**200)[:, None]
+        rounding = 32.0 * g * (top[0] ** 2 + radius[:, 0] * top[1] ** 2)
+        rounding += 16.0 * (top[0] * top[2] + radius[:, 0] * top[1] * top[3]) + FLOOR
+        left = np.concatenate([P[q], radius * C[q], np.ones((len(q), 1)), radius], axis=1)
+        limit = most[start : start + step] - sizes[q] + radius[:, 0] * longs[q] + rounding
+        near = ~(left @ right > limit[:, None])
+        crowded[start : start + step] = np.count_nonzero(near, axis=1) > MANY
+        near[crowded[start : start + step]] = False
+        at = np.nonzero(near)
+        found.append((q[at[0]], at[1]))
+    return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found]), crowded

@@ -1,0 +1,267 @@
+"""The verb `bound`: an interval that is proven to contain the optimum of a program that a user wrote in CVXPY."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core.certificate import Rigor, reservation
+from sdpmetric.linalg.rigorous import sum_above, sum_below
+from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
+from sdpmetric.programs.enclosure import TooLarge, curvature, lower_bound, upper_bound
+from sdpmetric.programs.reach import reach
+
+# How far the cones are moved inwards, one after another, until bounds are proven; and the relative width that is enough.
+SHIFTS, ENOUGH, LARGEST = (1e-8, 1e-6, 1e-4), 1e-6, 1e300
+# By how much less they are moved after that, where the interval is wide: solutions may be small.
+FINER = (1e-2, 1e-4)
+ASSUMED = "no variable of the cone program is larger than {radius:g} in absolute value at an optimal point"
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramBound:
+    """An interval that contains the optimum of a program.
+
+    Attributes
+    ----------
+    lower_bound, upper_bound : float
+        The optimum, the maximum of a maximization, is between them. Both are infinite, with the same sign, where the
+        program is proven to be infeasible or unbounded.
+    rigor : {"float", "assumption"}
+        Every rounding is accounted for, or the bound holds only if `assumption` does.
+    assumption : str or None
+    point : dict of str to array, or None
+        Variables by name at a point within rounding of one that is proven to be feasible and to have an objective
+        within the interval; None where there is no such proof.
+    maximization : bool
+    """
+
+    lower_bound: float
+    upper_bound: float
+    rigor: Rigor
+    assumption: str | None
+    point: dict[str, FloatArray] | None
+    maximization: bool
+
+    @property
+    def relative_width(self) -> float:
+        """The width of the interval over the larger of 1 and the absolute values of its ends; infinite if they are."""
+        width = self.upper_bound - self.lower_bound
+        return width / max(1.0, abs(self.lower_bound), abs(self.upper_bound)) if math.isfinite(width) else math.inf
+
+    def __str__(self) -> str:
+        what = "maximum" if self.maximization else "minimum"
+        low, high = (_digits(v, r) for v, r in ((self.lower_bound, ROUND_FLOOR), (self.upper_bound, ROUND_CEILING)))
+        if self.lower_bound == self.upper_bound and math.isinf(self.lower_bound):
+            infeasible = (self.lower_bound < 0.0) == self.maximization
+            found = "The program is proven to be infeasible" if infeasible else f"The {what} is proven to be unbounded"
+        elif math.isfinite(self.lower_bound) and math.isfinite(self.upper_bound):
+            found = f"The {what} is between {low} and {high}, a relative width of {self.relative_width:.1e}"
+        elif math.isfinite(self.lower_bound):
+            found = f"The {what} is at least {low}; nothing is proven about the other side"
+        elif math.isfinite(self.upper_bound):
+            found = f"The {what} is at most {high}; nothing is proven about the other side"
+        else:
+            return f"Nothing is proven about the {what}."
+        return found + (reservation(self.rigor, self.assumption) or ", all rounding included") + "."
+
+
+def _digits(value: float, rounding: str) -> str:
+    """At most 12 digits, rounded outwards, because what is printed is claimed."""
+    return f"{Context(prec=12, rounding=rounding).create_decimal(value):g}" if math.isfinite(value) else str(value)
+
+
+def bound(problem: cp.Problem, solver: str | None = None, radius: float | None = None) -> ProgramBound:
+    """Prove an interval that contains the optimum of any convex program in CVXPY, in floating point.
+
+    The program need not have to do with metrics: linear, quadratic, second-order, semidefinite, exponential and power
+    cones are taken. A solver's multipliers are moved inside the dual cone, and an exactly dual feasible point near them
+    is enclosed [JCK2007], as VSDP does in Matlab; likewise a feasible point. Nothing that the solver says is believed.
+    The claim is about the floats of the cone program that CVXPY compiles; ``docs/bounds_of_programs.md`` has the proof.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        Convex by CVXPY's rules, without integers; parameters have values. Its variables keep theirs.
+    solver : {"CLARABEL", "SCS"}, optional
+        Where points and multipliers come from; default "CLARABEL". A worse solver gives a wider interval.
+    radius : float, optional
+        What you know the variables to be at most in absolute value at an optimal point, those that CVXPY introduces
+        included, in the units of the program. It is used only where no bound is proven without, and named in
+        `assumption`.
+
+    Returns
+    -------
+    ProgramBound
+        With `lower_bound`, `upper_bound`, `rigor`, `assumption` and `point`.
+
+    Raises
+    ------
+    ValueError
+        If the program has integers, is not convex, lacks values of parameters, or is too large: more than 8000
+        variables that occur together in dense rows, or a factor of more than 40 million entries.
+    TypeError
+        If it is no ``cvxpy.Problem``.
+
+    Examples
+    --------
+    The largest quantum value of the CHSH inequality, whose square is 8:
+
+    >>> import cvxpy as cp, sdpmetric as sm
+    >>> G = cp.Variable((4, 4), PSD=True)
+    >>> found = sm.bound(cp.Problem(cp.Maximize(G[0, 2] + G[0, 3] + G[1, 2] - G[1, 3]), [cp.diag(G) == 1]))
+    >>> found.lower_bound**2 <= 8 <= found.upper_bound**2, found.rigor
+    (True, 'float')
+    """
+    name = "CLARABEL" if solver is None else solver.upper() if isinstance(solver, str) else solver
+    if name not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
+    if radius is not None and not (isinstance(radius, (int, float)) and 0.0 < radius < math.inf):
+        raise ValueError(f"radius must be a positive number, got {radius!r}.")
+    canonical = Canonical.of(problem)
+    program, units = canonical.program.equilibrated()
+    search, rigor, assumption = Search(program, name, float(np.ldexp(1.0, -units.objective))), "float", None
+    try:
+        search.run()
+        if radius is not None and search.lower == -math.inf and search.upper > -math.inf:
+            far = np.ldexp(radius, -(units.columns + units.size_b))
+            if search.assume(np.nextafter(far, np.inf)):
+                rigor, assumption = "assumption", ASSUMED.format(radius=radius)
+    except TooLarge:
+        raise ValueError(
+            f"the program is too large to prove a bound: {program.A.shape[1]} variables, whose enclosure needs a factor "
+            "of more than 8000 dense columns or 40 million entries; fix or drop some variables."
+        ) from None
+    ends = [
+        _offset(v, units.objective, canonical.offset, up=up) for v, up in ((search.lower, False), (search.upper, True))
+    ]
+    if canonical.sign < 0:
+        ends = [-ends[1], -ends[0]]
+    point = None if search.point is None else canonical.values(units.point(search.point))
+    return ProgramBound(ends[0], ends[1], rigor, assumption, point, canonical.sign < 0)
+
+
+def _offset(value: float, power: int, offset: float, *, up: bool) -> float:
+    """The objective in the program's own units, rounded outwards."""
+    if not math.isfinite(value):
+        return value
+    outwards = math.inf if up else -math.inf
+    scaled = float(np.ldexp(value, power))
+    if power and value:
+        scaled = math.nextafter(scaled, outwards)
+    if not math.isfinite(scaled):
+        return scaled if (scaled > 0.0) == up else math.copysign(1.7976931348623157e308, scaled)
+    total = np.array([scaled, offset])
+    return sum_above(total) if up else sum_below(total)
+
+
+@dataclass
+class Search:
+    """The best bounds of a program so far, and the point of the upper one; `unit` is 1 in the user's units."""
+
+    program: ConeProgram
+    solver: str
+    unit: float
+    lower: float = -math.inf
+    upper: float = math.inf
+    point: FloatArray | None = None
+
+    @property
+    def wide(self) -> bool:
+        width = self.upper - self.lower
+        return not width <= ENOUGH * max(self.unit, min(abs(self.upper), LARGEST))
+
+    def run(self) -> None:
+        """Move the cones inwards by more and more until both bounds are proven, then by less until they are near."""
+        for shift in SHIFTS:
+            self._try(shift, shift)
+            if self.lower == -math.inf:
+                self._try(0.0, shift)
+            if self.upper == math.inf:
+                self._try(shift, 0.0)
+            if self.upper == math.inf and self._infeasible(shift):
+                self.lower = math.inf
+                return
+            if self.lower == -math.inf and self.upper < math.inf and self._unbounded(shift):
+                self.upper, self.point = -math.inf, None
+                return
+            if self.upper - self.lower < math.inf:
+                break
+        for smaller in FINER:
+            if self.wide:
+                self._try(smaller * shift, smaller * shift)
+
+    def _try(self, primal: float, dual: float) -> None:
+        answer = ask(self.program, self.solver, primal, dual)
+        if answer is not None:
+            self._improve(answer)
+
+    def _improve(self, answer: Answer) -> None:
+        upper, point = upper_bound(self.program, answer.x)
+        if upper < self.upper:
+            self.upper, self.point = upper, point
+        nowhere = np.full(len(answer.x), np.inf)
+        self.lower = max(self.lower, lower_bound(self.program, answer.z, answer.x, nowhere))
+        if self.lower == -math.inf:
+            known = reach(self.program, self.upper if curvature(self.program.P) == 0.0 else math.inf)
+            if np.isfinite(known).any():
+                self.lower = min(self.upper, lower_bound(self.program, answer.z, answer.x, known))
+
+    def assume(self, far: FloatArray) -> bool:
+        """A lower bound if no variable is larger than it is known or assumed to be."""
+        known = np.minimum(far, reach(self.program, math.inf))
+        for shift in (0.0, *SHIFTS):
+            answer = ask(self.program, self.solver, 0.0, shift)
+            if answer is not None:
+                found = min(self.upper, lower_bound(self.program, answer.z, answer.x, known))
+                self.lower = max(self.lower, found)
+        return self.lower > -math.inf
+
+    def _infeasible(self, shift: float) -> bool:
+        """Whether more than nothing has to be added to the slacks; its multipliers are a Farkas vector."""
+        relaxed = _relaxed(self.program)
+        answer = ask(relaxed, self.solver, 0.0, shift)
+        if answer is None:
+            return False
+        return any(
+            lower_bound(relaxed, answer.z, answer.x, far) > 0.0
+            for far in (np.full(len(answer.x), np.inf), reach(relaxed, math.inf))
+        )
+
+    def _unbounded(self, shift: float) -> bool:
+        """Whether a direction in which every point may be moved has a negative cost."""
+        rays = _rays(self.program)
+        answer = ask(rays, self.solver, shift, 0.0)
+        return answer is not None and upper_bound(rays, answer.x)[0] < 0.0
+
+
+def _relaxed(program: ConeProgram) -> ConeProgram:
+    """``minimize t`` with ``b - Ax + t e`` in the cones, equations within t, and ``t >= -1``."""
+    cones, A, b, zero = program.cones, program.A, program.b, program.cones.zero
+    n, column = A.shape[1], -np.concatenate([np.ones(2 * zero + 1), program.cones.interior()[zero:]])
+    rows = sp.vstack([A[:zero], -A[:zero], sp.csr_array((1, n)), A[zero:]])
+    return ConeProgram(
+        sp.csr_array((n + 1, n + 1)),
+        np.append(np.zeros(n), 1.0),
+        sp.hstack([rows, column[:, None]]).tocsr(),
+        np.concatenate([b[:zero], -b[:zero], [1.0], b[zero:]]),
+        replace(cones, zero=0, nonneg=2 * zero + 1 + cones.nonneg),
+    )
+
+
+def _rays(program: ConeProgram) -> ConeProgram:
+    """``minimize c'd`` with ``-Ad`` in the cones, ``Pd = 0`` and ``c'd >= -1``."""
+    cones, zero = program.cones, program.cones.zero
+    bent = program.P[np.diff(program.P.indptr) > 0]
+    A = sp.vstack([bent, program.A[:zero], -program.c[None, :], program.A[zero:]]).tocsr()
+    A.eliminate_zeros()
+    b = np.zeros(A.shape[0])
+    b[bent.shape[0] + zero] = 1.0
+    cones = replace(cones, zero=zero + bent.shape[0], nonneg=cones.nonneg + 1)
+    return ConeProgram(sp.csr_array(program.P.shape), program.c, A, b, cones)

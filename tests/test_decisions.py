@@ -1,0 +1,242 @@
+"""Settled decisions: under adversarial metrics, exact solves and exact arithmetic none of them changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.classification import knn_predict, nearest_neighbors
+from sdpmetric.decisions import Decisions, NearOptimal
+
+K = 3
+
+
+def data(n: int = 60, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    return np.ascontiguousarray(rng.normal(size=(n, d)) + np.array([0.0, 1.2, 2.4])[y, None] * (np.arange(d) < 2)), y
+
+
+def statements() -> dict[str, sm.Problem]:
+    X, y = data()
+    pairs = np.random.default_rng(1).permutation(60).reshape(30, 2)
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    hinge = terms.PairHinge(pairs, same)
+    return {
+        "lmnn": sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=20.0),
+        "pola": sm.POLAProblem(X, pairs, same, slack_weight=0.3),
+        "sum": sm.MetricProblem(X, hinge + terms.Pull(pairs[same]) + terms.Frobenius(weight=3.0)),
+        "diagonal": sm.MetricProblem(X, hinge + 0.2 * terms.Trace() + terms.Frobenius(), diagonal=True),
+    }
+
+
+def factor(M: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(M)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))).T
+
+
+def adversaries(near: NearOptimal, X: np.ndarray, rng: np.random.Generator, n: int = 40) -> list[np.ndarray]:
+    """Factors in the ball: steps of the radius against comparisons of neighbors with others, back in the cone."""
+    M, found = near.components.T @ near.components, []
+    close = nearest_neighbors(near.components, X, n_neighbors=12)[1]
+    for _ in range(n):
+        i = rng.integers(len(X))
+        inside, outside = X[i] - X[close[i, rng.integers(K)]], X[i] - X[close[i, rng.integers(K, 12)]]
+        B = np.outer(outside, outside) - np.outer(inside, inside)
+        found.append(factor(M - near.radius * B / np.linalg.norm(B)))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(statements()))
+def test_no_metric_of_the_ball_contradicts_what_is_settled(name):
+    (X, y), problem, rng = data(), statements()[name], np.random.default_rng(0)
+    solution, pairs = sm.solve(problem, tol=1e-6), rng.integers(0, 60, (200, 2))
+    for radius in (1e-4, 1e-2, 1e-1):
+        near = replace(sm.near_optimal(solution), radius=radius)
+        labels, neighbors, (low, high) = near.labels(X, y), near.neighbors(X), near.distances(X, pairs)
+        matches, diagonal = near.matches(X, pairs, 2.0), near.weights()
+        if radius == 1e-4:
+            assert labels.share > 0.8
+            assert neighbors.share > 0.8
+        for L in adversaries(near, X, rng):
+            assert np.linalg.norm(L.T @ L - near.components.T @ near.components) <= radius * (1 + 1e-6)
+            assert (knn_predict(L, X, y) == labels.values)[labels.settled].all()
+            other = nearest_neighbors(L, X, n_neighbors=K)[1]
+            kept = (neighbors.values[:, :, None] == other[:, None]).any(axis=2)
+            assert kept[neighbors.settled].all()
+            D = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
+            assert ((low <= D) & (high >= D)).all()
+            assert ((D <= 2.0) == matches.values)[matches.settled].all()
+            assert ((diagonal[0] <= np.diag(L.T @ L)) & (diagonal[1] >= np.diag(L.T @ L))).all()
+
+
+def test_intervals_of_distances_are_attained():
+    X, _ = data()
+    near = replace(sm.near_optimal(sm.solve(statements()["lmnn"])), radius=0.05)
+    low, high = near.distances(X, [[0, 1]])
+    v = X[0] - X[1]
+    worst = factor(near.components.T @ near.components + 0.05 * np.outer(v, v) / (v @ v))
+    assert high[0] == pytest.approx(np.sum((worst @ v) ** 2), rel=1e-12)
+    assert low[0] == pytest.approx(np.sum((near.components @ v) ** 2) - 0.05 * (v @ v), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(statements()))
+def test_metrics_as_good_as_the_solution_are_in_the_ball(name):
+    problem = statements()[name]
+    rough, exact = sm.solve(problem, tol=1e-2), sm.solve(problem, tol=1e-9)
+    start, best = (np.asarray(each.components.T @ each.components) for each in (rough, exact))
+    near, half = sm.near_optimal(rough), sm.near_optimal(rough, optimum=True)
+    # Beyond the optimum on the ray from the solution, the farthest metric that is as good, up to a hair.
+    low, high = 1.0, 10.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        good = problem.objective(factor(start + middle * (best - start))) <= rough.objective
+        low, high = (middle, high) if good else (low, middle)
+    far = np.linalg.norm(factor(start + low * (best - start)).T @ factor(start + low * (best - start)) - start)
+    assert 0.0 < np.linalg.norm(best - start) <= half.radius
+    assert far <= near.radius
+
+
+@pytest.mark.parametrize(("shift", "scale"), [(0.0, 2.0**-480), (0.0, 2.0**400), (1e6, 1.0)])
+def test_decisions_are_exact_arithmetics_at_any_scale(shift, scale):
+    rng = np.random.default_rng(3)
+    X = scale * (shift + rng.integers(-3, 4, (30, 2)) + np.where(rng.random((30, 2)) < 0.5, 0.0, 1e-9))
+    L = np.array([[1.0, 0.3], [0.0, 1e-4]])
+    near, pairs = NearOptimal(L, 1e-12), rng.integers(0, 30, (60, 2))
+    low, high = near.distances(X, pairs)
+    exact = [[Fraction(value) for value in row] for row in X.tolist()]
+    factors = [[Fraction(value) for value in row] for row in L.tolist()]
+
+    def bounds(i: int, j: int) -> tuple[Fraction, Fraction]:
+        v = [a - b for a, b in zip(exact[i], exact[j], strict=True)]
+        D = sum(sum(a * b for a, b in zip(row, v, strict=True)) ** 2 for row in factors)
+        slack = Fraction(near.radius) * sum(a * a for a in v)
+        return D - slack, D + slack
+
+    for (i, j), below, above in zip(pairs.tolist(), low, high, strict=True):
+        least, most = bounds(i, j)
+        assert Fraction(float(below)) <= max(least, 0)
+        assert Fraction(float(above)) >= most
+    found = near.neighbors(X)
+    for i, (rows, certain) in enumerate(zip(found.values, found.settled, strict=True)):
+        for j in rows[certain]:
+            others = [bounds(i, l) for l in range(30) if l not in (i, j)]
+            assert sum(most <= bounds(i, int(j))[0] for _, most in others) < K
+            assert sum(exact[l] == exact[int(j)] for l in range(30) if l != i and l != j) < K
+
+
+def test_radius_infinity_leaves_everything_open_and_zero_radius_nothing_but_ties():
+    X, y = data()
+    L = np.eye(4)
+    assert NearOptimal(L, np.inf).labels(X, y).share == 0.0
+    assert NearOptimal(L, 0.0).neighbors(X).share == 1.0
+    twice = np.repeat(X[:10], 2, axis=0)
+    tied = NearOptimal(L, 0.0).neighbors(twice, n_neighbors=2)
+    assert tied.settled[:, 0].all()
+    assert not tied.settled[:, 1].any()  # two equal examples are second
+
+
+def test_labels_are_settled_where_open_neighbors_agree():
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0]])
+    near = NearOptimal(np.eye(2), 0.1)
+    assert near.labels(X[1:], [0, 0, 1], X[:1], 1).settled.tolist() == [True]
+    assert not near.neighbors(X[1:], X[:1], 1).settled.any()
+    assert near.labels(X[1:], [0, 1, 1], X[:1], 1).settled.tolist() == [False]
+
+
+def without(name: str, problem: sm.Problem, i: int) -> sm.Problem:
+    """The same statement less its losses with a row."""
+    X, y = data()
+    if name == "pola":
+        keep = ~(problem.pairs == i).any(axis=1)
+        return sm.POLAProblem(X, problem.pairs[keep], problem.similar[keep], problem.slack_weight)
+    if name == "sum":
+        hinge, pull, curve = problem.terms
+        rows, pulls = np.asarray(hinge.pairs), np.asarray(pull.pairs)
+        keep = ~(rows == i).any(axis=1)
+        more = terms.PairHinge(rows[keep], np.asarray(hinge.similar)[keep])
+        return sm.MetricProblem(X, more + terms.Pull(pulls[~(pulls == i).any(axis=1)]) + curve)
+    pulls = np.stack(problem.base.target_pairs, axis=1)
+    pulls = pulls[~(pulls == i).any(axis=1)]
+    rows = [(a, b, l) for a, b in pulls.tolist() for l in np.flatnonzero(y != y[a]).tolist() if l != i]
+    curve = terms.Frobenius(weight=problem.frobenius)
+    return sm.MetricProblem(X, 0.5 * terms.Pull(pulls) + 0.5 * terms.TripletHinge(rows) + curve)
+
+
+@pytest.mark.parametrize("name", ["lmnn", "pola", "sum"])
+def test_leaving_an_example_out_does_not_change_settled_labels(name):
+    (X, y), problem = data(), statements()[name]
+    found = sm.leave_one_out(sm.solve(problem, tol=1e-9), y)
+    assert found.rigor == "rounding"
+    assert 0.02 < found.share < 1.0
+    for i in np.flatnonzero(found.settled)[: 2 if name == "lmnn" else 4].tolist():
+        again = sm.solve(without(name, problem, i), tol=1e-5 if name == "lmnn" else 1e-7)
+        assert knn_predict(again.components, X, y)[i] == found.values[i]
+
+
+def test_no_value_between_two_changes_settled_labels():
+    (X, y), problem = data(), statements()["lmnn"]
+    ends = sm.path(problem, push_weight=[0.5, 0.504], tol=1e-8)
+    found = sm.unchanged_between(*ends, lambda near: near.labels(X, y))
+    assert 0.5 < found.share < 1.0
+    for weight in (0.501, 0.502, 0.503):
+        between = sm.solve(problem.with_weights(push_weight=weight), tol=1e-8)
+        assert (knn_predict(between.components, X, y) == found.values)[found.settled].all()
+    at_ends = [sm.near_optimal(end, optimum=True).labels(X, y).share for end in ends]
+    assert found.share < min(at_ends)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_metrics_as_good_have_distances_in_the_range(diagonal):
+    (X, y), rng = data(30, 3), np.random.default_rng(2)
+    pairs = rng.permutation(30).reshape(15, 2)
+    hinge = terms.PairHinge(pairs, y[pairs[:, 0]] == y[pairs[:, 1]])
+    problem = sm.MetricProblem(X, hinge + 0.3 * terms.Trace(), diagonal=diagonal)
+    solution, best = sm.solve(problem, tol=5e-2), sm.solve(problem, tol=1e-8)
+    low, high = sm.distance_range(solution, (0, 1))
+    v, M = X[0] - X[1], best.metric
+    seen = []
+    for _ in range(300):
+        step = np.diag(rng.normal(size=3)) if diagonal else rng.normal(size=(3, 3))
+        L = factor(M + 10.0 ** rng.uniform(-3, 0) * (step + step.T))
+        if problem.objective(L) <= solution.objective:
+            seen.append(np.sum((L @ v) ** 2))
+    assert len(seen) > 5
+    assert low <= min(seen) < max(seen) <= high
+    assert high - low < 4.0 * (max(seen) - min(seen)) + 1e-6
+
+
+def test_weights_that_are_zero_at_the_optimum_are_proven_to_be():
+    X, y = data(60, 6)
+    pairs = np.random.default_rng(1).permutation(60).reshape(30, 2)
+    losses = terms.PairHinge(pairs, y[pairs[:, 0]] == y[pairs[:, 1]]) + terms.Trace(weight=8.0) + terms.Frobenius()
+    problem = sm.MetricProblem(X, losses, diagonal=True)
+    found = sm.zero_weights(sm.solve(problem, tol=1e-6))
+    exact = np.diag(sm.solve(problem, "conic", tol=1e-9).metric)
+    assert found.share > 0.5
+    assert 0 < found.values.sum() < 6
+    assert ((exact > 1e-6) == found.values)[found.settled].all()
+
+
+def test_statements_that_are_not_strongly_convex_say_what_is_missing():
+    X, y = data()
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
+    with pytest.raises(TypeError, match="not known to be strongly convex"):
+        sm.near_optimal(solution)
+    with pytest.raises(TypeError, match="state it as such a sum"):
+        sm.distance_range(solution, (0, 1))
+    with pytest.raises(ValueError, match="without its problem"):
+        sm.near_optimal(replace(solution, problem=None))
+    stream = sm.solve(statements()["pola"], solver="online")
+    with pytest.raises(ValueError, match="no proven gap"):
+        sm.near_optimal(stream)
+    with pytest.raises(ValueError, match="pass threshold="):
+        NearOptimal(np.eye(4), 0.1).matches(X, [[0, 1]])
+    with pytest.raises(TypeError, match="diagonal=True"):
+        sm.zero_weights(sm.solve(statements()["sum"]))
+    assert "3 of 4 settled" in repr(Decisions(np.arange(4), np.arange(4) > 0))
