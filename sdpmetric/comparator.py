@@ -12,22 +12,22 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds import contradiction, rays
+from sdpmetric.bounds import contradiction
 from sdpmetric.core.certificate import RegretCertificate, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.engine import threads
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Images, U, above, below, metric_norm_above, square, sum_above, sum_below
-from sdpmetric.problems import pola_certificate
+from sdpmetric.linalg.rigorous import above, below, sum_above, sum_below
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
+from sdpmetric.problems.pair_margins import as_sum
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers.backend import no_panic
 from sdpmetric.streams.lego import LEGOStream
+from sdpmetric.terms.losses import SquaredHinge
 from sdpmetric.verbs import solve
 
 # Relative tolerance to which a rerun of the stream must reproduce the solution's loss.
@@ -36,8 +36,6 @@ REPRODUCED = 1e-6
 WEIGHTS = (1e-2, 1e-4, 1e-6)
 # Factors of LEGO's learning rate: comparators of larger rates have smaller losses, which bound the least loss.
 RATES = (1.0, 1e2, 1e4, 1e6)
-# Runs of L-BFGS-B, each started where the last one stopped.
-RESTARTS = 20
 
 
 def regret(problem: Problem, solution: Solution, *, tol: float = 1e-6, **options: object) -> RegretCertificate:
@@ -125,51 +123,10 @@ def comparator(problem: POLAProblem, gamma: float, tol: float = 1e-6) -> tuple[f
 
 
 def _comparator(problem: POLAProblem, gamma: float, tol: float) -> tuple[float, float, FloatArray]:
-    V, y, start = problem.differences, problem.signs, problem.initial_threshold
-    # Curvature along each multiplier is at most 1 in these units.
-    unit = 1.0 / np.sqrt(np.sum(V**2, axis=1) ** 2 + 1.0 + gamma)
-    best, bound, points = math.inf, -math.inf, (np.zeros(len(V)), np.zeros(len(V)))
-
-    def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal best, bound, points
-        a = unit * scaled
-        point = problem.dual_point(a)
-        q = np.sum((V @ point.components.T) ** 2, axis=1)
-        rest = 1.0 - y * (point.threshold - q)
-        value = point.value - 0.5 * gamma * float(a @ a)
-        size = 0.5 * rays.squared_norm(point.components) + 0.5 * square(point.threshold - start)
-        objective = size + 0.5 / gamma * float(np.sum(np.maximum(rest, 0.0) ** 2))
-        points = (a if objective < best else points[0], a if value > bound else points[1])
-        best, bound = min(best, objective), max(bound, value)
-        return -value, -unit * (rest - gamma * a)
-
-    x = np.zeros(len(V))
-    for _ in range(RESTARTS):
-        with threads.one_pool():  # NumPy's and SciPy's threads would wait for each other
-            x = minimize(
-                negative,
-                x,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0.0, None)] * len(x),
-                options={"maxiter": 500, "maxfun": 700, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-12},
-            ).x
-        if relative_gap(best, bound) <= tol:
-            break
-    lost = above(0.5 * gamma * sum_above(points[1] ** 2), 4)
-    return _highest(problem, gamma, points[0]), pola_certificate.lowest(problem, points[1]) - lost, unit * x
-
-
-def _highest(problem: POLAProblem, gamma: float, dual: FloatArray) -> float:
-    """A float not below the comparator's objective at the point of multipliers, taken as exact."""
-    point = problem.dual_point(dual)
-    low, high = Images.of(problem.X, problem.centered, point.components.T).distances(*problem.pairs.T)
-    b, far = point.threshold, np.where(problem.signs > 0, high, low)
-    missed = 1.0 - problem.signs * (b - far)
-    hinges = np.maximum(0.0, missed + 4.0 * U * (1.0 + b + far))
-    excess = above(abs(b - problem.initial_threshold))
-    size = above(0.5 * square(metric_norm_above(point.components)) + 0.5 * square(excess), 4)
-    return above(size + above(0.5 / gamma * sum_above(hinges**2), 6))
+    weights = np.full(len(problem.pairs), 0.5 / gamma)
+    total = as_sum(problem.X, problem.pairs, problem.signs, SquaredHinge(), weights, problem.initial_threshold)
+    found = solve(total, solver="dual", tol=tol)
+    return found.objective, found.lower_bound, np.asarray(found.dual)
 
 
 def least_loss(problem: POLAProblem) -> float:

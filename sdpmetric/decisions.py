@@ -291,7 +291,7 @@ def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearO
     curved = [_curved(end) for end in ends]
     modulus, found = min(each for each, _ in curved), []
     for (_, ball), own, other in zip(curved, ends, reversed(ends), strict=True):
-        there = _stated(other).certify_with(own.extras, own.components).objective
+        there = _stated(other).certify(own.components).objective
         found.append((ball, own.certificate.gap, max(0.0, there - other.lower_bound)))
     # The gap of each rises along the chord from its own value to the other's; they are taken where both are alike.
     (_, a, b), (_, c, d) = found
@@ -439,7 +439,7 @@ def _stated(solution: Solution) -> Problem:
 def _curved(solution: Solution) -> tuple[float, NearOptimal]:
     """The modulus of strong convexity, and the solution as a ball of radius 0."""
     problem, L = _stated(solution), np.asarray(solution.components, dtype=np.float64)
-    found, own = problem.strong_convexity(L, solution.extras), solution.certificate
+    found, own = problem.strong_convexity(L), solution.certificate
     if found is None:
         raise TypeError(
             f"{type(problem).__name__} is not known to be strongly convex, so metrics as good as this one may be far "
@@ -499,7 +499,7 @@ def _losses(problem: Problem, solution: Solution) -> _Losses:
 @_losses.register
 def _(problem: FrobeniusLMNNProblem, solution: Solution) -> _Losses:
     L = np.asarray(solution.components, dtype=np.float64)
-    found = problem.constraints(L, solution.dual, solution.extras).dual
+    found = problem.constraints(L, solution.dual).dual
     assert isinstance(found, Dual)
     (i, j, l), a, pull = found.triplets.to_array().T, found.values, problem.base.pull_cost
     pairs = np.concatenate([np.stack(each, axis=1) for each in ((i, l), (i, j), (pull.first, pull.second))])
@@ -511,7 +511,7 @@ def _(problem: FrobeniusLMNNProblem, solution: Solution) -> _Losses:
 @_losses.register
 def _(problem: POLAProblem, solution: Solution) -> _Losses:
     L = np.asarray(solution.components, dtype=np.float64)
-    a = np.asarray(problem.constraints(L, solution.dual, solution.extras).dual)
+    a = np.asarray(problem.constraints(L, solution.dual).dual)
     value, signed = problem.dual_point(a).value, a * problem.signs
     return _Losses(problem.pairs, signed, list(problem.pairs.T), value, signed, len(problem.X))
 

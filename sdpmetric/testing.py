@@ -87,7 +87,7 @@ def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> S
     certificate = solution.certificate
     assert certificate.program in str(certificate), "the certificate does not say which program it is of"
     if not isinstance(certificate, RegretCertificate):
-        again = certify(problem, solution.components, extras=solution.extras).objective
+        again = certify(problem, solution.components).objective
         assert _equal(again, solution.objective), f"{entry.name}: {solution.objective}, but certify says {again}"
     return solution
 

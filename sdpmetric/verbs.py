@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.problem import Extras, Problem, check_problem, refuse
+from sdpmetric.core.problem import Problem, check_problem, refuse
 from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of
 from sdpmetric.core.run import Budget, Callback, Score, after, check_calls, check_tolerance, run
 from sdpmetric.core.solution import Solution
@@ -246,7 +246,6 @@ def certify(
     *,
     metric: ArrayLike | None = None,
     dual: Multipliers | None = None,
-    extras: Extras | None = None,
 ) -> Certificate:
     """Certify any point of a problem, from any package, in one pass over the data.
 
@@ -262,8 +261,6 @@ def certify(
         that of a PSD matrix within `primal_residual` of it, relatively and up to rounding, if it is not.
     dual : Dual or (p,) array, optional
         Multipliers to prove the lower bound with, of triplets or of the problem's constraints.
-    extras : Extras, optional
-        What belongs to a point besides its metric, as `Solution.extras` has it: POLA's ``threshold``.
 
     Raises
     ------
@@ -274,7 +271,7 @@ def certify(
     """
     check_problem("certify", problem)
     problem.check_given(components, metric)
-    return problem.certify_with(Extras() if extras is None else extras, components, metric=metric, dual=dual)
+    return problem.certify(components, metric=metric, dual=dual)
 
 
 def verify(

@@ -20,7 +20,6 @@ import sdpmetric as sm
 from sdpmetric.core.constraints import Constraints, Hinge
 from sdpmetric.core.explanation import Support
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
-from sdpmetric.core.problem import Extras
 from sdpmetric.linalg.distances import adjoint, distances
 
 N = 14
@@ -72,7 +71,7 @@ class Apart(sm.Problem):
             objective=self.objective(L), lower_bound=bound, program="Apart", constraints="pairs"
         )
 
-    def constraints(self, components: np.ndarray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
         a, D, (first, second) = self._feasible(components, dual), self._distances(components), self.pairs.T
         return Constraints(
             dual=a,
@@ -155,13 +154,13 @@ def loosened(solution: sm.Solution, seed: int, size: float) -> sm.Solution:
         dual = replace(dual, values=dual.values * rng.uniform(1 - size, 1 + size, len(dual)))
     elif dual is not None:
         dual = dual * rng.uniform(1 - size, 1 + size, len(dual))
-    return replace(solution, components=L, dual=dual, extras=Extras())
+    return replace(solution, components=L, dual=dual, extras={})
 
 
 def constraints_of(solution: sm.Solution) -> tuple[sm.Explanation, Constraints]:
     found, problem = sm.explain(solution), solution.problem
     assert problem is not None
-    return found, problem.constraints(np.asarray(solution.components, float), found.dual, solution.extras)
+    return found, problem.constraints(np.asarray(solution.components, float), found.dual)
 
 
 def fenchel_young(problem: sm.Problem, found: Constraints) -> np.ndarray:

@@ -63,6 +63,9 @@ def _place_for_precision(D: FloatArray, near: LongArray, far: LongArray, unit: f
     unit (D_j - D_k)`` over k >= i, all counted from 1; the best i does not decrease with j.
     """
     R, last = len(near), 0
+    if D[far[-1]] <= D[near[0]]:  # as under the zero metric: all gain most above all
+        above[:R] = len(far)
+        return
     for j in range(len(far)):
         total = best = 0.0
         first = R

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from sdpmetric import verbs
+from sdpmetric.core.budget import Budget
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.engine import Dask, threads
+from sdpmetric.engine.deadline import BudgetSpent, deadline
 
 if TYPE_CHECKING:
     from distributed import Client
 
+# Seconds that a solve takes at least, in which it certifies a point.
+SHORTEST = 1e-3
 
-def solve(client: Client, state: Callable[..., Problem], *data: object, **options: object) -> Solution:
+
+def solve(
+    client: Client,
+    state: Callable[..., Problem],
+    *data: object,
+    max_time: float | None = None,
+    **options: object,
+) -> Solution:
     """State and solve a problem on the workers of a Dask cluster.
 
     One worker puts the data together, states the problem and lets all workers take part in its solution.
@@ -29,6 +41,9 @@ def solve(client: Client, state: Callable[..., Problem], *data: object, **option
         Makes the problem of the data, as `LMNNProblem.from_labels` does, or a `functools.partial` of it.
     *data : Dask arrays, data frames or series, or ordinary arrays
         Arguments of `state`: rows and labels.
+    max_time : float, optional
+        Seconds from the call on, also those in which the data are made and the problem is stated; default no limit.
+        Clocks of the workers' machines should agree with this one.
     **options
         Of `sdpmetric.solve`, besides `engine`.
 
@@ -41,6 +56,8 @@ def solve(client: Client, state: Callable[..., Problem], *data: object, **option
     ------
     MemoryError
         If the data do not fit into the memory of every worker, or a shard of the problem does not.
+    TimeoutError
+        If there is no solution after 1.2 times `max_time` and a second, as data or statement take longer.
     ImportError, TypeError, ValueError
         As `sdpmetric.engines.Dask`, `state` and `sdpmetric.solve` do.
 
@@ -53,14 +70,25 @@ def solve(client: Client, state: Callable[..., Problem], *data: object, **option
     known = [int(size) for size in sizes if isinstance(size, int | float) and math.isfinite(size)]
     engine = Dask(client)
     engine.workers_for(2 * sum(known))  # the chunks and what is made of them
-    how = partial(cast(Callable[..., Solution], verbs.solve), **options)
-    return cast(Solution, engine.wait(client.submit(_solve, state, how, *client.compute(list(data)), pure=False)))
+    how, limit = partial(cast(Callable[..., Solution], verbs.solve), **options), Budget(max_time).max_time
+    future = client.submit(_solve, state, how, time.time() + limit, *client.compute(list(data)), pure=False)
+    try:
+        with deadline(time.perf_counter() + 1.2 * limit + 1.0):
+            return cast(Solution, engine.wait(future))
+    except BudgetSpent:
+        future.cancel()
+        raise TimeoutError(
+            f"there is no solution after max_time={max_time:g} seconds, as the data or the statement of the problem "
+            "take longer; raise max_time, or pass fewer rows."
+        ) from None
 
 
-def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], *data: object) -> Solution:
+def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], ends: float, *data: object) -> Solution:
     """Run on a worker, which takes no part as such meanwhile, so that its thread is free for a shard."""
     from distributed import get_worker, worker_client
 
     with threads.limited(get_worker().state.nthreads), worker_client() as client:
-        solution = solve(state(*data), engine=Dask(client))
+        problem = state(*data)
+        limit = None if ends == math.inf else max(ends - time.time(), SHORTEST)
+        solution = solve(problem, engine=Dask(client), max_time=limit)
     return replace(solution, problem=None)

@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.bounds.well_posed import SampleSize
+from sdpmetric.engine.deadline import check_deadline
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
 from sdpmetric.linalg.rigorous import (
@@ -78,10 +79,13 @@ class PullCost:
         """Coordinates in which the cost is the identity on its range; null directions come last."""
         if self.whitening is not None:
             return self.whitening
+        check_deadline()  # each of the three factorizations is as long as one of n x d
         basis, inverse = psd.data_basis(self.X)
+        check_deadline()
         rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
         pulls = weighted_differences(self.X @ basis, self.first, self.second, np.sqrt(self.scales))
         root = psd.triangle(chain(rows, pulls))
+        check_deadline()
         return psd.whiten(basis, inverse, root)
 
     def value(self, components: FloatArray, Z: FloatArray) -> float:

@@ -279,8 +279,8 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     if solution.certificate.kind == "regret":
         raise TypeError("explain does not take a stream's solution, which has no multipliers: solve the problem first.")
     L = np.asarray(solution.components, dtype=np.float64)
-    found = stated.constraints(L, solution.dual, solution.extras)
-    certificate = stated.certify_with(solution.extras, L, dual=found.dual)
+    found = stated.constraints(L, solution.dual)
+    certificate = stated.certify(L, dual=found.dual)
     support, influence = _support(found, certificate), _influence(found, len(stated.X))
     slacks, weights = _slacks(found, len(stated.X), certificate.constraints)
     margin = float(found.multipliers.sum()) if found.margin else None

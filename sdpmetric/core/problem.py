@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,19 +28,6 @@ from sdpmetric.core.owned import owned
 LOG_SCALES = (-12.0, 12.0)
 # Squared distances under a metric may be so large, and their sums larger.
 LARGEST_DISTANCE = 1e300
-
-
-class Extras(TypedDict, total=False):
-    """What only some statements or solvers know of a point."""
-
-    threshold: float
-    """POLA's threshold b, a part of the point."""
-    screened: float
-    """Share of all triplets whose multipliers are proven to be at their bounds."""
-    mistakes: int
-    """Of a stream, items predicted wrongly so far."""
-    perplexity: float
-    """NCA's mean effective number of neighbors, over all examples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,23 +118,14 @@ class Problem(ABC):
             Multipliers for the lower bound; default: those computed from the point.
         """
 
-    def certify_with(
-        self,
-        extras: Extras,
-        components: ArrayLike | None = None,
-        *,
-        metric: ArrayLike | None = None,
-        dual: Multipliers | None = None,
-    ) -> Certificate:
-        """Certify a point with extras, for example a threshold; statements with extras override this.
+    def beside(self, components: FloatArray) -> dict[str, float]:
+        """Numbers that follow from a point, for `Solution.extras`: POLA's best ``threshold``. Default: none.
 
         Parameters
         ----------
-        extras : Extras
-        components, metric, dual
-            As in `certify`.
+        components : (r, d) array
         """
-        return self.certify(components, metric=metric, dual=dual)
+        return {}
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """The factor of a given point, float64, and how far the metric was from the PSD cone, relatively.
@@ -239,7 +217,7 @@ class Problem(ABC):
         """What `best_scale` minimises: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
 
-    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity | None:
+    def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
         """How strongly convex the objective is, and a float64 point as it was certified; None: not known to be so."""
         return None
 
@@ -289,7 +267,7 @@ class Labelled(Protocol):
 class Constrained(Protocol):
     """A statement that lists the constraints its multipliers belong to, for `explain`."""
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated constraints and those with a positive multiplier.
 
         Parameters
@@ -298,8 +276,6 @@ class Constrained(Protocol):
             The point, float64.
         dual : Dual or (p,) array or None
             Multipliers, made dual feasible as in `certify`; None: those computed from the point.
-        extras : Extras
-            What belongs to the point besides the metric.
         """
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.files import write_npz
 from sdpmetric.core.multipliers import Multipliers
-from sdpmetric.core.problem import Extras
 
 
 @dataclass(frozen=True)
@@ -50,5 +49,5 @@ def digest(arrays: dict[str, NDArray[np.generic]], text: str = "") -> str:
 class Provable(Protocol):
     """A statement whose proofs can be written down."""
 
-    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove."""

@@ -16,7 +16,7 @@ from sdpmetric.core.budget import Budget as Budget
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate, relative_gap
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.recorder import Recorder
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -51,8 +51,8 @@ class Step:
         Step size or smoothing width.
     n_active : int
         Active triplets or pairs.
-    extras : Extras
-        What only some statements or solvers know.
+    extras : dict of str to float
+        What only some solvers know.
     score : float
         Score on validation examples.
     status : Status or None
@@ -66,7 +66,7 @@ class Step:
     certificate: Certificate | None = None
     step: float = math.nan
     n_active: int = 0
-    extras: Extras = field(default_factory=Extras)
+    extras: dict[str, float] = field(default_factory=dict)
     score: float = math.nan
     status: Status | None = None
 
@@ -76,7 +76,6 @@ class Step:
         problem: Problem,
         components: FloatArray,
         dual: Multipliers | None = None,
-        extras: Extras | None = None,
         step: float = math.nan,
     ) -> Self:
         """A step with the problem's certificate of its point and multipliers.
@@ -86,11 +85,9 @@ class Step:
         problem : Problem
         components : (r, d) array, or (c, r, d) for c metrics
         dual : Dual or (p,) array, optional
-        extras, step
-            As in the attributes.
+        step : float
         """
-        rest = Extras() if extras is None else extras
-        certificate = problem.certify_with(rest, components, dual=dual)
+        certificate = problem.certify(components, dual=dual)
         return cls(
             components,
             certificate.objective,
@@ -99,7 +96,6 @@ class Step:
             certificate,
             step,
             certificate.n_active,
-            rest,
         )
 
 
@@ -174,7 +170,7 @@ def run(
             n_iter=budget.spent,
             seconds=budget.elapsed,
             problem=problem,
-            extras=best.extras,
+            extras=problem.beside(np.asarray(components, dtype=np.float64)) | best.extras,
             frames=tuple(passed.frames),
         )
         if printer is not None:
@@ -193,7 +189,7 @@ def run(
                         step = replace(step, score=float(score(step.components)))
                     best = seen.take(step, last=stream)
                     numbers = (step.objective, step.lower_bound, step.step, step.n_active)
-                    rest = (step.extras.get("screened", math.nan), step.extras.get("mistakes", 0), step.score)
+                    rest = (step.extras.get("screened", math.nan), int(step.extras.get("mistakes", 0)), step.score)
                     row = TraceRow(budget.spent, budget.elapsed, *numbers, *rest)
                     passed.see(len(trace), step.components)
                     trace.rows.append(row)
@@ -282,7 +278,7 @@ def _certified(problem: Problem, best: Step, bound: Step, tol: float) -> Certifi
         certificate = best.certificate
     else:
         try:
-            certificate = problem.certify_with(best.extras, components, dual=dual)
+            certificate = problem.certify(components, dual=dual)
         except (ArithmeticError, np.linalg.LinAlgError) as error:
             raise ValueError(
                 f"the point found cannot be certified, as its numbers are too large or too small ({error}); scale the "

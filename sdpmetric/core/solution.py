@@ -15,7 +15,7 @@ from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate
 from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.recorder import Frame
 from sdpmetric.core.status import Status
@@ -46,7 +46,7 @@ class Solution:
         Wall-clock seconds of the solve.
     problem : Problem or None
         The problem; None for a solution that was loaded without it.
-    extras : Extras
+    extras : dict of str to float
         What only some statements or solvers know, by name: POLA's ``threshold``, the share ``screened``, a stream's
         ``mistakes``.
     frames : tuple of Frame
@@ -62,7 +62,7 @@ class Solution:
     n_iter: int = 0
     seconds: float = 0.0
     problem: Problem | None = None
-    extras: Extras = field(default_factory=Extras)
+    extras: dict[str, float] = field(default_factory=dict)
     frames: tuple[Frame, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -261,7 +261,7 @@ class Solution:
                 "only solutions of LMNN, POLA and MMC problems can be written as proofs; a loaded solution needs its "
                 "problem: Solution.load(path, problem)."
             )
-        problem.proof(np.asarray(self.components, dtype=np.float64), self.dual, self.extras).write(path)
+        problem.proof(np.asarray(self.components, dtype=np.float64), self.dual).write(path)
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem | None = None) -> Solution:
@@ -304,7 +304,7 @@ class Solution:
         """The same point with the problem's own certificate; where it has none of this program, the old one, marked."""
         saved, fresh = self.certificate, None
         if self.problem is not None:
-            fresh = self.problem.certify_with(self.extras, self.components, dual=self.dual)
+            fresh = self.problem.certify(self.components, dual=self.dual)
             if saved.kind == RelaxationCertificate.kind and isinstance(fresh, DualityCertificate):
                 fresh = RelaxationCertificate.of(fresh)
         if fresh is None or (fresh.kind, fresh.program) != (saved.kind, saved.program):

@@ -355,23 +355,24 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         Z = np.asarray(self._embed(data), dtype=np.float64)
         return np.sqrt(distances(np.ascontiguousarray(Z), rows[:, 0], rows[:, 1]))
 
-    def get_metric(self) -> Callable[[ArrayLike, ArrayLike], float]:
+    def get_metric(self) -> Callable[..., float]:
         """The learned distance of two examples as a function, for scikit-learn's ``metric=``.
 
         Returns
         -------
         metric : callable
-            ``metric(u, v)`` of two (n_features_in_,) arrays, not squared. A later fit does not change it.
+            ``metric(u, v, squared=False)`` of two (n_features_in_,) arrays. A later fit does not change it.
         """
         check_is_fitted(self)
         return copy(self)._distance
 
-    def _distance(self, u: ArrayLike, v: ArrayLike) -> float:
+    def _distance(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         ends = check_array([u, v], dtype=np.float64)
         if ends.shape[1] != self.n_features_in_:
             raise ValueError(f"u and v have {ends.shape[1]} features; the metric is for {self.n_features_in_}.")
         first, second = self._embed(ends)
-        return float(np.linalg.norm(first - second))
+        distance = float(np.linalg.norm(first - second))
+        return distance * distance if squared else distance
 
     @property
     def _n_features_out(self) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import cast
 
 import cvxpy as cp
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.problem import Extras, Problem, check_problem, refuse
+from sdpmetric.core.problem import Problem, check_problem, refuse
 from sdpmetric.core.registry import formulation_of
 from sdpmetric.triplets.triplets import Triplets
 
@@ -31,13 +31,10 @@ class Point:
         Symmetric, PSD up to the backend's accuracy.
     dual : (p,) array or None
         Multipliers in the order of the problem's constraints.
-    extras : Extras
-        What belongs to the point besides the metric, POLA's threshold.
     """
 
     metric: FloatArray
     dual: FloatArray | None = None
-    extras: Extras = field(default_factory=Extras)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ def pola_program(problem: POLAProblem) -> cp.Problem:
         constraints.append((margins >= 1).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1
     else:
         xi = cp.Variable(len(problem.pairs), name="xi")
-        objective += problem.margins.ceilings @ xi
+        objective += problem.ceilings @ xi
         constraints.append((margins >= 1 - xi).set_label(MARGINS))  # y_t (b - v_t' A v_t) >= 1 - xi_t
         constraints.append((xi >= 0).set_label(SLACKS))
     constraints.append((A >> 0).set_label(CONE))  # A is PSD
@@ -74,17 +74,11 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
 
     def read() -> Point:
         found = named(program)
-        dual = np.ravel(found[MARGINS].dual_value) / units
-        lagrangian = problem.dual_point(np.clip(dual, 0.0, problem.margins.ceilings))
-        tries = [
-            (psd.factor(np.asarray(found["A"].value)), float(found["b"].value)),
-            (lagrangian.components, lagrangian.threshold),
-            (zero, None),
-        ]
-        repaired = [problem.repair(*point) for point in tries]
-        objectives = [problem.objective(components, threshold=b) for components, b in repaired]
-        components, threshold = repaired[int(np.argmin(objectives))]
-        return Point(components.T @ components, dual, {"threshold": threshold})
+        dual = np.clip(np.ravel(found[MARGINS].dual_value) / units, 0.0, problem.ceilings)
+        lagrangian = problem.as_sum.dual.minimizer([dual])
+        tries = [psd.factor(np.asarray(found["A"].value)), zero, *([] if lagrangian is None else [lagrangian[:, :-1]])]
+        components = min((problem.repair(L)[0] for L in tries), key=lambda L: problem.objective(L))
+        return Point(components.T @ components, dual)
 
     if problem.slack_weight is not None:
         return ExactProgram(program, read)
@@ -99,6 +93,6 @@ def state(problem: POLAProblem, *, scaled: bool = False) -> ExactProgram:
             else contradiction.sharpen(problem.differences, problem.signs, a, problem.difference_rests)
         )
         d = problem.X.shape[1]
-        return Point(np.zeros((d, d)), a if proof is None else proof, {"threshold": problem.initial_threshold})
+        return Point(np.zeros((d, d)), a if proof is None else proof)
 
     return ExactProgram(program, read, ExactProgram(infeasibility, read_contradiction))

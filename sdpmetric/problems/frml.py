@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -215,7 +216,7 @@ class FRMLProblem(Problem):
         value, gradient, active = self._evaluate(L, with_gradient=True)
         slope = float(np.linalg.norm(2.0 * L @ gradient)) * float(np.linalg.norm(L))
         return StationarityCertificate(
-            objective=value,
+            objective=math.inf if math.isnan(value) else value,
             lower_bound=0.0,
             primal_residual=residual,
             n_active=active,

@@ -19,7 +19,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers
-from sdpmetric.core.problem import Extras, Problem, StrongConvexity
+from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import Form, Images
 from sdpmetric.problems import frobenius_certificate, screening
@@ -212,7 +212,7 @@ class FrobeniusLMNNProblem(Problem):
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.base.objective(L) + self.penalty(L)
 
-    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity:
+    def strong_convexity(self, components: FloatArray) -> StrongConvexity:
         """With modulus ``lam``; see `Problem.strong_convexity`."""
         return StrongConvexity(self.frobenius, components)
 
@@ -298,7 +298,7 @@ class FrobeniusLMNNProblem(Problem):
         """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only."""
         return frobenius_certificate.feasible_dual(self, dual)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         found = self.base.hinge_constraints(components, dual, self.feasible_dual)
         half = self.penalty(components) / self.frobenius

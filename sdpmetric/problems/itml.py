@@ -16,7 +16,7 @@ from sdpmetric.core.constraints import Constraints, LogRatio
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
@@ -232,7 +232,7 @@ class ITMLProblem(MetricProblem):
         """
         return replace(super().certify(components, metric=metric, dual=dual), program="ITML", constraints="pairs")
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """All pairs; see `Constrained.constraints`."""
         a = self.prove(components, dual).multipliers[0]
         first, second = self.pairs.T

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints, SquaredHinge
 from sdpmetric.core.multipliers import Multipliers
-from sdpmetric.core.problem import Extras
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.distance_targets import DistanceTargets
@@ -75,7 +74,7 @@ class LEGOBatchProblem(MetricProblem):
         found = super().certify(components, metric=metric, dual=dual)
         return replace(found, program="LEGO in batch", constraints="pairs")
 
-    def constraints(self, components: np.ndarray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
         """All pairs; see `Constrained.constraints`. A target to be equal to is two constraints, one for each side."""
         stream, rate = self.stream, self.stream.learning_rate
         a = self.prove(components, dual).multipliers[0]

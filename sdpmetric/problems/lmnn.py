@@ -21,9 +21,10 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
-from sdpmetric.core.problem import Extras, Problem
+from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.engine.deadline import is_late
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
@@ -237,6 +238,8 @@ class LargeMarginProblem(Problem):
         """
         L, residual = self.check_point(components, metric)
         factors, given = self.stack(L), validation.given_metric(metric, residual)
+        if is_late() and not factors.any() and not any("coordinates" in vars(cost) for cost in self.pull_costs):
+            return self._nothing()
         meant = [None] * len(factors) if given is None else self.stack(given)
         images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, meant, strict=True)]
         push, costs, cones = self.push, self.pull_costs, self.cones
@@ -273,6 +276,20 @@ class LargeMarginProblem(Problem):
             weakness=next((cone.weakness for cone in cones if cone.weakness is not None), None),
         )
 
+    def _nothing(self) -> DualityCertificate:
+        """Of the zero metric, under which every hinge is 1, where not even coordinates were made in time."""
+        return DualityCertificate(
+            objective=above(self.push_weight * self.source.total_weight, 2 * len(self.X) + self.source.size),
+            lower_bound=0.0,
+            primal_residual=0.0,
+            dual_residual=0.0,
+            complementarity=1.0,
+            n_active=self.source.size,
+            program=self.program,
+            rigor="float",
+            weakness="time was over before more than 0 was proven",
+        )
+
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
 
@@ -292,7 +309,7 @@ class LargeMarginProblem(Problem):
         apart = 1.0 - within / total if total and self.push_weight else 0.0
         return super().caution(components, certificate) or caution(certificate, sizes, self.ridge, apart)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         return self.hinge_constraints(components, dual, self.feasible_dual)
 
@@ -513,6 +530,6 @@ class LMNNProblem(LargeMarginProblem):
         """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
         return self.pull_cost.coordinates
 
-    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""
         return proofs.lmnn(self, components, dual)

@@ -25,8 +25,8 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, StrongConvexity, refuse
-from sdpmetric.engine.deadline import in_time, is_late
+from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity, refuse
+from sdpmetric.engine.deadline import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
@@ -234,7 +234,7 @@ class MetricProblem(Problem):
         own = [L[:, part].T @ L[:, part] for part in self.domain.parts]
         return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
 
-    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity | None:
+    def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
         """By Frobenius terms, over all and over diagonal metrics; see `Problem.strong_convexity`."""
         modulus = sum_below(np.array([term.weight for term in self.terms if isinstance(term, Frobenius)]))
         if not modulus > 0.0 or not self.domain.plain or self.domain.blocks:
@@ -252,6 +252,7 @@ class MetricProblem(Problem):
         D = total.distances(L)
 
         def value(log_scale: float) -> float:
+            check_deadline()
             s = math.exp(log_scale)
             losses = total.smoothed_losses(s * L, s * s * D, 1.0)[0]
             return min(losses + sum(term.value(s * L) for term in total.regularizers), 1e300)
@@ -334,7 +335,7 @@ class MetricProblem(Problem):
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
             constraints="multipliers",
             null_dimension=proven.null_dimension,
-            resolution=self._resolution if objective >= 0.0 >= proven.value else 0.0,
+            resolution=self._resolution if objective >= 0.0 >= proven.value and not is_late() else 0.0,
             weakness=weakness,
         )
 
@@ -343,7 +344,7 @@ class MetricProblem(Problem):
         """See `DualityCertificate.resolution`."""
         return resolution(self.X, self.total, self.domain)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The constraints of the one hinge of the sum; see `Constrained.constraints`.
 
         Raises

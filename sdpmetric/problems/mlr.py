@@ -40,7 +40,7 @@ from sdpmetric.ranking.relevance import Relevance
 MLRLoss = Literal["auc", "map"]
 
 # Distances in memory at once: a block of queries times all items.
-SCORES_AT_ONCE = 1 << 22
+SCORES_AT_ONCE = 1 << 19
 # Cuts whose slopes are cached.
 KEPT = 400
 # Mean losses below this are taken as 0, as products of it may underflow.

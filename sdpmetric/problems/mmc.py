@@ -25,7 +25,6 @@ from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
-from sdpmetric.core.problem import Extras
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
@@ -249,7 +248,7 @@ class MMCProblem(MetricProblem):
             weakness=proven.weakness,
         )
 
-    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and weights prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.mmc`."""
         return proofs.mmc(self, components, dual)
 

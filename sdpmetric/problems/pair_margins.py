@@ -1,89 +1,81 @@
-"""What POLA's objective says about the squared distances of pairs: margins, thresholds, slacks, and their slopes."""
+"""POLA as a sum: margins of pairs to a threshold, which is 1 plus the squared distance of a pair of rows of its own."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpmetric.bounds import rays
-from sdpmetric.linalg.rigorous import square
-
-FloatArray = NDArray[np.float64]
-
-# Widths, in units of the margin, of the slopes that are tried as dual candidates where none are given.
-WIDTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms.frobenius import Frobenius
+from sdpmetric.terms.losses import ScalarLoss
+from sdpmetric.terms.margins import MarginLoss
 
 
-@dataclass(frozen=True, eq=False)
-class PairMargins:
-    """The margins ``y_t (b - q_t)`` of pairs with squared distances q at a threshold b.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ThresholdMargins(MarginLoss):
+    """``sum_t w_t l(1 - y_t (1 + D(own) - D(t)))`` over pairs t with signs ``y_t``, the last pair being the own one."""
 
-    Attributes
-    ----------
-    similar : (p,) bool array
-    slack_weight : float or None
-        Weight of the slacks; None: hard margin.
-    start : float
-        ``b_1``, near which the threshold is to be.
-    pair_weights : (p,) array or None
-        Of the single slacks; None: 1.
+    pairs: IndexArray
+    signs: FloatArray
+    loss: ScalarLoss
+
+    name: ClassVar[str] = "threshold_margins"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """It is stated for its data."""
+        return self
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return f"{self.scalar.name} over {self.size:,} margins to a threshold"
+
+    @property
+    def scalar(self) -> ScalarLoss:
+        """The loss of a margin."""
+        return self.loss
+
+    @property
+    def offset(self) -> FloatArray:
+        """``1 - y_t``."""
+        return 1.0 - self.signs
+
+    def distance_pairs(self) -> IndexArray:
+        """The pairs, and that of the threshold."""
+        return self.pairs
+
+    @cached_property
+    def combination(self) -> sp.csr_array:
+        """``y_t (D(t) - D(own))``."""
+        return sp.csr_array(sp.hstack([sp.diags_array(self.signs), -self.signs[:, None]], format="csr"))
+
+    def roles(self) -> dict[str, IndexArray]:
+        """Row numbers by role."""
+        return {"first": self.pairs[:-1, 0], "second": self.pairs[:-1, 1]}
+
+
+def as_sum(
+    X: NDArray[np.floating],
+    pairs: IndexArray,
+    signs: FloatArray,
+    scalar: ScalarLoss,
+    weights: FloatArray,
+    initial_threshold: float,
+) -> MetricProblem:
+    """``1/2 ||A||^2 + 1/2 (b - b_1)^2 + sum_t w_t l(1 - y_t (b - D(t)))`` as a sum over one more feature and row.
+
+    The last row is the first one with a 1 in the new feature, whose weight is ``b - 1``. Metrics that mix it with the
+    others cost more than without that, and their distances are the same.
     """
-
-    similar: NDArray[np.bool_]
-    slack_weight: float | None
-    start: float
-    pair_weights: FloatArray | None = None
-
-    @cached_property
-    def signs(self) -> FloatArray:
-        """``y_t``: 1 for similar pairs and -1 for dissimilar ones, (p,)."""
-        return np.where(self.similar, 1.0, -1.0)
-
-    @cached_property
-    def ceilings(self) -> FloatArray:
-        """The largest multipliers, (p,): the slack weight times those of the pairs, or infinity."""
-        weight = math.inf if self.slack_weight is None else self.slack_weight
-        return weight * (np.ones(len(self.similar)) if self.pair_weights is None else self.pair_weights)
-
-    def of(self, q: FloatArray, b: float) -> FloatArray:
-        """The margins, (p,)."""
-        return self.signs * (b - q)
-
-    def missed(self, q: FloatArray, b: float) -> float:
-        """The largest violation of a margin; 0 where all margins are at least 1."""
-        return max(0.0, float((1.0 - self.of(q, b)).max(initial=0.0)))
-
-    def objective(self, size: float, q: FloatArray, b: float) -> float:
-        """The objective of a metric with ``||A||_F^2 = size``; hard margins are not checked."""
-        value = 0.5 * size + 0.5 * square(b - self.start)
-        if self.slack_weight is not None:
-            value += float(self.ceilings @ np.maximum(0.0, 1.0 - self.of(q, b)))
-        return value
-
-    def separated(self, q: FloatArray) -> bool:
-        """Whether every dissimilar pair is further apart than every similar one."""
-        near, far = rays.extremes(q, self.similar)
-        return far > near
-
-    def best_threshold(self, q: FloatArray) -> float:
-        """The threshold with the smallest objective; with hard margins, the one with the smallest violation."""
-        if self.slack_weight is None:
-            return rays.best_hard_threshold(*rays.extremes(q, self.similar), self.start)
-        return rays.best_soft_threshold(q, self.signs, self.start, self.ceilings)
-
-    def best_multiple(self, size: float, q: FloatArray) -> float:
-        """The multiple of a metric with ``||A||_F^2 = size`` within the hard margins with the smallest objective."""
-        near, far = rays.extremes(q, self.similar)
-        return rays.best_multiple(size, near, far, self.start)
-
-    def slopes(self, q: FloatArray, b: float) -> list[FloatArray]:
-        """Dual candidates from the margins, one for each of several widths: slopes, or soft minima of hard margins."""
-        missing = 1.0 - self.of(q, b)
-        if self.slack_weight is not None:
-            return [self.ceilings * np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS]
-        worst = missing.max(initial=-math.inf)
-        return [np.exp((missing - worst) / width) for width in WIDTHS]
+    n, d = X.shape
+    lifted, target = np.zeros((n + 1, d + 1), dtype=X.dtype), np.zeros((d + 1, d + 1))
+    lifted[:n, :d], lifted[n, :d], lifted[n, d], target[d, d] = X, X[0], 1.0, initial_threshold - 1.0
+    both = np.concatenate([pairs, [[0, n]]]).astype(np.int32)
+    return MetricProblem(
+        lifted, ThresholdMargins(pairs=both, signs=signs, loss=scalar, weights=weights) + Frobenius(to=target)
+    )

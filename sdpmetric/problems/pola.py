@@ -1,7 +1,4 @@
-"""POLA as a batch problem: a metric and a threshold between similar and dissimilar pairs; objective and certificate.
-
-As a sum, `QuadrupletHinge` and `Frobenius`, it takes 0.9 to 27 times as long (docs/benchmarks.md).
-"""
+"""POLA as a batch problem: a metric and a threshold between similar and dissimilar pairs, certified as a sum."""
 
 from __future__ import annotations
 
@@ -14,20 +11,43 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds import contradiction, rays
+from sdpmetric.bounds import contradiction
+from sdpmetric.bounds.segment import Proven
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, RegretCertificate
-from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, RegretCertificate
+from sdpmetric.core.constraints import Constraints, Hinge
+from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.owned import owned
-from sdpmetric.core.problem import Extras, Problem, StrongConvexity
+from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import exact, psd
-from sdpmetric.linalg.rigorous import above
-from sdpmetric.problems import pola_certificate, proofs
-from sdpmetric.problems.pair_margins import PairMargins
+from sdpmetric.linalg.rigorous import (
+    Images,
+    U,
+    above,
+    metric_norm_above,
+    product_above,
+    products_above,
+    square,
+    sum_above,
+)
+from sdpmetric.problems import proofs
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.problems.pair_margins import as_sum
+from sdpmetric.terms import losses
+
+# A margin may be missed by this much, relative to the threshold, and count as met.
+ROUNDING = 1e-9
+# A point that misses a hard margin by more than this, relative to the threshold, is not repaired: it is infeasible.
+REPAIRABLE = 1e-3
+# A hard constraint counts as active within this distance of its margin, relative to the threshold.
+ACTIVE = 1e-6
+# Widths, in units of the margin, of the slopes that are tried as dual candidates where none are given.
+WIDTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+# Up to here a threshold less 1 is exact.
+LARGEST_THRESHOLD = 1e15
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -53,7 +73,7 @@ class POLAProblem(Problem):
     slack_weight : float, optional
         Weight of the slacks, > 0; None: hard margin.
     initial_threshold : float, default 1
-        ``b_1``, at least 1.
+        ``b_1``, between 1 and 1e15.
     pair_weights : (p,) array, optional
         Positive: the slack of a pair counts so many times, of a soft margin; default 1.
 
@@ -96,7 +116,7 @@ class POLAProblem(Problem):
             pairs=rows,
             similar=pair_checks.check_similar(similar, len(rows)),
             slack_weight=weight,
-            initial_threshold=validation.check_number("initial_threshold", initial_threshold, 1.0),
+            initial_threshold=validation.check_number("initial_threshold", initial_threshold, 1.0, LARGEST_THRESHOLD),
             pair_weights=weights,
         )
 
@@ -145,14 +165,22 @@ class POLAProblem(Problem):
         )
 
     @cached_property
-    def margins(self) -> PairMargins:
-        """What the objective says about squared distances of the pairs."""
-        return PairMargins(self.similar, self.slack_weight, self.initial_threshold, self.pair_weights)
-
-    @property
     def signs(self) -> FloatArray:
         """``y_t``: 1 for similar pairs and -1 for dissimilar ones, (p,)."""
-        return self.margins.signs
+        return np.where(self.similar, 1.0, -1.0)
+
+    @cached_property
+    def ceilings(self) -> FloatArray:
+        """The largest multipliers, (p,): the slack weight times those of the pairs, or infinity."""
+        weight = math.inf if self.slack_weight is None else self.slack_weight
+        return weight * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
+
+    @cached_property
+    def as_sum(self) -> MetricProblem:
+        """The same as a sum with one more feature; see `sdpmetric.problems.pair_margins.as_sum`."""
+        soft, start = self.slack_weight is not None, self.initial_threshold
+        scalar, weights = (losses.Hinge(), self.ceilings) if soft else (losses.Hard(), np.ones(len(self.pairs)))
+        return as_sum(self.X, self.pairs, self.signs, scalar, weights, start)
 
     @cached_property
     def differences(self) -> FloatArray:
@@ -174,10 +202,6 @@ class POLAProblem(Problem):
     def distances(self, components: FloatArray) -> FloatArray:
         """Squared distances of the pairs under a factor (r, d), (p,)."""
         return np.asarray(np.sum((self.differences @ components.T) ** 2, axis=1))
-
-    def given_threshold(self, q: FloatArray, given: float | None) -> float:
-        """A given threshold, checked, or the best one for squared distances (p,)."""
-        return self.margins.best_threshold(q) if given is None else validation.check_number("threshold", given, -np.inf)
 
     def update_bound(self, objective: float, loss: float = 1.0) -> float:
         """How many updates with a loss of at least `loss` online POLA can make on these pairs (Theorem 1).
@@ -205,11 +229,52 @@ class POLAProblem(Problem):
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self.distances(L)
-        b = self.given_threshold(q, threshold)
-        rounding = pola_certificate.ROUNDING * max(1.0, abs(b))
-        if b < 1.0 - rounding or (self.slack_weight is None and self.margins.missed(q, b) > rounding):
+        b = self._given_threshold(q, threshold)
+        missed = np.maximum(0.0, 1.0 - self._margins(q, b))
+        rounding = ROUNDING * max(1.0, abs(b))
+        if b < 1.0 - rounding or (self.slack_weight is None and missed.max(initial=0.0) > rounding):
             return math.inf
-        return self.margins.objective(rays.squared_norm(L), q, b)
+        slack = 0.0 if self.slack_weight is None else float(self.ceilings @ missed)
+        return 0.5 * _squared_norm(L) + 0.5 * square(b - self.initial_threshold) + slack
+
+    def _margins(self, q: FloatArray, b: float) -> FloatArray:
+        """``y_t (b - q_t)`` for squared distances, (p,)."""
+        return self.signs * (b - q)
+
+    def _given_threshold(self, q: FloatArray, given: float | None) -> float:
+        return self.best_threshold(q) if given is None else validation.check_number("threshold", given, -np.inf)
+
+    def _extremes(self, q: FloatArray) -> tuple[float, float]:
+        """The largest distance of a similar pair, 0 without one, and the least of a dissimilar pair, or infinity."""
+        return float(q[self.similar].max(initial=0.0)), float(q[~self.similar].min(initial=math.inf))
+
+    def best_threshold(self, q: FloatArray) -> float:
+        """The threshold that is best for squared distances (p,); with hard margins, with the smallest violation.
+
+        The soft objective is convex and piecewise quadratic in b: its slope jumps by a weight at each ``q_t + y_t``.
+        """
+        start, w = self.initial_threshold, self.ceilings
+        if self.slack_weight is None:
+            near, far = self._extremes(q)
+            return max(1.0, min(max(start, near + 1.0), far - 1.0))
+        order = np.argsort(q + self.signs, kind="stable")
+        corners = (q + self.signs)[order]
+        pushed = np.concatenate([[0.0], np.cumsum(w[order])]) - float(w[self.similar].sum())
+        first = int(np.searchsorted(corners - start + pushed[:-1], 0.0))  # slopes just left of each corner
+        return max(1.0, float(corners[first - 1]) if first else -math.inf, start - float(pushed[first]))
+
+    def beside(self, components: FloatArray) -> dict[str, float]:
+        """The best threshold; see `Problem.beside`."""
+        return {"threshold": self.best_threshold(self.distances(components))}
+
+    def _best_multiple(self, components: FloatArray, q: FloatArray) -> float:
+        """The multiple of a metric within the hard margins with the smallest objective; see docs/pola.md."""
+        near, far = self._extremes(q)
+        if far <= near or far == math.inf:
+            return 1.0 if far <= near else 0.0
+        nearest = (self.initial_threshold + 1.0) * far / (_squared_norm(components) + far * far)
+        multiple = max(2.0 / (far - near), nearest)
+        return multiple if multiple < math.inf else 1.0
 
     def repair(
         self, components: ArrayLike | None = None, threshold: float | None = None, *, metric: ArrayLike | None = None
@@ -235,22 +300,21 @@ class POLAProblem(Problem):
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         q = self.distances(L)
-        b = self.margins.best_threshold(q) if threshold is None else max(1.0, threshold)
-        if self.slack_weight is not None or self.margins.missed(q, b) <= 0.0:
+        b = self.best_threshold(q) if threshold is None else max(1.0, threshold)
+        if self.slack_weight is not None or float((1.0 - self._margins(q, b)).max(initial=0.0)) <= 0.0:
             return L, b
-        scale = self.margins.best_multiple(rays.squared_norm(L), q)
-        return math.sqrt(scale) * L, self.margins.best_threshold(scale * q)
+        scale = self._best_multiple(L, q)
+        return math.sqrt(scale) * L, self.best_threshold(scale * q)
 
     def best_scale(self, components: FloatArray) -> float:
         """The best multiple of a factor, for the hard margin that of `repair`."""
         if self.slack_weight is not None:
             return super().best_scale(components)
-        scale = self.margins.best_multiple(rays.squared_norm(components), self.distances(components))
-        return math.sqrt(scale)
+        return math.sqrt(self._best_multiple(components, self.distances(components)))
 
-    def strong_convexity(self, components: FloatArray, extras: Extras) -> StrongConvexity:
+    def strong_convexity(self, components: FloatArray) -> StrongConvexity:
         """With modulus 1; of a hard margin, `repair` is right up to rounding. See `Problem.strong_convexity`."""
-        L, b = self.repair(components, self.given_threshold(self.distances(components), extras.get("threshold")))
+        L, b = self.repair(components)
         return StrongConvexity(1.0, L, b, "float" if self.slack_weight is not None else "rounding")
 
     # -- the certificate --------------------------------------------------------------------------------------------
@@ -278,25 +342,104 @@ class POLAProblem(Problem):
             b; default: the best one for this metric.
         """
         L, residual = self.check_point(components, metric)
-        given = validation.given_metric(metric, residual)
-        return pola_certificate.certificate(self, L, residual, dual, threshold, given)
-
-    def proof(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Proof:
-        """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.pola`."""
-        return proofs.pola(
-            self, components, dual, self.given_threshold(self.distances(components), extras.get("threshold"))
+        given, q = validation.given_metric(metric, residual), self.distances(L)
+        b = self._given_threshold(q, threshold)
+        residual = max(residual, 1.0 - b)
+        if self.slack_weight is None:
+            residual = max(residual, float((1.0 - self._margins(q, b)).max(initial=0.0)) / max(1.0, b))
+        repaired, b = self.repair(L, b)
+        q = self.distances(repaired)
+        near, far = self._extremes(q)
+        feasible = self.slack_weight is not None or (residual <= REPAIRABLE and far > near)
+        metric_there = given if np.array_equal(L, repaired) else None
+        objective = self._highest(repaired, b, metric_there) if feasible else math.inf
+        tries = self._tries(q, b, dual)
+        for a in tries:
+            if self.contradicts(a):
+                rows = tuple(int(t) for t in np.flatnonzero(a > contradiction.NEGLIGIBLE * a.max()))
+                return InfeasibilityCertificate(program="POLA", constraints="pairs", contradiction=rows, rigor="float")
+        proven = self._prove(tries)
+        slack = max(0.0, objective - proven.value)
+        return DualityCertificate(
+            objective=objective,
+            constraints="pairs",
+            lower_bound=max(0.0, proven.value),
+            primal_residual=residual,
+            dual_residual=0.0 if dual is None else self._clipped(dual)[1],
+            complementarity=slack / max(1.0, objective) if feasible else math.inf,
+            n_active=int(np.count_nonzero(self._margins(q, b) < 1.0 + ACTIVE * b)),
+            program="POLA",
+            rigor="float",
         )
 
-    def certify_with(
-        self,
-        extras: Extras,
-        components: ArrayLike | None = None,
-        *,
-        metric: ArrayLike | None = None,
-        dual: Multipliers | None = None,
-    ) -> Certificate:
-        """Certify a point with its ``threshold``; see `Problem.certify_with`."""
-        return self.certify(components, metric=metric, dual=dual, threshold=extras.get("threshold"))
+    def _clipped(self, dual: Multipliers) -> tuple[FloatArray, float]:
+        """Given multipliers in their box, and how far they were from it, relatively."""
+        given = check_multipliers(dual, len(self.pairs), "numbers, one per pair")
+        a = np.clip(given, 0.0, self.ceilings)
+        return a, float(np.abs(given - a).max(initial=0.0) / max(1.0, a.max(initial=0.0)))
+
+    def _tries(self, q: FloatArray, b: float, dual: Multipliers | None) -> list[FloatArray]:
+        """The given multipliers in their box, or contradictions and (soft minima of) slopes at several widths."""
+        if dual is not None:
+            return [self._clipped(dual)[0]]
+        missing = 1.0 - self._margins(q, b)
+        if self.slack_weight is not None:
+            return [*(self.ceilings * np.clip(0.5 + missing / width, 0.0, 1.0) for width in WIDTHS), 0.0 * q]
+        worst, obvious = missing.max(initial=-math.inf), contradiction.repeated(self.differences, self.signs)
+        return [obvious, *(np.exp((missing - worst) / width) for width in WIDTHS), 0.0 * q]
+
+    def _prove(self, tries: list[FloatArray]) -> Proven:
+        """The best lower bound of multiples of multipliers in their box."""
+        bound = self.as_sum.dual
+        found = (bound.prove([self._scaled(a)], self.as_sum.zero) for a in tries)
+        return max(found, key=lambda proven: proven.value)
+
+    def _scaled(self, a: FloatArray) -> FloatArray:
+        """About the best multiple of multipliers, by the slope and the curvature of the dual at 0."""
+        total, used = float(a @ self.signs), a > 0.0
+        slope = float(a.sum()) - self.initial_threshold * total
+        curvature = _squared_norm(psd.factor(self.matrix(-a))) + total * total
+        if not (slope > 0.0 and curvature > 0.0):
+            return a
+        multiple = min(slope / curvature, float((self.ceilings[used] / a[used]).min(initial=math.inf)))
+        return np.minimum(multiple * a, self.ceilings) if multiple < math.inf else a
+
+    def proven_multipliers(self, components: FloatArray, dual: Multipliers | None) -> FloatArray:
+        """The multipliers behind the lower bound of a certificate, (p,).
+
+        Raises
+        ------
+        ValueError
+            If they prove that the pairs contradict each other.
+        """
+        L, b = self.repair(components)
+        tries = self._tries(self.distances(L), b, dual)
+        if any(self.contradicts(a) for a in tries):
+            raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
+        return self._prove(tries).multipliers[0]
+
+    def _highest(self, components: FloatArray, threshold: float, metric: FloatArray | None) -> float:
+        """A float not below the objective of exact components; of a hard margin, of their least feasible multiple."""
+        images = Images.of(self.X, self.centered, components.T, metric=metric)
+        low, high = images.distances(self.pairs[:, 0], self.pairs[:, 1])
+        similar, start, b = self.similar, self.initial_threshold, max(1.0, threshold)
+        margins, far = np.where(similar, b - high, low - b), np.where(similar, high, low)
+        size, multiple, slack = metric_norm_above(components, metric), 1.0, 0.0
+        if self.slack_weight is not None:
+            hinges = np.maximum(0.0, 1.0 - margins + 4.0 * U * (1.0 + b + far))
+            slack = above(sum_above(products_above(self.ceilings, hinges)), 5)
+        else:
+            least = float((margins - 4.0 * U * (b + far)).min())
+            if least <= 0.0:
+                return math.inf
+            multiple = above(1.0 / least, 2) if least < 1.0 else 1.0
+        rounding = 4.0 * U * (multiple * b + start) if multiple != 1.0 else 0.0
+        excess = above(abs(multiple * b - start) + rounding)
+        return above(product_above(0.5, multiple, size, multiple, size) + product_above(0.5, excess, excess) + slack, 8)
+
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
+        """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.pola`."""
+        return proofs.pola(self, components, dual)
 
     def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
         """The certificate of online POLA over the first pairs of the stream.
@@ -319,29 +462,18 @@ class POLAProblem(Problem):
             rigor="float",
         )
 
-    def dual_point(self, dual: FloatArray) -> pola_certificate.DualPoint:
-        """The primal point and the dual value of multipliers (p,) in their box, ``0 <= a <= margins.ceilings``."""
-        return pola_certificate.dual_point(self, dual)
-
     def matrix(self, dual: FloatArray) -> FloatArray:
         """``sum_t a_t y_t v_t v_t^T``, (d, d)."""
         used = np.flatnonzero(dual)
         V = self.differences[used]
         return psd.symmetrize((V * (dual * self.signs)[used, None]).T @ V)
 
-    def best_multiple(self, dual: FloatArray) -> float:
-        """The multiple of multipliers in their box with the largest dual value, in closed form; see docs/pola.md."""
-        size, used = rays.squared_norm(psd.factor(self.matrix(-dual))), dual > 0.0
-        ceiling = float((self.margins.ceilings[used] / dual[used]).min(initial=math.inf))
-        total, summed = float(dual @ self.signs), float(dual.sum())
-        return rays.best_dual_multiple(total, summed, size, self.initial_threshold, ceiling)
-
     def contradicts(self, dual: FloatArray) -> bool:
         """Whether multipliers (p,) prove that no point satisfies all hard margins; see `contradiction.contradicts`."""
         rest = self.difference_rests
         return self.slack_weight is None and contradiction.contradicts(self.differences, self.signs, dual, rest)
 
-    def constraints(self, components: FloatArray, dual: Multipliers | None, extras: Extras) -> Constraints:
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """All pairs; see `Constrained.constraints`. A point that misses hard margins is taken after `repair`.
 
         Raises
@@ -349,4 +481,30 @@ class POLAProblem(Problem):
         ValueError
             If the multipliers prove that the pairs contradict each other.
         """
-        return pola_certificate.constraints(self, components, dual, extras)
+        a, (L, b) = self.proven_multipliers(components, dual), self.repair(components)
+        q = self.distances(L)
+        excess = 1.0 - self._margins(q, b)
+        if self.slack_weight is None:  # a hard margin that is missed by rounding only counts as met
+            excess = np.where(excess <= ROUNDING * max(1.0, b), np.minimum(excess, 0.0), excess)
+        sums = {"frobenius": 0.5 * _squared_norm(L), "threshold": 0.5 * square(b - self.initial_threshold)}
+        weight, missed = self.slack_weight, np.maximum(excess, 0.0)
+        slack = {} if weight is None else {"slack": float(self.ceilings @ missed) / weight}
+        first, second = self.pairs.T
+        return Constraints(
+            dual=a,
+            roles={"first": first, "second": second},
+            columns={"pair": np.arange(len(a)), "similar": self.similar},
+            multipliers=a,
+            excess=excess,
+            loss=Hinge(self.ceilings),
+            stretch=[(first, second, -self.signs * q)],
+            sums=sums | slack,
+            slopes={"slack_weight": sum(slack.values())} if slack else {},
+            margin=True,
+        )
+
+
+def _squared_norm(components: FloatArray) -> float:
+    """``||A||_F^2`` of the metric with this factor."""
+    r, d = components.shape
+    return float(np.sum((components @ components.T if r < d else components.T @ components) ** 2))

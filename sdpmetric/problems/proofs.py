@@ -58,16 +58,15 @@ def lmnn(problem: LMNNProblem, components: FloatArray, dual: Multipliers | None)
     )
 
 
-def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None, threshold: float) -> Proof:
+def pola(problem: POLAProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
     """A point and the best multiple of the multipliers; a hard margin is exceeded by a little."""
     _refuse_weights("POLA", problem.pair_weights)
     if dual is None:
         raise ValueError("this solution has no multipliers to prove a lower bound with; solve with 'dual' or 'conic'.")
-    L, b = problem.repair(np.asarray(components, dtype=np.float64), threshold)
+    L, b = problem.repair(np.asarray(components, dtype=np.float64))
     if problem.slack_weight is None:
         L, b = math.sqrt(1.0 + ROOM) * L, (1.0 + ROOM) * b
-    a = np.clip(check_multipliers(dual, len(problem.pairs), "numbers, one per pair"), 0.0, problem.margins.ceilings)
-    a = np.minimum(problem.best_multiple(a) * a, problem.margins.ceilings)
+    a = problem.proven_multipliers(L, dual)
     claims = problem.certify(L, dual=a, threshold=b)
     return Proof(
         "POLA",

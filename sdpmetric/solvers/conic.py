@@ -36,12 +36,12 @@ def steps(
             if chosen.run(here.program, budget, settings) not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT):
                 continue
             point, answered = here.read(), True
-            step = Step.certified(problem, psd.factor(point.metric), point.dual, point.extras)
+            step = Step.certified(problem, psd.factor(point.metric), point.dual)
             yield step
             if isinstance(step.certificate, InfeasibilityCertificate):
                 return
             if isinstance(step.certificate, DualityCertificate) and step.certificate.resolution:
-                yield Step.certified(problem, problem.zero, point.dual, point.extras)  # perhaps it attains the 0
+                yield Step.certified(problem, problem.zero, point.dual)  # perhaps it attains the 0
             if np.isfinite(step.objective):
                 break  # a feasible point is found
     if not answered:

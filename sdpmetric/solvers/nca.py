@@ -9,7 +9,6 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.problem import Extras
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
@@ -80,7 +79,7 @@ def steps(
         limit *= GROWTH
 
 
-def _extras(problem: SoftNeighborProblem, factor: FloatArray) -> Extras:
+def _extras(problem: SoftNeighborProblem, factor: FloatArray) -> dict[str, float]:
     """The perplexity; one pass over all pairs, as an evaluation is."""
     return {"perplexity": float(problem.perplexity(factor).mean())}
 

@@ -1,16 +1,15 @@
-"""POLA: batch on its dual, by the paper's batch conversion, and online.
+"""POLA: batch on its dual, as a sum, by the paper's batch conversion, and online.
 
-The primal point of multipliers is ``A(a), b(a)``, repaired by the problem. See ``docs/pola.md``.
+The primal point of multipliers is repaired by the problem. See ``docs/pola.md``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
 from sdpmetric.arrays import FloatArray
@@ -20,107 +19,61 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solvers import pola_interior
-from sdpmetric.solvers.dual_newton import BoxDual, Evaluation
+from sdpmetric.solvers import conic
+from sdpmetric.solvers.dual import PROVEN, SumDual
 from sdpmetric.streams.pola import POLAStream
 
-# Evaluations of L-BFGS-B before Newton's method, and the pairs of steps and gradients that it keeps.
-FIRST_ORDER, MEMORY = 150, 30
+# Evaluations of L-BFGS-B before Newton's method, how many times as many each round has, and the most.
+FIRST_ORDER, MORE, LONGEST = 150, 3, 1350
 # Rounds after which the solver stops by its own measure, if the gap is not proven.
 ROUNDS = 60
+# Up to so many entries of the metric times pairs the exact program follows the first round.
+FEW = 3 * 10**5
 # Updates, or pairs of a stream, between two looks at the clock; lines of a stream's trace, if it is short.
 CHUNK, ROWS = 5000, 20
 
 
-@dataclass(frozen=True)
-class _Evaluation(Evaluation):
-    """The dual of POLA at some multipliers."""
-
-    moving: bool  # whether the threshold is above 1, so that it moves with the multipliers
-
-
-@dataclass(frozen=True, eq=False)
-class _Dual(BoxDual[_Evaluation]):
-    """The dual of batch POLA."""
-
-    problem: POLAProblem
-
-    @cached_property
-    def ceilings(self) -> FloatArray:
-        return self.problem.margins.ceilings
-
-    @cached_property
-    def units(self) -> FloatArray:
-        units: FloatArray = 1.0 / np.sqrt(np.sum(self.problem.differences**2, axis=1) ** 2 + 1.0)
-        return units
-
-    def at(self, a: FloatArray) -> _Evaluation:
-        problem = self.problem
-        values, vectors = np.linalg.eigh(problem.matrix(-a))
-        positive = values > 0.0
-        total, start = float(a @ problem.signs), problem.initial_threshold
-        b = max(1.0, start + total)
-        q = np.sum((problem.differences @ (vectors[:, positive] * np.sqrt(values[positive]))) ** 2, axis=1)
-        value = float(a.sum() - 0.5 * np.sum(values[positive] ** 2)) + 0.5 * (b - start) ** 2 - total * b
-        return _Evaluation(value, 1.0 - problem.signs * (b - q), values, vectors, b > 1.0)
-
-    def curvature_root(self, here: _Evaluation, free: NDArray[np.intp]) -> FloatArray:
-        row, column, slopes = psd.projection_slopes(here.values)
-        U = self.problem.differences[free] @ here.vectors
-        scale = (self.problem.signs * self.units)[free, None]
-        F: FloatArray = scale * np.sqrt(slopes) * U[:, row] * U[:, column]
-        return np.concatenate([F, scale], axis=1) if here.moving else F
-
-
 @solver(POLAProblem, "dual", tol=1e-6, default=True)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Solve batch POLA on its dual."""
-    step = _certified(problem, contradiction.repeated(problem.differences, problem.signs))
+    """Solve batch POLA on its dual, or where pairs contradict each other and are few, its exact program."""
+    step = Step.certified(problem, problem.zero, contradiction.repeated(problem.differences, problem.signs))
     yield step
     if _contradiction(step):
         return
-    dual, a = _Dual(problem), np.zeros(len(problem.pairs))
-    # A round of active-set steps solves most problems; contradicting pairs need the interior-point method.
-    for _ in range(1 if pola_interior.fits(problem) else ROUNDS):
+    d, a, most = problem.X.shape[1], np.zeros(len(problem.pairs)), FIRST_ORDER
+    dual = SumDual(problem.as_sum.total, problem.as_sum.domain)
+    few = len(a) * d * (d + 1) <= 2 * FEW
+    # A round of active-set steps solves most problems; for contradicting pairs active sets change for very long.
+    for _ in range(1 if few else ROUNDS):
         before = a
-        start = dual.ascend(a, budget, evaluations=FIRST_ORDER, memory=MEMORY)
-        for a, _ in dual.newton(start, budget):
-            step = _certified(problem, _proof(problem, a, np.maximum(a - start, 0.0)))
+        start, _ = dual.ascend(a, budget, 0.0, most, False)
+        most = min(MORE * most, LONGEST)
+        for a, here in dual.newton(start, budget):
+            L = problem.repair(psd.factor(here.metric[:-1, :-1]))[0]  # the threshold is the last entry
+            proof, objective = _proof(problem, a, np.maximum(a - start, 0.0)), problem.objective(L)
+            step = Step(L, objective, min(here.value, objective), partial(np.copy, a))
+            proven = relative_gap(objective, step.lower_bound) <= PROVEN * tol
+            if proof is not None or proven or not math.isfinite(objective):
+                step = Step.certified(problem, L, a if proof is None else proof)
             yield step
             if _contradiction(step):
                 return
-            if relative_gap(step.objective, step.lower_bound) <= tol:
+            if proven:
                 break
         if np.array_equal(a, before):
             break
-    if pola_interior.fits(problem):
-        for a, A in pola_interior.iterates(problem, budget):
-            step = _certified(problem, _proof(problem, a), (A, None))
-            yield step
-            if _contradiction(step):
-                return
+    if few:
+        yield from conic.steps(problem, budget, tol)
 
 
-def _certified(problem: POLAProblem, a: FloatArray, point: tuple[FloatArray, float | None] | None = None) -> Step:
-    """The problem's word on a point, repaired, by default the one that minimizes the Lagrangian at the multipliers."""
-    if point is None:
-        dual_point = problem.dual_point(a)
-        thresholds = [dual_point.threshold, None] if problem.slack_weight is not None else [dual_point.threshold]
-        repaired = [problem.repair(dual_point.components, b) for b in thresholds]
-        components, threshold = min(repaired, key=lambda point: problem.objective(point[0], threshold=point[1]))
-    else:
-        components, threshold = problem.repair(psd.factor(point[0]), point[1])
-    return Step.certified(problem, components, a.copy(), {"threshold": threshold})
-
-
-def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray:
-    """Of several multipliers those that prove a contradiction, or nearly do and can be sharpened; else the first."""
+def _proof(problem: POLAProblem, *duals: FloatArray) -> FloatArray | None:
+    """Multipliers that prove a contradiction, or nearly do and can be sharpened."""
     if problem.slack_weight is None:
         for a in duals:
             proof = contradiction.sharpen(problem.differences, problem.signs, a, problem.difference_rests)
             if proof is not None:
                 return proof
-    return duals[0]
+    return None
 
 
 def _contradiction(step: Step) -> bool:
@@ -138,7 +91,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
         raise ValueError("solver 'batch' repeats online updates until all margins hold; pass slack_weight=None for it.")
     if not 0.0 < beta < np.inf:
         raise ValueError(f"beta must be a positive loss, got {beta!r}.")
-    step = _certified(problem, contradiction.repeated(problem.differences, problem.signs))
+    step = Step.certified(problem, problem.zero, contradiction.repeated(problem.differences, problem.signs))
     yield step
     if _contradiction(step):
         return
@@ -157,7 +110,8 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
             )
             if counts[pola.UPDATES] > seen:
                 budget.spend(int(counts[pola.UPDATES]) - seen)
-        step = _certified(problem, _proof(problem, taken), (psd.symmetrize(A), float(state[pola.THRESHOLD])))
+        proof = _proof(problem, taken)
+        step = Step.certified(problem, problem.repair(psd.factor(A))[0], taken.copy() if proof is None else proof)
         yield step
         if counts[pola.UPDATES] == before or _contradiction(step):
             return

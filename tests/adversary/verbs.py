@@ -50,7 +50,7 @@ def certify(case, ledger, rng, folder):
     for L, M in points(case, rng):
         extras = case.extras(rng)
         given = {} if case.dual is None else {"dual": case.dual(case.problem)}
-        certificate = sm.certify(case.problem, L, extras=extras or None, **given)
+        certificate = case.problem.certify(L, **extras, **given)
         # Of a restricted domain the objective is that of the metric as given, and of one near by that is in it.
         ledger.claim("certify", certificate, case.exact(L, **extras), inside=M is None)
         if M is not None:
@@ -63,7 +63,7 @@ def metric(case, ledger, rng, folder):
         return
     extras = case.extras(rng)
     given = {} if case.dual is None else {"dual": case.dual(case.problem)}
-    certificate = sm.certify(case.problem, metric=M, extras=extras or None, **given)
+    certificate = case.problem.certify(metric=M, **extras, **given)
     exactly = [rational(one) for one in M] if case.several else rational(M)
     ledger.claim("metric", certificate, case.value(exactly, **extras))
 
@@ -140,7 +140,7 @@ def path(case, ledger, rng, folder):
         state(case, ledger, "path", solution, tol, program=program, **{name: value})
         L, M = points(case, rng)[0]
         extras = case.extras(rng)
-        certificate = sm.certify(solution.problem, L, extras=extras or None)
+        certificate = solution.problem.certify(L, **extras)
         ledger.claim("path", certificate, case.exact(L, **extras, **{name: value}), program=program, inside=M is None)
 
 

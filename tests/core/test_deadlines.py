@@ -52,3 +52,28 @@ def test_compiled_loops_end_after_the_last_moment_only():
     with deadline.deadline(now - 1.0, now - 1.0), pytest.raises(deadline.BudgetSpent):
         threads.run(done.append, 2)
     assert sorted(done) == [0, 1]
+
+
+def test_a_late_certificate_of_the_zero_metric_needs_no_coordinates():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 4)), np.repeat([0, 1], 10)
+    for make_one in (sm.LMNNProblem.from_labels, sm.KernelLMNNProblem.from_labels):
+        for loss in ("hinge", "squared_hinge"):
+            problem = make_one(X, y, 2, 0.3, ridge=0.1, loss=loss)
+            with deadline.hurried():
+                late = problem.certify(problem.zero)
+            assert "pull_cost" not in vars(problem) or "coordinates" not in vars(problem.pull_cost)
+            exact = problem.push_weight * problem.source.size
+            assert late.objective >= exact
+            assert late.objective == pytest.approx(exact, rel=1e-12)
+            assert late.lower_bound == 0.0 < problem.certify(problem.zero).lower_bound
+            assert late.program == problem.certify(problem.zero).program
+
+
+def test_work_that_no_certificate_needs_ends_after_the_limit():
+    X, y = np.random.default_rng(0).normal(size=(12, 3)), np.repeat([0, 1], 6)
+    with deadline.deadline(time.perf_counter() - 1.0):
+        with pytest.raises(deadline.BudgetSpent):
+            _ = sm.MCMLProblem(X, y).moderate
+        with pytest.raises(deadline.BudgetSpent):
+            _ = sm.LMNNProblem.from_labels(X, y, 2).coordinates

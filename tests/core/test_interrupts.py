@@ -55,7 +55,7 @@ def check(name, solver, share):
     assert not np.isnan(solution.objective)
     assert np.isfinite(solution.components).all()
     if solution.certificate.kind not in ("regret", "infeasibility"):
-        again = sm.certify(make(name), solution.components, extras=solution.extras)
+        again = sm.certify(make(name), solution.components)
         assert again.objective == pytest.approx(solution.objective, rel=1e-9, abs=1e-9)
     ended = solution.status is Status.INTERRUPTED or solution.certificate.settles(tol)
     assert ended or not interrupt.inside

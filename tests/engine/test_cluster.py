@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,6 +118,23 @@ def test_rows_larger_than_the_memory_of_a_worker_are_refused_before_they_are_mad
     rows = da.zeros((10**10, 100), chunks=(10**6, 100))
     with pytest.raises(MemoryError, match="start workers with more memory"):
         adapter.solve(client, sm.LMNNProblem.from_labels, rows, da.zeros(10**10, chunks=10**6))
+
+
+def test_a_limit_on_time_counts_from_the_call_on(client, monkeypatch):
+    with pytest.raises(TimeoutError, match=r"max_time=0\.1"):
+        adapter.solve(client, sm.LMNNProblem.from_labels, dask.delayed(time.sleep)(2), None, max_time=0.1)
+
+    def slow(X, y):
+        time.sleep(0.2)
+        return sm.LMNNProblem.from_labels(X, y)
+
+    def told(problem, engine, max_time):
+        return replace(sm.solve(problem, max_iter=1), seconds=max_time)
+
+    monkeypatch.setattr(adapter.verbs, "solve", told)
+    X, y = make_blobs(60, 3, random_state=0)[:2]
+    assert adapter.solve(client, slow, X, y, max_time=1e4).seconds < 1e4 - 0.1
+    assert adapter.solve(client, slow, X, y).seconds is None
 
 
 def test_what_a_worker_refuses_reaches_the_client(client):

@@ -429,6 +429,7 @@ def test_the_metric_as_a_function(learner):
     metric = learner.get_metric()
     assert metric(X[0], X[70]) == pytest.approx(learner.pair_distance(X, [[0, 70]])[0], rel=1e-6)
     assert pickle.loads(pickle.dumps(metric))(X[0], X[70]) == metric(X[0], X[70])
+    assert metric(X[0], X[70], squared=True) == pytest.approx(metric(X[0], X[70]) ** 2)
     before = metric(X[0], X[70])
     learner.fit(3.0 * X, LABELS)
     assert metric(X[0], X[70]) == before

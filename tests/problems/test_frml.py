@@ -321,3 +321,9 @@ def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
 def test_bad_input_is_refused_with_a_sentence(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_a_point_that_overflows_costs_infinity():
+    X, y = labelled()
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert sm.FRMLProblem(X, y, 5).certify(1e154 * np.eye(5)).objective == np.inf

@@ -67,7 +67,7 @@ def frobenius(X, y, L):
 
 def pola(X, y, L):
     problem = sm.POLAProblem.from_labels(X, y)
-    D, b = Distances(X, L), problem.margins.best_threshold(problem.distances(L))
+    D, b = Distances(X, L), problem.best_threshold(problem.distances(L))
     u = [1 - int(s) * (number(b) - D(int(i), int(j))) for (i, j), s in zip(problem.pairs, problem.signs, strict=True)]
     return problem, (size(L) + (number(b) - 1) ** 2) / 2 + sum((max(fmpq(0), part) for part in u), fmpq(0))
 

@@ -195,9 +195,8 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
     monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 50)
     monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
     listed: list[int] = []
-    monkeypatch.setattr(
-        frobenius, "ActiveDual", lambda *rest: listed.append(len(rest[1])) or frobenius_dual.ActiveDual(*rest)
-    )
+    active = frobenius.Active
+    monkeypatch.setattr(frobenius, "Active", lambda *rest: listed.append(len(rest[1])) or active(*rest))
     solution = sm.solve(problem, solver="dual", tol=1e-4)
     assert max(listed) <= 50 + 25
     assert solution.lower_bound <= reference.objective * (1 + 1e-9)

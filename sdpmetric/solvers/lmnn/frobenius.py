@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.domains import Domain
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.screening import Screening
-from sdpmetric.solvers.lmnn.frobenius_dual import ActiveDual, Nearness, solve
+from sdpmetric.solvers.dual import DualValue, SumDual
+from sdpmetric.terms.frobenius import Frobenius
+from sdpmetric.terms.triplet_hinge import TripletHinge
 from sdpmetric.triplets.limits import TooManyCandidates
-from sdpmetric.triplets.margins import margins
+from sdpmetric.triplets.margins import margin_adjoint, margins
 from sdpmetric.triplets.triplets import Triplets
 
 # Triplets whose margin is missed by no more than this beyond 1 join the active set, and the search is as much wider.
@@ -41,6 +47,69 @@ INNER = 0.2
 RESCREEN = 0.2
 # A screening that leaves more undecided triplets than this for each active one is not used.
 USEFUL = 10
+# Evaluations of L-BFGS-B at first, and the share of the gap that it began with to which an active set is solved.
+FIRST_ORDER, RELATIVE = 100, 3e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Active:
+    """An active set of triplets, a proximal term around a metric, and multipliers.
+
+    Attributes
+    ----------
+    violated : Triplets
+        Those that screening has fixed at their upper bounds.
+    proximal : float
+        Weight of ``1/2 ||M - center||_F^2``, for problems whose own Frobenius term is slight.
+    center : (d, d) array
+    """
+
+    problem: FrobeniusLMNNProblem
+    triplets: Triplets
+    a: FloatArray
+    violated: Triplets
+    proximal: float
+    center: FloatArray
+
+    @cached_property
+    def sum(self) -> SumDual:
+        """The dual over the active set, as that of a sum."""
+        base, quadratic = self.problem.base, self.problem.frobenius + self.proximal
+        fixed = margin_adjoint(base.centered, self.violated, base.push.ceilings(self.violated))
+        hinge = TripletHinge(self.triplets.to_array(), weights=base.push.ceilings(self.triplets))
+        near = Frobenius(self.proximal / quadratic * self.center, weight=quadratic)
+        linear = self.problem.linear_cost - fixed
+        return SumDual(BoundTerms(base.centered, (hinge, near)), Domain.of(len(linear)), linear)
+
+    @cached_property
+    def here(self) -> DualValue:
+        """The dual there."""
+        return self.sum.at(self.a, spectrum=True)
+
+    @property
+    def components(self) -> FloatArray:
+        """A factor of the metric there."""
+        return self.sum.components(self.here)
+
+    @property
+    def dual(self) -> Dual:
+        """All multipliers, the fixed ones included."""
+        both = np.concatenate([self.triplets.to_array(), self.violated.to_array()])
+        return Dual(Triplets.from_array(both), np.concatenate([self.a, self.problem.base.push.ceilings(self.violated)]))
+
+    def solved(self, budget: Budget, tol: float) -> Self:
+        """The active set with better multipliers, to a relative gap or to a share of the gap it begins with."""
+        budget.spend()
+        if not len(self.a):
+            return self
+        goal = max(tol * abs(self.here.value), RELATIVE * self.sum.gap(self.a, self.here.gradient))
+        start, _ = self.sum.ascend(self.a, budget, 0.0, FIRST_ORDER, False)
+        for a, here in self.sum.newton(start, budget):
+            if self.sum.gap(a, here.gradient) <= goal:
+                break
+        found = replace(self, a=a)
+        found.__dict__.update(sum=self.sum, here=here)
+        return found
 
 
 @solver(FrobeniusLMNNProblem, "dual", tol=1e-6, default=True)
@@ -56,18 +125,17 @@ def steps(
     triplets = _near(problem, L, most)
     missed = 1.0 - margins(base.embed(L), triplets)
     share = SHARE
-    nearness = Nearness.of(problem, L, share * begun.objective)
     nothing_fixed = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
     a = base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
-    state = ActiveDual(problem, triplets, a, nearness, nothing_fixed)
+    state = Active(problem, triplets, a, nothing_fixed, *_proximal(problem, L, share * begun.objective))
     found: Screening | None = None
     best_gap, screened_at, patience = math.inf, math.inf, PATIENCE
     for _ in range(ROUNDS):
-        state = solve(state, budget, INNER * tol)
-        dual = state.dual
-        points = [state.here.components, problem.dual_point(dual).components]
-        # The second case: the proximal term no longer has an effect.
-        L = min(points if nearness.weight > 0.0 else points[:1], key=lambda point: problem.objective(point))
+        state = state.solved(budget, INNER * tol)
+        dual, points = state.dual, [state.components]
+        if state.proximal > 0.0:
+            points.append(problem.dual_point(dual).components)
+        L = min(points, key=lambda point: problem.objective(point))
         step = Step.certified(problem, L, dual)
         gap = step.objective - step.lower_bound
         if gap <= RESCREEN * screened_at:
@@ -78,8 +146,16 @@ def steps(
             return
         share *= 1.0 if gap < SLOW * best_gap else FADE
         best_gap = min(best_gap, gap)
-        nearness = Nearness.of(problem, L, share * step.objective)
-        state = _renewed(state, nearness, found, most)
+        state = _renewed(state, _proximal(problem, L, share * step.objective), found, most)
+
+
+def _proximal(problem: FrobeniusLMNNProblem, L: FloatArray, wanted: float) -> tuple[float, FloatArray]:
+    """The proximal term around a metric that brings its quadratic terms to a wanted size."""
+    M = L.T @ L
+    # A metric near 0 gives no scale for the optimal one: it is scaled to distances of about 1.
+    spread = 2.0 * float(np.sum(np.var(problem.base.centered, axis=0)))
+    size = max(float(np.sum(M**2)), 1.0 / spread / spread) if spread > 0.0 else math.inf
+    return (max(0.0, 2.0 * wanted / size - problem.frobenius) if size > 0.0 else 0.0), M
 
 
 def _screened(problem: FrobeniusLMNNProblem, L: FloatArray, dual: Dual, most: int) -> Screening | None:
@@ -127,17 +203,17 @@ def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int) -> Triplets:
     return Triplets.join(*found)
 
 
-def _renewed(state: ActiveDual, nearness: Nearness, found: Screening | None, most: int) -> ActiveDual:
+def _renewed(state: Active, proximal: tuple[float, FloatArray], found: Screening | None, most: int) -> Active:
     """The next active set: what is used or nearly so, what an exhaustive search finds, less what is screened.
 
     Where the first are more than `most`, only those that are used stay; what a search finds is as few as they leave.
     """
-    problem, n, point = state.problem, len(state.problem.X), state.here
-    retained = (state.a > 0.0) | (point.gradient > 1.0 - DROP)
+    problem, n = state.problem, len(state.problem.X)
+    retained = (state.a > 0.0) | (state.here.gradient > 1.0 - DROP)
     if np.count_nonzero(retained) > most:
         retained = state.a > 0.0
     own = state.triplets[retained]
-    near = _near(problem, point.components, max(most - len(own), 0))
+    near = _near(problem, state.components, max(most - len(own), 0))
     if found is not None and len(found.undecided) > USEFUL * max(len(own), 1):
         found = None
     fixed = state.violated if found is None else found.violated
@@ -147,4 +223,4 @@ def _renewed(state: ActiveDual, nearness: Nearness, found: Screening | None, mos
     if found is not None:
         undecided = np.isin(joined.keys(n), found.undecided.keys(n))
         joined, a = joined[undecided], a[undecided]
-    return ActiveDual(problem, joined, a, nearness, fixed)
+    return Active(problem, joined, a, fixed, *proximal)

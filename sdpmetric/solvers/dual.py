@@ -1,5 +1,7 @@
 """Sums of scalar losses with one Frobenius term, on their dual, whose unknowns are the multipliers alone.
 
+L-BFGS-B and proximal semismooth Newton steps take turns.
+
 With ``Q = weight M0 - S(a)`` the dual is ``sum a c - sum l*(a) - |[Q]_+|^2 / (2 weight)`` up to a constant, and
 ``M(a) = [Q]_+ / weight`` is the metric that belongs to the multipliers a. Every a in the box is dual feasible. See
 ``docs/terms.md``.
@@ -8,7 +10,7 @@ With ``Q = weight M0 - S(a)`` the dual is ``sum a c - sum l*(a) - |[Q]_+|^2 / (2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +18,16 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.bounds.bound_terms import ROOM, BoundTerms
+from sdpmetric.bounds.domains import Domain
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.frobenius import Frobenius
@@ -33,6 +38,22 @@ from sdpmetric.terms.margins import MarginLoss
 FIRST, LONGEST, MEMORY, ROUNDS = 25, 800, 20, 100
 # Rounds without a smaller gap before the solver stops.
 PATIENCE = 3
+# Newton's steps follow rounds of at least so many evaluations, when it is known which multipliers matter.
+SETTLED = 100
+# Proximal centers, and Newton steps for each of them, at most.
+CENTERS, STEPS = 12, 12
+# Weights of the proximal term, where the curvature along each multiplier is at most 1: from first to last.
+PROXIMAL, LEAST_PROXIMAL = 1e-2, 1e-8
+# Newton's equations are solved up to this size, and the root of the curvature has at most so many entries (400 MB).
+MAX_EQUATIONS, MAX_ENTRIES = 2500, 5 * 10**7
+# A Newton direction is tried at so many lengths, each this share of the one before.
+LENGTHS, SHORTER = 8, 0.4
+# Multipliers within this share of the largest one of a bound may count as at it.
+NEAR = 1e-3
+# The share of the ascent that the gradient promises which a step has to bring (Armijo).
+ARMIJO = 1e-4
+# Dual values are compared up to this share of the numbers they are the difference of.
+ROUNDING = 1e-14
 # The negative part of a spectrum is computed by itself where it was at most this share of all eigenvalues.
 PART = 0.3
 # A gap estimated in floating point has to be below this share of the tolerance before it is proven.
@@ -68,13 +89,22 @@ class _CloseEnough(Exception):
 
 
 @dataclass(frozen=True)
-class _Value:
-    """The dual at some multipliers, its gradient, and the metric there: its objective, and it in the domain, (k, k)."""
+class DualValue:
+    """The dual at some multipliers, its gradient, and the metric there, in the domain, (k, k).
+
+    The spectrum is that of the matrix whose positive part the metric is, where it was computed.
+    """
 
     value: float
     gradient: FloatArray
-    objective: float
+    cost: Callable[[], float]
     metric: FloatArray
+    spectrum: tuple[FloatArray, FloatArray] | None = None
+
+    @cached_property
+    def objective(self) -> float:
+        """The sum at the metric."""
+        return self.cost()
 
     @property
     def gap(self) -> float:
@@ -90,12 +120,15 @@ class SumDual:
     ----------
     total : BoundTerms
         The sum, its hard constraints with room.
+    shift : (k, k) array or float
+        A linear cost besides, in the domain.
     n_negative : int
         How many eigenvalues the last Q had that were not positive.
     """
 
-    problem: MetricProblem
     total: BoundTerms
+    domain: Domain
+    shift: FloatArray | float = 0.0
     n_negative: int = 0
 
     @cached_property
@@ -110,22 +143,22 @@ class SumDual:
 
     @cached_property
     def target(self) -> FloatArray:
-        """``weight M0 - ridge I`` in coordinates of the domain, (k, k)."""
-        term, B = self.total.regularizers[0], self.problem.domain.basis
+        """``weight M0 - ridge I``, less the linear cost, in coordinates of the domain, (k, k)."""
+        term, B = self.total.regularizers[0], self.domain.basis
         M0 = -term.gradient(np.zeros((0, B.shape[1])))
-        return self._pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T)
+        return self._pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T - self.shift)
 
     @cached_property
     def constant(self) -> float:
         """``weight / 2 |M0|^2``."""
-        return self.total.regularizers[0].value(self.problem.zero)
+        return self.total.regularizers[0].value(np.zeros((0, self.domain.basis.shape[1])))
 
     @cached_property
     def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """The examples that pairs name, in coordinates of the domain, and both rows of each pair among them."""
         rows, pairs = np.unique(self.total.pairs, return_inverse=True)
         first, second = np.ascontiguousarray(pairs.reshape(-1, 2).T.astype(np.int32))
-        return np.ascontiguousarray(self.total.centered[rows] @ self.problem.domain.basis.T), first, second
+        return np.ascontiguousarray(self.total.centered[rows] @ self.domain.basis.T), first, second
 
     @cached_property
     def combination(self) -> tuple[sp.csr_array, sp.csr_array]:
@@ -156,11 +189,11 @@ class SumDual:
         return np.asarray(abs(self.combination[0]) @ distances(*self.points))
 
     def _pinched(self, A: FloatArray) -> FloatArray:
-        return np.diag(np.diag(A)) if self.problem.domain.diagonal else self.problem.domain.pinched(A)
+        return np.diag(np.diag(A)) if self.domain.diagonal else self.domain.pinched(A)
 
     def positive(self, Q: FloatArray) -> FloatArray:
         """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
-        if self.problem.domain.diagonal:
+        if self.domain.diagonal:
             return np.maximum(Q, 0.0)
         few = self.n_negative <= PART * len(Q)
         part = (-np.inf, 0.0) if few else (0.0, np.inf)
@@ -169,30 +202,43 @@ class SumDual:
         found = (V * values) @ V.T
         return np.asarray(Q - found if few else found)
 
-    def at(self, a: FloatArray) -> _Value:
-        """The dual at multipliers of the box, (m,)."""
+    def at(self, a: FloatArray, *, spectrum: bool = False) -> DualValue:
+        """The dual at multipliers of the box, (m,); with the spectrum on request."""
         (Y, first, second), (K, KT), total = self.points, self.combination, self.total
         weights = KT @ a
         weights[: len(total.costs[1])] += total.costs[1]
-        P = self.positive(self.target - self._pinched(adjoint(Y, first, second, weights))) / self.weight
+        Q, found = self.target - self._pinched(adjoint(Y, first, second, weights)), None
+        if spectrum:
+            values, V = found = np.linalg.eigh(Q)
+            self.n_negative = int(np.count_nonzero(values <= 0.0))
+            P = (V * np.maximum(values, 0.0)) @ V.T / self.weight
+        else:
+            P = self.positive(Q) / self.weight
         D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
         excess, half = self.offset + K @ D, 0.5 * self.weight * float(np.sum(P * P))
-        value, gradient = [float(a @ self.offset), self.constant - half], []
-        objective = [
-            half,
-            self.constant - float(np.sum(P * self.target)),
-            float(total.costs[1] @ D[: len(total.costs[1])]),
-        ]
-        for loss, part, u in zip(self.losses, total.split(a), total.split(excess), strict=True):
-            value.append(-float(loss.conjugates(part).sum()))
-            gradient.append(u - loss.conjugate_slopes(part))
-            objective.append(loss.value(u))
-        return _Value(math.fsum(value), np.concatenate([np.zeros(0), *gradient]), sum(objective), P)
+        parts, gradient = [float(a @ self.offset), self.constant - half], excess
+        if not self.flat:
+            own = list(zip(self.losses, total.split(a), strict=True))
+            parts += [-float(loss.conjugates(part).sum()) for loss, part in own]
+            gradient = excess - np.concatenate([loss.conjugate_slopes(part) for loss, part in own])
 
-    def components(self, here: _Value) -> FloatArray:
+        def cost() -> float:
+            linear = [half, self.constant - float(np.sum(P * self.target))]
+            linear.append(float(total.costs[1] @ D[: len(total.costs[1])]))
+            own = zip(self.losses, total.split(excess), strict=True)
+            return math.fsum(linear) + sum(loss.value(u) for loss, u in own)
+
+        return DualValue(math.fsum(parts), gradient, cost, P, found)
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether conjugates are 0 in the box, as those of hinges are."""
+        return not any(loss.conjugates(loss.item_weights).any() or loss.scalar.steep for loss in self.losses)
+
+    def components(self, here: DualValue) -> FloatArray:
         """A factor of the metric there, in the data's coordinates, (r, d)."""
-        P, B = here.metric, self.problem.domain.basis
-        if self.problem.domain.diagonal:
+        P, B = here.metric, self.domain.basis
+        if self.domain.diagonal:
             return np.asarray(np.sqrt(np.diag(P))[:, None] * B)
         if not self.n_negative:
             try:
@@ -205,7 +251,7 @@ class SumDual:
 
     def ascend(
         self, a: FloatArray, budget: Budget, enough: float, most: int, by_excess: bool
-    ) -> tuple[FloatArray, _Value]:
+    ) -> tuple[FloatArray, DualValue]:
         """Better multipliers by L-BFGS-B in `most` evaluations, or the first with a relative gap of `enough`.
 
         Those of steep losses are functions of their excess on request, else they keep away from the ends of their box.
@@ -230,7 +276,7 @@ class SumDual:
         rates = slopes(np.where(inner, np.clip(start, -MODERATE, MODERATE), a))[1]
         curvature = np.where(inner, rates, 0.0) + (rates * self.sizes) ** 2 / self.weight
         units = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), 1.0)
-        best: list[tuple[FloatArray, _Value]] = []
+        best: list[tuple[FloatArray, DualValue]] = []
 
         def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
             budget.spend()
@@ -238,7 +284,7 @@ class SumDual:
             here = self.at(found)
             if not best or here.value > best[0][1].value:
                 best[:] = [(found, here)]
-                if here.gap <= enough:
+                if enough > 0.0 and here.gap <= enough:
                     raise _CloseEnough
             return -here.value, -units * rates * here.gradient
 
@@ -254,6 +300,102 @@ class SumDual:
                 minimize(negative, start / units, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         return best[0]
 
+    def gap(self, a: FloatArray, gradient: FloatArray) -> float:
+        """How far the dual can rise in the box, at most: a sum of terms that are not negative."""
+        ends = np.where(gradient > 0.0, self.box[1], self.box[0])
+        return float(np.sum(np.multiply(ends - a, gradient, out=np.zeros_like(a), where=gradient != 0.0)))
+
+    def newton(self, a: FloatArray, budget: Budget) -> Iterator[tuple[FloatArray, DualValue]]:
+        """Iterates of the proximal point method, each center found by projected semismooth Newton steps.
+
+        Optimal multipliers are not unique in general, and the Hessian singular; the proximal term makes it regular.
+        """
+        here, weight = self.at(a, spectrum=True), PROXIMAL
+        yield a, here
+        for _ in range(CENTERS if self.bends is not None else 0):
+            center, before = a, self.gap(a, here.gradient)
+            for _ in range(STEPS):
+                new = self._newton_step(a, here, center, weight, budget)
+                if new is None:
+                    break
+                moved = float(np.linalg.norm((new[0] - a) / self.units))
+                a, here = new
+                yield a, here
+                if moved <= 1e-3 * float(np.linalg.norm((a - center) / self.units)):
+                    break
+            weight = max(LEAST_PROXIMAL, weight * (0.1 if self.gap(a, here.gradient) < 0.5 * before else 0.3))
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """Units of the multipliers in which the curvature along each is at most about 1, (m,)."""
+        found = math.sqrt(self.weight) / np.maximum(self.sizes, 1e-100)
+        return np.where(self.sizes > 0.0, found, 1.0)
+
+    @cached_property
+    def bends(self) -> FloatArray | None:
+        """The second derivatives of the conjugates, (m,); None where they or the metric's are not simple."""
+        if self.steep.any() or self.domain.diagonal or self.domain.blocks:
+            return None
+        parts = [loss.item_weights for loss in self.losses]
+        slopes = [
+            loss.conjugate_slopes(w) - loss.conjugate_slopes(0.0 * w)
+            for loss, w in zip(self.losses, parts, strict=True)
+        ]
+        size = np.maximum(np.concatenate([np.zeros(0), *parts]), 1e-300)
+        return np.asarray(np.concatenate([np.zeros(0), *slopes]) / size)
+
+    def curvature_root(self, spectrum: tuple[FloatArray, FloatArray], free: NDArray[np.intp]) -> FloatArray:
+        """A root F of the curvature ``F F^T`` by some multipliers, in units, without that of conjugates, (f, m)."""
+        (Y, first, second), K, (values, vectors) = self.points, self.combination[0][free], spectrum
+        used = np.unique(K.indices)
+        row, column, slopes = psd.projection_slopes(values)
+        U = (Y[first[used]] - Y[second[used]]) @ vectors
+        F = np.asarray(K[:, used] @ (U[:, row] * U[:, column]))
+        F *= np.sqrt(slopes / self.weight)
+        F *= self.units[free, None]
+        return F
+
+    def _newton_step(
+        self, a: FloatArray, here: DualValue, center: FloatArray, weight: float, budget: Budget
+    ) -> tuple[FloatArray, DualValue] | None:
+        """One projected Newton step on ``g(a) - weight / 2 ||a - center||^2``, in units; None: no ascent."""
+        unit, (lowest, highest), bends = self.units, self.box, self.bends
+        if here.spectrum is None or bends is None:
+            return None
+        gradient = unit * here.gradient - weight * (a - center) / unit
+        # Near-active multipliers are fixed at their bound, so that projection does not distort the Newton step
+        # (Bertsekas 1982).
+        ascent = (np.clip(a + unit * gradient, lowest, highest) - a) / unit
+        size = float((np.where(np.isfinite(highest), highest, np.abs(a)) / unit).max(initial=0.0))
+        near = min(NEAR * size, float(np.linalg.norm(ascent))) * unit
+        down = (a - lowest <= np.minimum(near, 0.5 * (highest - lowest))) & (gradient <= 0.0)
+        up = (a >= highest - near) & (gradient >= 0.0)
+        free = np.flatnonzero(~(down | up))
+        direction = np.zeros_like(a)
+        direction[down], direction[up] = lowest[down] - a[down], highest[up] - a[up]
+        if len(free):
+            d, positive = len(here.metric), int(np.count_nonzero(here.spectrum[0] > 0.0))
+            entries = positive * (2 * d - positive + 1) // 2  # of the projection's derivative that are not 0
+            if min(len(free), entries) > MAX_EQUATIONS or len(free) * entries > MAX_ENTRIES:
+                return None
+            F = self.curvature_root(here.spectrum, free)
+            if not np.isfinite(np.sum(F * F) + np.sum(gradient)):  # products of such data overflow
+                return None
+            direction[free] = unit[free] * _damped(F, weight + bends[free] * unit[free] ** 2, gradient[free])
+        rounding = ROUNDING * (abs(here.value) + float(np.abs(a).sum()))
+        value = here.value - 0.5 * weight * float(np.sum(((a - center) / unit) ** 2))
+        for trial in range(LENGTHS):
+            new = np.clip(a + SHORTER**trial * direction, lowest, highest)
+            promised = float(gradient @ ((new - a) / unit))
+            if promised <= 0.0:
+                continue
+            budget.spend()
+            there = self.at(new, spectrum=True)
+            gained = there.value - 0.5 * weight * float(np.sum(((new - center) / unit) ** 2)) - value
+            if gained >= ARMIJO * promised - rounding:
+                return new, there
+        return None
+
     def moderate(self, a: FloatArray) -> FloatArray:
         """Multipliers to start from: those of steep losses are brought away from the ends of their domains."""
         parts = list[FloatArray]()
@@ -268,37 +410,52 @@ class SumDual:
         return np.concatenate([np.zeros(0), *(loss.conjugate_slopes(part) for loss, part in parts)])
 
 
+def _damped(F: FloatArray, weights: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve ``(F F^T + diag(weights)) x = right`` on the smaller side of F."""
+    rows, columns = F.shape
+    if rows <= columns:
+        return np.asarray(scipy.linalg.solve(F @ F.T + np.diag(weights), right, assume_a="pos"))
+    scaled = F / weights[:, None]
+    inner = scipy.linalg.solve(np.eye(columns) + F.T @ scaled, scaled.T @ right, assume_a="pos")
+    return np.asarray(right / weights - scaled @ inner)
+
+
 @solver(MetricProblem, "dual", tol=1e-4, default=fits, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of scalar losses with one Frobenius term on its dual.
 
-    L-BFGS-B ascends in the multipliers. It needs the metric only as the positive part of one (d, d) matrix, and where
-    that has few negative eigenvalues, only these are computed.
+    L-BFGS-B ascends in the multipliers, and Newton's method where conjugates are not steep. It needs the metric only as
+    the positive part of one (d, d) matrix, and where that has few negative eigenvalues, only these are computed.
     """
     yield Step(problem.zero, problem.objective(problem.zero))
     total = problem.total
     if any(loss.hard for loss in total.losses):
         total = total.stiffened(1.0, min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol)))
-    dual = SumDual(problem, total)
+    dual = SumDual(total, problem.domain)
     if start is None:
-        start = dual.components(_Value(0.0, np.zeros(0), 0.0, dual.positive(dual.target) / dual.weight))
+        start = dual.components(DualValue(0.0, np.zeros(0), float, dual.positive(dual.target) / dual.weight))
     a = dual.moderate(np.concatenate([np.zeros(0), *problem.total.slopes(start, 1.0)]))
     best, low, idle, most, by_excess = math.inf, -math.inf, 0, FIRST, True
     for _ in range(ROUNDS):
         a, here = dual.ascend(a, budget, PROVEN * tol, most, by_excess)
+        if most >= SETTLED and dual.bends is not None:
+            for better, here in dual.newton(a, budget):
+                a = better
+                if here.gap <= PROVEN * tol:
+                    break
         gap = here.objective - here.value if math.isfinite(here.objective) else math.inf
         by_excess, most = by_excess == (here.value - low > SLOW * gap), min(2 * most, LONGEST)
         idle = 0 if gap < 0.9 * best else idle + 1
         best, low = min(best, gap), here.value
-        step = _step(dual, a, here, proven=idle > 0 or here.gap <= tol)
+        step = _step(problem, dual, a, here, proven=idle > 0 or here.gap <= tol)
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate) or idle >= PATIENCE:
             return
 
 
-def _step(dual: SumDual, a: FloatArray, here: _Value, *, proven: bool) -> Step:
+def _step(problem: MetricProblem, dual: SumDual, a: FloatArray, here: DualValue, *, proven: bool) -> Step:
     """The metric of the multipliers, with the problem's certificate or with what floating point says."""
     L = dual.components(here)
     if proven or not math.isfinite(here.objective):
-        return Step.certified(dual.problem, L, a)
+        return Step.certified(problem, L, a)
     return Step(L, here.objective, min(here.value, here.objective), lambda: a)
