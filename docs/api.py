@@ -24,7 +24,7 @@ HEADINGS = {
 MODULES = ("estimators", "terms", "classification", "datasets", "plotting", "testing")
 # What the examples have at hand, in words and in code.
 GIVEN = (
-    "Here ``X, y`` are iris, standardised; ``problem`` is its LMNN and ``solution`` what `solve` returns; "
+    "Here ``X, y`` are iris, standardized; ``problem`` is its LMNN and ``solution`` what `solve` returns; "
     "``pairs`` are 60 pairs of row numbers, and ``similar`` says which of them are of one class."
 )
 PRELUDE = """

@@ -60,6 +60,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sdpmetric"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_logo = html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_theme_options = {
@@ -74,7 +75,7 @@ html_theme_options = {
 sphinx_gallery_conf = {
     "examples_dirs": [str(ROOT / "examples"), "course"],
     "gallery_dirs": ["generated/gallery", "generated/course"],
-    "filename_pattern": r"/(examples/\d\d|course/\d)_",  # what is executed
+    "filename_pattern": r"/(examples|course)/\d\d_",  # what is executed
     "ignore_pattern": r"(benchmarks/|lmnn_figs/|table1/|printed\.py|__init__\.py)",
     "within_subsection_order": FileNameSortKey,
     "download_all_examples": False,
@@ -105,6 +106,7 @@ def write_api(app: Sphinx, config: object) -> None:
 BULLET = re.compile(r"^- (?:\[[^\]]*\]\((?!https?:|\.\./)[^)#\s]+\.(?:md|rst)\)(?:, )?)+", re.MULTILINE)
 PAGE = re.compile(r"\]\(([^)#\s]+)\.(?:md|rst)\)")
 KEY = re.compile(r"\*\*\[(\w+\d{4})\]\*\*")
+PICTURE = re.compile(r"!(\[[^\]]*\])\((pictures/\w+)\.svg\)")
 # Pages whose lists of links are the site's navigation.
 TRACKS = ("index", "start", "theory", "reference", "evidence")
 # What pages link to on GitHub, and what Sphinx makes of it.
@@ -114,6 +116,14 @@ FOLDERS = {
     "course": "generated/course/index.rst",
     "../sdpmetric/api.py": "generated/api.rst",
 }
+
+
+def both_modes(picture: re.Match[str]) -> str:
+    """A picture that is stored for dark pages too is shown in the one that fits."""
+    if not (HERE / f"{picture[2]}-dark.svg").exists():
+        return picture[0]
+    shown = (("", "only-light"), ("-dark", "only-dark"))
+    return "".join(f"!{picture[1]}({picture[2]}{mode}.svg){{.{kind}}}" for mode, kind in shown)
 
 
 def navigation(docname: str, text: str) -> str:
@@ -136,6 +146,7 @@ def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
         keys = KEY.findall((HERE / "bibliography.md").read_text(encoding="utf-8"))
         text += "\n" + "".join(f"\n[{key}]: {up}bibliography.md#{key.lower()}" for key in keys) + "\n"
     text = re.sub(r"\]\((?:\.\./)+examples/(\d\d_\w+)\.py\)", rf"]({up}generated/gallery/\1.rst)", text)
+    text = PICTURE.sub(both_modes, text)
     text = re.sub(r"\]\((?:\.\./)+README\.md(#[\w-]+)?\)", rf"]({up}index.md)", text)
     source[0] = text + navigation(docname, text)
 

@@ -28,7 +28,7 @@ from sklearn.model_selection import train_test_split
 import sdpmetric as sm
 from sdpmetric import classification, datasets
 
-SETS = ("balance", "ionosphere", "iris", "wine", "wine-standardised", "housing", "digits", "usps")
+SETS = ("balance", "ionosphere", "iris", "wine", "wine-standardized", "housing", "digits", "usps")
 # Neighbors that vote: the paper prints K = 1 for two dimensions, and none for all dimensions.
 NEIGHBORS = {"all dimensions": 3, "two dimensions": 1}
 Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -83,7 +83,7 @@ def split(name: str, seed: int) -> tuple[np.ndarray, ...]:
 
     How the paper makes classes of housing's prices is not printed: here they are three, of equal size.
     """
-    X, y = datasets.load(name.removesuffix("-standardised"))
+    X, y = datasets.load(name.removesuffix("-standardized"))
     X = np.asarray(X, dtype=np.float64)
     if name == "housing":
         y = np.searchsorted(np.quantile(y, [1 / 3, 2 / 3]), y)
@@ -95,7 +95,7 @@ def split(name: str, seed: int) -> tuple[np.ndarray, ...]:
     train, test = train_test_split(np.arange(len(y)), random_state=seed, stratify=y, **sizes)
     varying = X[train].std(axis=0) > 0
     X = X[:, varying]
-    if name.endswith("standardised"):
+    if name.endswith("standardized"):
         X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
     return X[train], y[train], X[test], y[test]
 
@@ -131,7 +131,7 @@ def draw(found: dict[str, dict[tuple[str, str], np.ndarray]], path: Path) -> Non
                     color=color,
                     label=metric,
                 )
-            axis.set_xticks(np.arange(len(found)), [name.replace("-", "-\n") for name in found])
+            axis.set_xticks(np.arange(len(found)), [name.replace("-", "-\n") for name in found], fontsize=8)
             axis.set(title=f"{panel}: {part}")
         row[0].set_ylabel("error, %")
         row[0].legend(frameon=False, fontsize=8)

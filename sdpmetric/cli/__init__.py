@@ -1,8 +1,8 @@
 """The command line: metrics learned from tables, applied to others, and certified.
 
-Results go to standard output, progress and errors to standard error. The exit code is 0 if the asked gap was proven (of
-a stream or a non-convex statement: if the solve ended as it should), 1 if it was not, 2 for bad input. Commands import
-what they need when they run, so that help and completion are quick.
+Results go to standard output, progress and errors to standard error. The exit code is 0 if the requested gap was proven
+(for a stream or a non-convex problem: if the solve ended as it should), 1 if it was not, 2 for bad input. Commands
+import what they need when they run, so help and completion are quick.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Of the pairs that are drawn for the ROC curve.")] = 0,
     as_json: JSON = False,
 ) -> None:
-    """Score a saved model on labelled data, beside the prepared features without it.
+    """Score a saved model on labelled data, and the prepared features without it.
 
     Accuracy of the nearest neighbors, with its exact 95 % interval where they are searched in other data, and the area
     under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned
@@ -309,10 +309,10 @@ def demo(
         out.say(comparison, "")
         proven = proven and results.proves(comparison)
     if proven:
-        asked = ", ".join(f"{solver} {tol:.0e}" for solver, tol in tolerances.items())
+        requested = ", ".join(f"{solver} {tol:.0e}" for solver, tol in tolerances.items())
         out.say(
             f"Proven on {', '.join(chosen)} in {time.perf_counter() - began:.0f} s: every solver is within the "
-            f"relative gap asked of it ({asked}), and no lower bound exceeds any objective."
+            f"requested relative gap ({requested}), and no lower bound exceeds any objective."
         )
     else:
         out.say("Not everything was proven: see the statuses above.")

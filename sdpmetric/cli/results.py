@@ -53,7 +53,7 @@ class Output:
         self.console = Lines(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
 
     def say(self, *text: object, markup: bool = False) -> None:
-        """Print lines, unless JSON is asked for."""
+        """Print lines, unless JSON is requested."""
         if not self.as_json:
             self.console.print(*text, sep="\n", markup=markup)
 
@@ -176,7 +176,7 @@ def sentence(certificate: Certificate, tol: float) -> str:
     between = f"the optimum lies between {certificate.lower_bound:.8g} and {certificate.objective:.8g}"
     gap, rest = certificate.gap_in_words(".1e"), f"{certificate.reservation}."
     if certificate.proves_optimal(tol):
-        return f"{'Computed' if certificate.reservation else 'Proven'}: {between} ({gap}, asked {tol:.0e}){rest}"
+        return f"{'Computed' if certificate.reservation else 'Proven'}: {between} ({gap}, requested {tol:.0e}){rest}"
     return f"Not proven to {tol:.0e}: {between} ({gap}){rest}"
 
 

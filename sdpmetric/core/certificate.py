@@ -70,7 +70,7 @@ class Certificate(ABC):
     objective : float
         The objective at the point, in float64. Of a stream, the cumulative loss.
     lower_bound : float
-        No point has a smaller objective. ``-inf`` without evidence.
+        A number below which no point's objective can fall. ``-inf`` without evidence.
     program : str
         The program that was certified.
     primal_residual : float

@@ -15,7 +15,7 @@ from sdpmetric.report.contents import page_data
 
 __all__ = ["write"]
 
-# Vega 6.4.0, https://vega.github.io, build/vega.min.js of its npm package; licence beside it.
+# Vega 6.4.0, https://vega.github.io, build/vega.min.js of its npm package; its license is in this folder.
 PARTS = {"STYLE": "page.css", "VEGA": "vega.min.js", "SCRIPT": "page.js"}
 
 
@@ -32,7 +32,7 @@ def write(
     page = (here / "page.html").read_text(encoding="utf-8")
     values = {name: (here / file).read_text(encoding="utf-8") for name, file in PARTS.items()}
     values["TITLE"] = html.escape(str(data["title"]))
-    # No "<" inside the script element, so that no text of the user's can end it.
+    # No "<" inside the script element: no text of the user's may end it.
     values["DATA"] = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     for name, value in values.items():
         page = page.replace(f"%{name}%", value, 1)

@@ -1,4 +1,4 @@
-"""Iris, every feature standardised."""
+"""Iris, every feature standardized."""
 
 from __future__ import annotations
 

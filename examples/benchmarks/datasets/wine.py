@@ -1,4 +1,4 @@
-"""Wine, every feature standardised."""
+"""Wine, every feature standardized."""
 
 from __future__ import annotations
 

@@ -155,8 +155,13 @@ def draw(found: Found, path: Path) -> None:
         ax.set_title(name)
         ax.set_xlabel("error, %")
         middle = sorted(np.mean(t) for t in tests)[len(tests) // 2]
-        ax.set_xlim(0, min(max(np.mean(t) for t in tests) * 1.1, 4 * middle) or 1)
-        ax.legend(fontsize=7, loc="lower right", framealpha=0.6)
-    figure.tight_layout()
+        limit = min(max([*map(np.mean, tests), *(value for _, value in at)]) * 1.1, 4 * middle) or 1
+        ax.set_xlim(0, limit)
+        for place, test in zip(places, tests, strict=True):
+            if np.mean(test) > limit:  # the bar is cut: say where it ends
+                ax.text(0.97 * limit, place, f"{np.mean(test):.0f} >", ha="right", va="center", fontsize=8)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower right", ncols=len(labels), frameon=False)
+    figure.tight_layout(rect=(0, 0.02, 1, 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)

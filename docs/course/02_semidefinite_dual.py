@@ -1,8 +1,8 @@
-r"""3. The semidefinite program in CVXPY against the fast solver
-==============================================================
+r"""2. The semidefinite program, its dual, and Slater's condition
+=================================================================
 
-The same problem, solved by two programs that share only the data: a general solver for semidefinite programs, and a
-fast solver for LMNN. We write the semidefinite program ourselves, compare the results, and see when to use which.
+LMNN is a semidefinite program (SDP). We write it and its dual in CVXPY, see that their values agree, ask why, and see
+an SDP whose values do not. Then we compare with the fast solver.
 """
 
 # %%
@@ -33,6 +33,46 @@ margins = sm.triplet_margins(M, X, triplets)  # D(i, l) - D(i, j), linear in M
 program = cp.Problem(cp.Minimize(0.5 * pull + 0.5 * cp.sum(slack)), [margins >= 1 - slack])
 program.solve(solver="CLARABEL")
 print(f"{len(triplets):,} triplets, value {program.value:.6f}")
+
+# %%
+# The dual
+# --------
+#
+# A multiplier :math:`0 \le a_t \le 1/2` for each triplet, as in lesson 1; what is left over, :math:`S(a) = C - \sum_t
+# a_t B_t`, is a matrix now, and must be positive semidefinite. The best bound of this kind is the dual program:
+
+nearby, distant = X[triplets[:, 0]] - X[triplets[:, 1]], X[triplets[:, 0]] - X[triplets[:, 2]]
+C = 0.5 * difference.T @ difference
+stacked = np.einsum("ti,tj->tij", distant, distant) - np.einsum("ti,tj->tij", nearby, nearby)
+a = cp.Variable(len(triplets), nonneg=True)
+S = C - cp.reshape(stacked.reshape(len(triplets), -1).T @ a, (4, 4), order="C")
+dual = cp.Problem(cp.Maximize(cp.sum(a)), [a <= 0.5, S >> 0])
+dual.solve(solver="CLARABEL")
+print(f"dual value {dual.value:.6f}")
+assert abs(dual.value - program.value) < 1e-4 * program.value
+
+# %%
+# Primal: M and the slacks; dual: a and S. In the notation of Boyd and Vandenberghe, M is the variable of a conic
+# program with data :math:`C` and :math:`B_t`, and S is the multiplier of :math:`M \succeq 0`.
+#
+# The values agree: *strong duality*. Slater's condition is enough for it: some point satisfies all constraints
+# strictly. Here :math:`M = I` with large slacks does, and so does a small multiple of any :math:`a > 0` in the dual, if
+# C is positive definite.
+
+assert np.linalg.eigvalsh(C)[0] > 0
+
+# %%
+# Without Slater's condition there can be a gap. Minimize :math:`x` subject to
+#
+# .. math:: \begin{pmatrix} 0 & x & 0 \\ x & z & 0 \\ 0 & 0 & 1 + x \end{pmatrix} \succeq 0 .
+#
+# A zero on the diagonal forces its row to vanish: x = 0 is the only feasible value, and no feasible matrix is positive
+# definite. In the dual the same zeros force the multiplier of the corner to 1, and the bound to -1: the gap is 1.
+
+for x in (-0.1, 0.0, 0.1):
+    matrix = np.array([[0, x, 0], [x, 5, 0], [0, 0, 1 + x]])
+    print(f"x = {x:+.1f}: smallest eigenvalue {np.linalg.eigvalsh(matrix)[0]:+.4f}")
+    assert (np.linalg.eigvalsh(matrix)[0] >= 0) == (x == 0)
 
 # %%
 # The fast solver
@@ -68,13 +108,13 @@ assert exact.relative_gap <= 1e-6
 # --------------------------------------
 #
 # A conic solver also reports a dual value. It is not a proof, because its multipliers are feasible up to a tolerance
-# only. The certificate clips and scales them, so that they are dual feasible.
+# only. The certificate clips and scales them until they are dual feasible.
 
 print("proven by the backend's own multipliers:", exact.certificate.backend_lower_bound)
 
 # %%
-# Exercise
-# --------
+# Exercise 1
+# ----------
 #
 # Add a constraint to the program: the metric must be diagonal. Solve it. Must the value rise or fall? Check by
 # `sm.verify` that the diagonal metric is not optimal for the problem without the constraint.
@@ -90,6 +130,26 @@ assert diagonal.value >= exact.lower_bound
 certificate = sm.verify(problem, metric=np.diag(np.maximum(np.diag(M.value), 0)))
 print(certificate)
 assert certificate.relative_gap > exact.relative_gap
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2
+# ----------
+#
+# Find a strictly feasible point of the dual above, by hand: which multiple of a = (1, ..., 1) will do?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+ones = stacked.sum(axis=0)
+scale = 0.9 * min(0.5, 1 / max(np.linalg.eigvals(np.linalg.solve(C, ones)).real.max(), 1e-12))
+assert 0 < scale < 0.5
+assert np.linalg.eigvalsh(C - scale * ones)[0] > 0
+print(f"a = {scale:.4f} for every triplet proves {scale * len(triplets):.3f}, the optimum is {program.value:.3f}")
 
 # %%
 # .. raw:: html

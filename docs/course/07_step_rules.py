@@ -1,4 +1,4 @@
-r"""2. Why Algorithm 1 stalls and Polyak's step does not
+r"""7. Why Algorithm 1 stalls and Polyak's step does not
 ======================================================
 
 The paper of LMNN descends by subgradients and adapts its step: times 1.01 after a success, times 0.5 after a failure.
@@ -59,7 +59,7 @@ assert lengths[-1] < 1e-6
 # %%
 # The steps across the valley overshoot the kink. Each failure halves the step, and it takes 70 successes to make up
 # for one failure, since :math:`1.01^{70} \approx 2`. Near the kink failures are at least that frequent, and the step
-# lengths decrease geometrically. Their sum is finite, so that the total distance is bounded. The method stops, and its
+# lengths decrease geometrically. Their sum is finite, so the total distance is bounded. The method stops, and its
 # objective looks as if it had converged.
 #
 # Polyak's rule
@@ -70,7 +70,7 @@ assert lengths[-1] < 1e-6
 # .. math:: \frac{f(x) - f^*}{\lVert g \rVert^2}
 #
 # along the subgradient always brings x nearer to the solution: by convexity :math:`f^* \ge f(x) + \langle g, x^* - x
-# \rangle`, so that the squared distance to :math:`x^*` falls by at least :math:`(f(x) - f^*)^2 / \lVert g \rVert^2`.
+# \rangle`, so the squared distance to :math:`x^*` falls by at least :math:`(f(x) - f^*)^2 / \lVert g \rVert^2`.
 # A *lower bound* can replace :math:`f^*` if it converges to it.
 
 
@@ -112,10 +112,25 @@ assert proves.relative_gap <= 1e-2 < stalls.relative_gap
 # %%
 # The objective does not show it, but the certificate does: Algorithm 1 has stopped, and its gap is large.
 #
+# The factor: Burer and Monteiro
+# ------------------------------
+#
+# The default solver descends in a factor L of :math:`M = L^\top L` instead. That is not convex, but the certificate
+# does not care: a point whose gradient :math:`2 L S` vanishes is a global optimum if S is positive semidefinite. A
+# factor of too few rows can be stationary without that; a direction in which S is negative is then the way out.
+
+flat = sm.solve(problem, n_components=1)
+full = sm.solve(problem, tol=1e-3)
+for name, solution in (("rank 1", flat), ("full", full)):
+    print(f"{name}: objective {solution.objective:.1f}, gap {solution.relative_gap:.0e}")
+assert flat.certificate.kind == "relaxation"
+assert full.objective < flat.objective
+
+# %%
 # Exercise
 # --------
 #
-# Change the rule of the paper to times 1.5 after a success and times 0.7 after a failure, so that one success makes
+# Change the rule of the paper to times 1.5 after a success and times 0.7 after a failure: one success makes
 # up for one failure. Does it still stall in the valley? Why?
 #
 # .. raw:: html

@@ -1,5 +1,5 @@
-r"""5. Online learning, regret, and a false theorem
-=================================================
+r"""10. Online learning, regret, and a false theorem
+==================================================
 
 Pairs arrive one after another, and each of them updates the metric. What can be proven about such a learner? We define
 regret, compare an online learner with the best fixed metric, and refute a published theorem with one pair.
@@ -44,7 +44,7 @@ assert np.argmax(np.diag(stream.metric)) == 0
 #
 # Is that loss large? The fair comparison is with the best metric *in hindsight*, which sees all pairs at once but may
 # not change. The difference of the cumulative losses is the *regret*. The best fixed metric is a convex problem, so
-# that it can be bounded from below, with a proof.
+# it can be bounded from below, with a proof.
 
 problem = sm.LEGOProblem(X, pairs, targets, sides, learning_rate=0.05)
 certificate = sm.regret(problem, sm.solve(problem))
@@ -60,8 +60,8 @@ assert certificate.lower_bound <= certificate.objective <= certificate.regret_bo
 # -----------------------
 #
 # The paper of LEGO bounds the loss with constants that contain R, where all *points* have a squared norm of at most
-# R. One pair is a counterexample. The two points are opposite, :math:`u = -v` with :math:`\lVert u \rVert^2 = 10 = R`,
-# so that their squared distance is 40 and not 10. With the target 1 the first step costs
+# R. One pair is a counterexample. The two points are opposite, with :math:`\lVert u \rVert^2 = 10 = R`,
+# so their squared distance is 40 and not 10. With the target 1 the first step costs
 
 u, target, eta = math.sqrt(10), 1.0, 1.0
 online = 0.5 * (4 * u**2 - target) ** 2

@@ -1,13 +1,22 @@
-r"""4. Certify any metric
-======================
+r"""4. Optimality conditions, and any metric judged
+===================================================
 
-A certificate needs a problem and a metric, from any source. We certify the Euclidean metric, whitening, linear
-discriminant analysis and scikit-learn's NCA as solutions of LMNN, and learn what such a certificate means.
+The four conditions of Karush, Kuhn and Tucker (KKT) for LMNN, on numbers: complementary slackness, and what it says
+about ranks. Then we certify metrics that solve other problems.
 """
 
 # %%
-# Candidates
-# ----------
+# The conditions
+# --------------
+#
+# A metric M and multipliers a are optimal exactly if
+#
+# 1. M is positive semidefinite (primal feasible),
+# 2. :math:`0 \le a_t \le 1/2` and :math:`S = C - \sum_t a_t B_t \succeq 0` (dual feasible),
+# 3. :math:`a_t = 1/2` for violated triplets, 0 for those beyond the margin (complementary slackness of the hinges),
+# 4. :math:`\langle S, M \rangle = 0` (complementary slackness of the cone).
+#
+# Objective minus bound is the sum of what the last two lack, so a gap of 0 is all four at once.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,6 +30,35 @@ X, y = datasets.load("wine")
 X = datasets.standardize(X)
 problem = sm.LMNNProblem.from_labels(X, y)
 
+exact = sm.solve(problem, solver="conic")
+found = problem.constraints(exact.components, exact.dual, {})
+a = found.multipliers
+print(
+    "violated:",
+    np.unique(np.round(a[found.excess > 1e-5], 6)),
+    "beyond the margin:",
+    a[found.excess < -1e-5].max(initial=0),
+)
+assert np.allclose(a[found.excess > 1e-5], 0.5, atol=1e-3)
+
+# %%
+# Both matrices are positive semidefinite and their product has trace 0, so :math:`S M = 0`: they share eigenvectors,
+# and no direction has weight in both. Hence rank M + rank S is at most the dimension, 13.
+
+anchors, targets, impostors = (found.roles[role] for role in ("anchor", "target", "impostor"))
+pull = X[problem.target_pairs[0]] - X[problem.target_pairs[1]]
+near, far = X[anchors] - X[targets], X[anchors] - X[impostors]
+S = 0.5 * pull.T @ pull - (far.T * a) @ far + (near.T * a) @ near
+M = exact.metric
+ranks = [int(np.sum(np.linalg.eigvalsh(A) > 1e-5 * np.linalg.eigvalsh(A)[-1])) for A in (M, S)]
+print(f"<S, M> = {np.sum(S * M):.1e}, rank M = {ranks[0]}, rank S = {ranks[1]}")
+assert abs(np.sum(S * M)) < 1e-4 * exact.objective
+assert sum(ranks) <= 13
+
+# %%
+# Candidates
+# ----------
+
 candidates = {
     "Euclidean": np.eye(13),
     "whitened": np.linalg.cholesky(np.linalg.inv(np.cov(X.T))).T,
@@ -33,7 +71,7 @@ candidates = {
 # The certificates
 # ----------------
 #
-# ``rescale=True`` certifies the best multiple of each metric: the other methods have no margin of 1, so that their unit
+# ``rescale=True`` certifies the best multiple of each metric: the other methods have no margin of 1, so their unit
 # of length is arbitrary.
 
 for name, L in candidates.items():

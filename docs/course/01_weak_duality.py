@@ -97,6 +97,24 @@ assert 0 <= a.flat[tight] <= 0.5
 print(f"lower bound {bound(a):.4f}, objective {objective(best):.4f}")
 
 # %%
+# *The* picture of this package: the objective is a convex curve, every choice of multipliers is a line below it, and
+# the best one touches the lowest point.
+
+import matplotlib.pyplot as plt
+
+figure, axis = plt.subplots(figsize=(6, 3.6), layout="constrained")
+grid = np.linspace(0, 0.8, 400)
+axis.plot(grid, [objective(m) for m in grid], color="#0072B2", label="objective f(m)")
+for share, style in ((0.5, ":"), (0.8, "--"), (1.0, "-")):
+    slope = 0.5 * near.sum() - (share * a * (far - near[:, None])).sum()
+    axis.plot(
+        grid, share * a.sum() + slope * grid, style, color="#D55E00", label=f"bound by {share:.0%} of the multipliers"
+    )
+axis.plot(best, objective(best), "o", color="black")
+axis.set(xlabel="metric m", ylim=(0, 6))
+axis.legend()
+
+# %%
 # They are equal: the proof is complete. No metric is better, and nobody has to trust our search.
 assert np.isclose(bound(a), objective(best))
 

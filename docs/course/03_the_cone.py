@@ -1,0 +1,142 @@
+r"""3. The cone, drawn
+==================
+
+Metrics of two features are three numbers, so their cone can be drawn. We see what scaling multipliers to feasibility
+does, and why any multipliers prove something.
+"""
+
+# %%
+# A cone in three dimensions
+# --------------------------
+#
+# A symmetric matrix :math:`\begin{pmatrix} p & q \\ q & r \end{pmatrix}` is positive semidefinite (PSD) exactly if
+# :math:`p \ge 0`, :math:`r \ge 0` and :math:`p r \ge q^2`. In the coordinates :math:`(p - r)/2`, q and :math:`(p +
+# r)/2` this is an ice-cream cone: the last coordinate is at least the length of the first two.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import sdpmetric as sm
+
+
+def coordinates(A):
+    """A symmetric 2 x 2 matrix as a point."""
+    return np.array([(A[0, 0] - A[1, 1]) / 2, A[0, 1], (A[0, 0] + A[1, 1]) / 2])
+
+
+rng = np.random.default_rng(0)
+for _ in range(1000):
+    A = rng.normal(size=(2, 2))
+    A = A + A.T
+    across, q, up = coordinates(A)
+    assert (np.linalg.eigvalsh(A)[0] >= 0) == (up >= np.hypot(across, q))
+
+# %%
+# A problem in this cone
+# ----------------------
+#
+# Two classes differ in the second feature. The cost C lies inside the cone. The active triplets pull the slack
+# :math:`S(\tau a) = C - \tau \sum_t a_t B_t` along a straight line, out of it.
+
+y = np.repeat([0, 1], 10)
+X = np.column_stack([rng.normal(size=20), y + 0.3 * rng.normal(size=20)])
+problem = sm.LMNNProblem.from_labels(X, y, n_neighbors=1)
+pairs = np.stack(problem.target_pairs, axis=1)
+triplets = np.array([(i, j, k) for i, j in pairs for k in np.flatnonzero(y != y[i])])
+difference = X[pairs[:, 0]] - X[pairs[:, 1]]
+near, far = X[triplets[:, 0]] - X[triplets[:, 1]], X[triplets[:, 0]] - X[triplets[:, 2]]
+C = 0.5 * difference.T @ difference
+
+
+def multipliers(M):
+    """1/2 where the hinge is active at the metric M, else 0."""
+    D = [np.einsum("ti,ij,tj->t", v, M, v) for v in (near, far)]
+    return np.where(1 + D[0] - D[1] > 0, 0.5, 0.0)
+
+
+def weighted(a):
+    """The sum of all a_t B_t."""
+    return (far.T * a) @ far - (near.T * a) @ near
+
+
+def scaled(a):
+    """The largest share of the multipliers whose slack is in the cone, and the bound that it proves."""
+    W = np.linalg.inv(np.linalg.cholesky(C))
+    top = np.linalg.eigvalsh(W @ weighted(a) @ W.T)[-1]
+    tau = min(1.0, 1.0 / max(top, 1e-12))
+    return tau, tau * a.sum()
+
+
+a = multipliers(np.eye(2))
+tau, bound = scaled(a)
+print(f"all of them: smallest eigenvalue of S {np.linalg.eigvalsh(C - weighted(a))[0]:.2f}")
+print(f"a share of {tau:.3f} is feasible, and proves {bound:.3f}")
+assert np.linalg.eigvalsh(C - tau * weighted(a))[0] >= -1e-9
+assert bound <= sm.solve(problem).objective
+
+# %%
+# The picture: the line from C leaves the cone at the share that was computed.
+
+figure = plt.figure(figsize=(5.5, 4.6), layout="constrained")
+axis = figure.add_subplot(projection="3d")
+height = coordinates(C)[2] * 1.2
+angle, level = np.meshgrid(np.linspace(0, 2 * np.pi, 60), np.linspace(0, height, 20))
+axis.plot_surface(level * np.cos(angle), level * np.sin(angle), level, alpha=0.2, color="#0072B2")
+line = np.array([coordinates(C - share * weighted(a)) for share in np.linspace(0, 1.8 * tau, 30)])
+axis.plot(*line.T, color="#D55E00", label="S along the multiples of a")
+axis.scatter(*coordinates(C), color="black", label="C")
+axis.scatter(*coordinates(C - tau * weighted(a)), color="#D55E00", label="the last feasible one")
+axis.set(xlabel="(p - r)/2", ylabel="q", zlabel="(p + r)/2")
+axis.legend()
+
+# %%
+# Better multipliers
+# ------------------
+#
+# Multipliers of a better metric point in a better direction. Any of them prove a bound; none can prove a wrong one.
+
+for name, M in (
+    ("Euclidean", np.eye(2)),
+    ("second feature", np.diag([0.1, 2.0])),
+    ("solution", sm.solve(problem).metric),
+):
+    print(f"{name}: bound {scaled(multipliers(M))[1]:.3f}")
+optimum = sm.solve(problem, solver="conic")
+print(f"optimum {optimum.objective:.3f}")
+assert all(scaled(multipliers(np.diag(d)))[1] <= optimum.objective for d in rng.exponential(size=(50, 2)))
+
+# %%
+# Exercise 1
+# ----------
+#
+# Which matrices are on the boundary of the cone? What metrics are they?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+v = rng.normal(size=2)
+across, q, up = coordinates(np.outer(v, v))
+assert np.isclose(up, np.hypot(across, q))  # rank one: a metric that looks at one direction only
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2
+# ----------
+#
+# Break it: find multipliers in their boxes for which the scaled bound is 0.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+print(scaled(np.zeros(len(triplets)))[1])
+assert scaled(np.zeros(len(triplets)))[1] == 0  # valid, and useless: no metric costs less than nothing
+
+# %%
+# .. raw:: html
+#
+#    </details>

@@ -1,0 +1,103 @@
+r"""6. Pairs that contradict each other: Farkas' lemma
+==================================================
+
+Some demands cannot be met by any metric. A failed solver does not prove that; a few multipliers do. We find them, check
+them by hand, and see that one of two certificates always exists.
+"""
+
+# %%
+# Three points
+# ------------
+#
+# POLA asks for a metric A and a threshold b: squared distances of similar pairs at most b - 1, of dissimilar ones at
+# least b + 1. Take points at 0, 1 and 2 on a line: the outer two are similar, and 0 and 1 are not.
+
+import numpy as np
+
+import sdpmetric as sm
+
+X = np.array([[0.0], [1.0], [2.0]])
+problem = sm.POLAProblem(X, pairs=[[0, 2], [0, 1]], similar=[True, False])
+solution = sm.solve(problem)
+print(solution.status, solution.certificate.contradiction)
+
+# %%
+# On a line the reason is plain: 4 m must be at most b - 1, and m at least b + 1. Multiply the demands by :math:`a_1,
+# a_2 \ge 0` and add them up. If everything that depends on the metric has the wrong sign, no metric is left:
+#
+# .. math:: \sum_t a_t \le b \sum_t a_t y_t - \Bigl\langle \sum_t a_t y_t V_t, A \Bigr\rangle ,
+#
+# where :math:`y_t = \pm 1`. It is false for all A and b if :math:`\sum_t a_t y_t V_t \succeq 0` and :math:`\sum_t a_t
+# y_t \le 0`.
+
+a, signs, squares = np.array([1.0, 1.0]), np.array([1, -1]), np.array([4.0, 1.0])
+print("matrix:", (a * signs * squares).sum(), "threshold:", (a * signs).sum())
+assert (a * signs * squares).sum() >= 0 >= (a * signs).sum()
+
+# %%
+# A theorem of alternatives
+# -------------------------
+#
+# Farkas' lemma says that there is no third case: either a metric meets all demands, or such multipliers exist. For
+# matrices this needs that the set of all sums is closed, which the `docs <../../pola.html>`_ show. Random pairs in five
+# dimensions: a few can always be met, many cannot.
+
+rng = np.random.default_rng(0)
+for count in (5, 20, 80):
+    Z = rng.normal(size=(40, 5))
+    pairs = np.array([rng.choice(40, 2, replace=False) for _ in range(count)])
+    similar = rng.random(count) < 0.5
+    hard = sm.POLAProblem(Z, pairs, similar)
+    found = sm.solve(hard)
+    print(f"{count} random pairs: {found.status}")
+    assert str(found.status) in ("optimal", "infeasible")
+
+# %%
+# The multipliers of the last one, checked without the package:
+
+V = Z[pairs[:, 0]] - Z[pairs[:, 1]]
+a, sign = found.dual, np.where(similar, 1.0, -1.0)
+matrix = (V.T * (a * sign)) @ V
+lowest, highest = np.linalg.eigvalsh(matrix)[[0, -1]]
+print(f"smallest eigenvalue {lowest / highest:.1e}, sum {np.sum(a * sign) / a.sum():.1e}")
+print(len(found.certificate.contradiction), "pairs contradict each other")
+assert lowest >= -1e-9 * highest
+assert np.sum(a * sign) <= 1e-9 * a.sum()
+
+# %%
+# Exercise 1
+# ----------
+#
+# Leave one of the contradicting pairs out. Is the rest feasible?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+rest = np.setdiff1d(np.arange(count), found.certificate.contradiction[:1])
+print(sm.solve(sm.POLAProblem(Z, pairs[rest], similar[rest])).status)
+# Not necessarily: other pairs may contradict each other as well, and the set found need not be the smallest.
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2
+# ----------
+#
+# Soften the demands of the three points with ``slack_weight=1``. What is the optimum, and which pair pays?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+soft = sm.solve(sm.POLAProblem(X, problem.pairs, problem.similar, slack_weight=1.0))
+distances, b = soft.metric[0, 0] * squares, soft.extras["threshold"]
+print(f"{soft.status}, objective {soft.objective:.3f}, slacks {np.maximum(0, 1 - signs * (b - distances)).round(3)}")
+assert soft.status.ok
+
+# %%
+# .. raw:: html
+#
+#    </details>

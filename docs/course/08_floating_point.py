@@ -1,0 +1,153 @@
+r"""8. Floating point: a false bound
+================================
+
+The theorem of lesson 1 is true, and a program that evaluates it can still print a number that is no lower bound. Nine
+points are enough. We compute such a number, refute it by exact arithmetic, and see what rounding outwards costs.
+"""
+
+# %%
+# Nine points
+# -----------
+#
+# The third feature repeats the first one up to :math:`10^{-9}`. So there is a direction in which target neighbors
+# hardly differ, and the cost C has one eigenvalue near :math:`10^{-18}` among others near 1.
+
+from fractions import Fraction
+
+import numpy as np
+
+import sdpmetric as sm
+
+
+def nine_points(seed):
+    """A problem with a nearly singular cost, its triplets and its differences."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(9, 2))
+    X = np.column_stack([X, X[:, 0] + 1e-9 * rng.normal(size=9)])
+    problem = sm.LMNNProblem.from_labels(X, np.arange(9) % 3, 1, 0.5)
+    return X, problem, np.stack(problem.target_pairs, axis=1)
+
+
+# %%
+# The bound as a textbook computes it
+# -----------------------------------
+#
+# Whiten by the cost, take the largest eigenvalue, scale the multipliers. All of it in float64, without a thought about
+# rounding.
+
+
+def textbook_bound(X, pairs, triplets, a):
+    """tau times the sum of the multipliers, in float64."""
+    difference = np.sqrt(0.5) * (X[pairs[:, 0]] - X[pairs[:, 1]])
+    _, sigma, rotation = np.linalg.svd(difference, full_matrices=False)
+    W = rotation.T / sigma
+    near, far = X[triplets[:, 0]] - X[triplets[:, 1]], X[triplets[:, 0]] - X[triplets[:, 2]]
+    top = np.linalg.eigvalsh(W.T @ ((far.T * a) @ far - (near.T * a) @ near) @ W)[-1]
+    return min(1.0, 1.0 / top) * a.sum()
+
+
+# %%
+# The objective in exact arithmetic
+# ---------------------------------
+#
+# Floats are rational numbers, and the objective needs sums and products only: Python's fractions give it without any
+# rounding.
+
+
+def exact_objective(X, y, pairs, L):
+    """The objective of the metric L^T L as a fraction."""
+    rows = [[Fraction(v) for v in row] for row in X.tolist()]
+    Z = [[sum(Fraction(m) * v for m, v in zip(line, row, strict=True)) for line in L.tolist()] for row in rows]
+
+    def squared(a, b):
+        return sum((p - q) ** 2 for p, q in zip(Z[a], Z[b], strict=True))
+
+    pull = sum(squared(a, b) for a, b in pairs.tolist())
+    others = {a: np.flatnonzero(y != y[a]) for a in range(len(y))}
+    hinges = (1 + squared(a, b) - squared(a, c) for a, b in pairs.tolist() for c in others[a])
+    push = sum(max(Fraction(0), hinge) for hinge in hinges)
+    return (pull + push) / 2
+
+
+# %%
+# The contradiction
+# -----------------
+
+false = 0
+for seed in (29, 38, 53):
+    X, problem, pairs = nine_points(seed)
+    solution = sm.solve(problem, solver="conic", tol=1e-8)
+    triplets, a = solution.dual.triplets.to_array(), np.asarray(solution.dual.values)
+    printed = textbook_bound(X, pairs, triplets, a)
+    attained = exact_objective(X, np.arange(9) % 3, pairs, solution.components)
+    false += Fraction(printed) > attained
+    print(
+        f"seed {seed}: 'bound' {printed:.10f}, attained {float(attained):.10f}, certificate {solution.lower_bound:.10f}"
+    )
+    assert Fraction(solution.lower_bound) <= attained <= Fraction(solution.objective)
+print(f"{false} of 3 'bounds' exceed a value that is attained")
+
+# %%
+# A "bound" above an attained value is no bound. The difference is small, some :math:`10^{-8}`: a test with a tolerance
+# of :math:`10^{-7}` does not notice. Whitening stretched one direction by :math:`10^9`, and the rounding of the data's
+# differences with it.
+#
+# The certificate rounds every step outwards: sums, products, eigenvalues (by Cholesky's method with a proven error) and
+# the whitening, whose inverse is never needed. Its bounds hold, and cost some digits on such data, and almost none on
+# others.
+
+X, y = sm.datasets.load("iris")
+problem = sm.LMNNProblem.from_labels(X, y)
+print(f"iris: proven relative gap {sm.solve(problem, solver='conic').relative_gap:.1e}")
+
+# %%
+# Exercise 1
+# ----------
+#
+# Choose the perturbation 1e-3 instead of 1e-9. Are there still false bounds?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+for seed in (29, 38, 53):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(9, 2))
+    A = np.column_stack([A, A[:, 0] + 1e-3 * rng.normal(size=9)])
+    mild = sm.LMNNProblem.from_labels(A, np.arange(9) % 3, 1, 0.5)
+    found = sm.solve(mild, solver="conic", tol=1e-6)
+    value = exact_objective(A, np.arange(9) % 3, np.stack(mild.target_pairs, axis=1), found.components)
+    assert Fraction(found.lower_bound) <= value
+    print(f"proven gap {found.relative_gap:.1e}")
+# The textbook bound may still be too large by 1e-15 or so. Only a bound that is rounded downwards is a proof.
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2: forge a proof
+# -------------------------
+#
+# A proof is a vector of multipliers. Raise all of them by 1 % and certify again: what do they prove now? (A proof file,
+# ``Solution.save_proof``, holds the same vector; ``tests/check/test_forgeries.py`` has files that were built to fool
+# the independent checker, ``python -m sdpmetric.check``.)
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+from sdpmetric.core.multipliers import Dual
+
+honest = sm.solve(problem, tol=1e-3)
+forged = Dual(honest.dual.triplets, 1.01 * np.asarray(honest.dual.values))
+claimed = float(np.sum(forged.values))
+proven = problem.certify(honest.components, dual=forged).lower_bound
+print(f"claimed {claimed:.3f}, proven {proven:.3f}, optimum {sm.solve(problem, solver='conic').objective:.3f}")
+# Multipliers outside their boxes or the cone are clipped and scaled: the bound may fall, and never exceeds the optimum.
+assert proven <= sm.solve(problem, solver="conic").objective < claimed
+
+# %%
+# .. raw:: html
+#
+#    </details>
