@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 # A heading, and the modules whose public names belong under it; what fits nowhere is at the end.
 HEADINGS = {
     "Statements": ("sdpmetric.problems",),
-    "Verbs": ("sdpmetric.verbs", "sdpmetric.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
+    "Verbs": ("sdpmetric.verbs", "sdpmetric.core.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
     "Streams": ("sdpmetric.streams",),
     "Programs in CVXPY": ("sdpmetric.formulations",),

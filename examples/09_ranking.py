@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 import sdpmetric as sm
 from sdpmetric import ranking
 from sdpmetric.plotting import COLOURS, STYLE
-from sdpmetric.ranking.truncation import expected_weights, rank_weights
+from sdpmetric.ranking.scores import expected_weights, rank_weights
 from sdpmetric.solvers.frml import START, principal
 
 plt.style.use(STYLE)

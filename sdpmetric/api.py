@@ -13,14 +13,13 @@ from sdpmetric.core.certificate import (
     StationarityCertificate,
 )
 from sdpmetric.core.comparison import Comparison, compare
-from sdpmetric.core.explanation import Explanation
+from sdpmetric.core.explanation import Explanation, explain
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem, SmoothProblem
 from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status, UselessOptimumWarning
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.explanation import explain
 from sdpmetric.formulations import to_cvxpy
 from sdpmetric.formulations.atoms import LiftedDistances, metric_variable, squared_distances, triplet_margins
 from sdpmetric.hashing import HashIndex
@@ -49,14 +48,12 @@ from sdpmetric.problems.sdml import SDMLProblem
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankingScores
 from sdpmetric.streams.frml import FRMLStream
-from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.kernel_lego import KernelLEGOStream
 from sdpmetric.streams.kernel_pola import KernelPOLAStream
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.streams.loreta import LORETAStream
-from sdpmetric.streams.oasis import OASISStream
+from sdpmetric.streams.logdet import ITMLStream, MetricStep
 from sdpmetric.streams.pola import POLAStream
-from sdpmetric.streams.step import MetricStep
+from sdpmetric.streams.triplets import LORETAStream, OASISStream
 from sdpmetric.triplets.triplets import Triplets
 from sdpmetric.verbs import certify, path, solve, verify
 

@@ -9,9 +9,9 @@ from functools import singledispatch
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds import contradiction, rays
 from sdpmetric.core.certificate import RegretCertificate, relative_gap
 from sdpmetric.core.problem import Problem
@@ -29,8 +29,6 @@ from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers.backend import no_panic
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.verbs import solve
-
-FloatArray = NDArray[np.float64]
 
 # Relative tolerance to which a rerun of the stream must reproduce the solution's loss.
 REPRODUCED = 1e-6

@@ -15,14 +15,13 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.files import read_npz, write_npz
+from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
 from sdpmetric.core.frames import Frame
-from sdpmetric.core.schemas import Part, check_arrays, check_values, expected, read_json
 from sdpmetric.core.solution import Solution
 from sdpmetric.datasets import MeanNorm
 
-FloatArray = NDArray[np.float64]
 Arrays = dict[str, NDArray[np.generic]]
 Value = str | float | int | bool | None
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.comparison import compare
@@ -24,7 +23,6 @@ from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
 from sdpmetric.verbs import certify, solve
 
-FloatArray = NDArray[np.float64]
 Make = Callable[[], Problem]
 
 # What objectives and bounds may differ by, relatively, through rounding.
@@ -82,15 +80,7 @@ def check_identity(make: Make) -> None:
 
 
 def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> Solution:
-    """A solve ends as expected, with a finite point and the problem's own numbers.
-
-    Parameters
-    ----------
-    problem : Problem
-    entry : Solver
-    tol : float, optional
-        Relative gap to ask for; default that of the solver.
-    """
+    """A solve ends as expected, with a finite point and the problem's own numbers."""
     solution = solve(problem, entry.name, tol=tol, max_time=SECONDS)
     assert solution.status.expected, f"{entry.name} ended with {solution}"
     assert np.isfinite(solution.components).all(), f"{entry.name} returned a point that is not finite"
@@ -103,13 +93,7 @@ def check_solver(problem: Problem, entry: Solver, tol: float | None = None) -> S
 
 
 def check_sandwich(solutions: list[Solution]) -> None:
-    """Every proven lower bound is below every objective.
-
-    Parameters
-    ----------
-    solutions : list of Solution
-        Of one problem.
-    """
+    """Every proven lower bound is below every objective."""
     proven = [s for s in solutions if isinstance(s.certificate, DualityCertificate)]
     for below in proven:
         for above in proven:
@@ -132,13 +116,7 @@ def check_saving(solution: Solution) -> None:
 
 
 def check_limits(problem: Problem, entry: Solver) -> None:
-    """Limits on iterations and time, and an interruption, return a certified point.
-
-    Parameters
-    ----------
-    problem : Problem
-    entry : Solver
-    """
+    """Limits on iterations and time, and an interruption, return a certified point."""
 
     def interrupt(row: TraceRow) -> bool:
         raise KeyboardInterrupt

@@ -80,9 +80,9 @@ def solve(
     patience : int, optional
         Early stopping: return the step with the best `score`, the latest of equals, with its own certificate, and stop
         after so many steps without a better one. With `n_components` it is the solve of bounded rank that is stopped.
-    engine : Engine, dask.distributed.Client or {"threads", "cuda"}, optional
-        Where the loops run, for LMNN's solver "factored": default the threads of this process; the workers of a Dask
-        cluster; a GPU. See ``docs/engines.md``.
+    engine : Engine, dask.distributed.Client or "threads", optional
+        Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
+        cluster. See ``docs/engines.md``.
     **options
         Options of the solver, for example ``start=`` (components to start from), ``step="paper"`` of "subgradient", or
         ``backend="SCS"`` of "conic"; see the docstring of the solver.

@@ -49,13 +49,7 @@ def to_onnx(estimator: BaseEstimator, X: ArrayLike) -> ModelProto:
 
 
 def register() -> None:
-    """Make the estimators of this package known to skl2onnx, for its own functions.
-
-    Raises
-    ------
-    ImportError
-        If skl2onnx is missing.
-    """
+    """Make the estimators of this package known to skl2onnx, for its own functions."""
     try:
         from skl2onnx import update_registered_converter
     except ImportError as error:

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Hashable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from sdpmetric.arrays import FloatArray
 
 try:
     from river import base
@@ -17,7 +18,6 @@ except ImportError as error:
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.pola import POLAStream
 
-FloatArray = NDArray[np.float64]
 Features = dict[Hashable, float]
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,15 @@ from sdpmetric.triplets.margins import hinge_slopes, target_distances
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
 # How often shards are placed anew before a certificate is given up.
 ATTEMPTS = 8
 
 
-def joined(parts: Sequence[FloatArray]) -> FloatArray:
+def joined(parts: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
     """Points of all metrics, one after the other; those of a single one are not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric._loops import energy as loops
+from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import check_regions, check_width
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
 
-FloatArray = NDArray[np.float64]
 # Distances by which the target neighbors of a query are found.
 QueryNeighbors = Literal["metric", "euclidean"]
 

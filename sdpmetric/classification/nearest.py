@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric._loops import partial
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 
-FloatArray = NDArray[np.float64]
 # Squared distances of embedded examples further out overflow.
 LARGEST = 1e150
 Algorithm = Literal["auto", "ball_tree", "kd_tree", "brute", "partial", "faiss"]

@@ -16,6 +16,7 @@ import typer
 
 from sdpmetric import __version__
 from sdpmetric.cli.options import (
+    BAD_INPUT,
     DATA,
     JSON,
     MODEL,
@@ -25,9 +26,9 @@ from sdpmetric.cli.options import (
     SolverOptions,
     SolversOptions,
     TableOptions,
+    note,
     with_options,
 )
-from sdpmetric.cli.streams import BAD_INPUT, note
 
 DEMO_COMPONENTS = 30
 
@@ -128,7 +129,7 @@ def evaluate(
     """
     from sdpmetric.classification import binomial_interval
     from sdpmetric.cli import inputs, results
-    from sdpmetric.cli.evaluation import scores
+    from sdpmetric.cli.results import scores
     from sdpmetric.models import Model
 
     out = results.Output(as_json)

@@ -17,12 +17,11 @@ from sklearn.pipeline import Pipeline
 
 from sdpmetric import api as api  # which registers all statements
 from sdpmetric import datasets
-from sdpmetric.cli.options import DEFAULT, LimitOptions, ProblemOptions, TableOptions, names
-from sdpmetric.cli.streams import BAD_INPUT, note
+from sdpmetric.cli.options import BAD_INPUT, DEFAULT, LimitOptions, ProblemOptions, TableOptions, names, note
 from sdpmetric.core import files, validation
+from sdpmetric.core.files import FOREIGN, read_json
 from sdpmetric.core.problem import Labelled, Problem, statements
 from sdpmetric.core.run import Budget, check_tolerance
-from sdpmetric.core.schemas import FOREIGN, read_json
 from sdpmetric.core.solution import Solution
 from sdpmetric.datasets.named import in_folder
 from sdpmetric.models import Model, Value
@@ -81,28 +80,14 @@ def check_output(path: Path, *inputs: str | Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """A problem, and how it was stated.
-
-    Attributes
-    ----------
-    problem : Problem
-    X : (n, d) array
-        The prepared features.
-    preparation : Pipeline
-        Fitted.
-    table : Table
-        The raw data.
-    statement : str
-    parameters : dict
-        Those that were given.
-    """
+    """A problem, and how it was stated."""
 
     problem: Problem
-    X: Array
-    preparation: Pipeline
-    table: datasets.Table
+    X: Array  # (n, d): the prepared features
+    preparation: Pipeline  # Fitted
+    table: datasets.Table  # The raw data
     statement: str
-    parameters: dict[str, Value]
+    parameters: dict[str, Value]  # Those that were given
 
     def model(self, solution: Solution) -> Model:
         """What is saved of a solution of the problem."""
@@ -194,22 +179,12 @@ def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> P
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A metric from a file.
+    """A metric from a file."""
 
-    Attributes
-    ----------
-    components, metric : array or None
-        Exactly one of the two.
-    model : Model or None
-        Where the file is one.
-    fingerprint : str or None
-        Of the problem that it was solved for, where the file says so.
-    """
-
-    components: Array | None
-    metric: Array | None
-    model: Model | None = None
-    fingerprint: str | None = None
+    components: Array | None  # Exactly one of the two
+    metric: Array | None  # Exactly one of the two
+    model: Model | None = None  # Where the file is one
+    fingerprint: str | None = None  # Of the problem that it was solved for, where the file says so
 
 
 def read_point(path: Path, key: str | None, kind: str | None) -> Point:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.markup import escape
+from sklearn.metrics import roc_auc_score
 
+from sdpmetric.arrays import FloatArray
+from sdpmetric.classification import knn_predict
 from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, state
-from sdpmetric.cli.options import LimitOptions, ProblemOptions, SolverOptions
-from sdpmetric.cli.streams import Lines, note
+from sdpmetric.cli.options import LimitOptions, Lines, ProblemOptions, SolverOptions, note
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
+from sdpmetric.core.files import replacing, write_npz
+from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.printer import Printer, known
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import find_solver
@@ -25,18 +35,16 @@ from sdpmetric.core.run import Callback
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
+from sdpmetric.datasets.files import is_number
+from sdpmetric.linalg.distances import distances
+from sdpmetric.models import Model
 from sdpmetric.verbs import solve as solve_problem
 
 NOT_PROVEN = 1
 
 
 class Output:
-    """Standard output: lines of text as they come, or one JSON object in the end.
-
-    Parameters
-    ----------
-    as_json : bool
-    """
+    """Standard output: lines of text as they come, or one JSON object in the end."""
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
@@ -175,3 +183,67 @@ def sentence(certificate: Certificate, tol: float) -> str:
 def proves(comparison: Comparison) -> bool:
     """Whether every solution ended as it should, and none contradicts another."""
     return comparison.consistent and all(solution.status.expected for solution in comparison.solutions)
+
+
+Labels = NDArray[np.generic]
+# Pairs of each kind that are drawn at most.
+N_PAIRS = 10_000
+
+
+def scores(
+    Z: FloatArray, y: Labels, n_neighbors: int, train: tuple[FloatArray, Labels] | None, seed: int
+) -> tuple[int, float | None]:
+    """Score an embedding."""
+    identity = np.eye(Z.shape[1])
+    predicted = knn_predict(identity, *((Z, y) if train is None else train), None if train is None else Z, n_neighbors)
+    _, index = validation.check_labels(y, len(Z), n_classes=1)
+    pairs, similar = pairs_of_labels(index, N_PAIRS, seed)
+    squared = distances(np.ascontiguousarray(Z), pairs[:, 0], pairs[:, 1])
+    both = bool(similar.any() and not similar.all())
+    return int(np.count_nonzero(predicted == y)), float(roc_auc_score(~similar, squared)) if both else None
+
+
+FORMATS = (".csv", ".npz", ".parquet")
+# How a cell begins that a spreadsheet runs.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write(model: Model, Z: NDArray[np.float64], y: NDArray[np.generic] | None, path: Path | None) -> None:
+    """Write an embedding, and labels where there are any."""
+    names = [f"{(model.statement or 'component').replace('-', '_')}{number}" for number in range(Z.shape[1])]
+    label = None if y is None else model.label or "label"
+    if path is None:
+        _csv(sys.stdout, names, Z, label, y)
+        return
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}.")
+    if path.suffix.lower() == ".csv":
+        with replacing(path) as raw:
+            text = TextIOWrapper(raw, "utf-8", newline="")
+            _csv(text, names, Z, label, y)
+            text.detach()
+    elif path.suffix.lower() == ".npz":
+        arrays: dict[str, NDArray[np.generic]] = {"X": Z, "feature_names": np.array(names)}
+        write_npz(path, arrays if y is None else arrays | {"y": y})
+    else:
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("Parquet files need pandas and pyarrow: pip install pandas pyarrow.") from error
+        frame = pandas.DataFrame(Z, columns=names)
+        with replacing(path) as raw:
+            (frame if y is None else frame.assign(**{str(label): y})).to_parquet(raw, index=False)
+
+
+def _csv(
+    file: TextIO, names: list[str], Z: NDArray[np.float64], label: str | None, y: NDArray[np.generic] | None
+) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(_inert, names if label is None else [*names, label]))
+    for row, numbers in enumerate(Z.tolist()):
+        writer.writerow(numbers if y is None else [*numbers, _inert(str(y[row]))])
+
+
+def _inert(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: with an apostrophe in front, where it begins like one."""
+    return text if not text.startswith(FORMULAS) or is_number(text) else f"'{text}"

@@ -10,23 +10,7 @@ from sdpmetric.triplets.limits import BudgetSpent
 
 
 class Budget:
-    """Time and iterations that a solve may take.
-
-    Parameters
-    ----------
-    max_time : float or None
-        Seconds; None: no limit.
-    max_iter : int or None
-        Iterations (evaluations of the objective and its gradient); None: no limit.
-
-    Attributes
-    ----------
-    spent : int
-        Iterations so far.
-    reserve : float
-        Seconds that the certificate is expected to take. A solve ends early enough for it to be made within 1.2 times
-        the time limit and a second.
-    """
+    """Time and iterations that a solve may take."""
 
     def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
         if max_time is not None and not validation.positive(max_time):
@@ -59,13 +43,7 @@ class Budget:
         return self._began + 1.1 * self.max_time + 0.5
 
     def spend(self, iterations: int = 1) -> None:
-        """Count iterations.
-
-        Raises
-        ------
-        BudgetSpent
-            If the time is over or the iterations are used up.
-        """
+        """Count iterations."""
         if self.spent >= self.max_iter or time.perf_counter() >= self.ends:
             raise BudgetSpent
         self.spent += iterations

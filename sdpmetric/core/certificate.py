@@ -6,15 +6,56 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Literal, Self, cast, get_args
 
 from sdpmetric.core import html
-from sdpmetric.core.gap import absolute_gap as absolute_gap
-from sdpmetric.core.gap import closed, resolved
-from sdpmetric.core.gap import relative_gap as relative_gap
-from sdpmetric.core.rigor import RIGORS, Rigor, reservation
-from sdpmetric.core.schemas import check_values
+from sdpmetric.core.files import check_values
 from sdpmetric.core.status import Status
+
+# A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers and
+# in statements whose bounds are not enclosed; a larger excess is a contradiction.
+CONTRADICTION = 1e-12
+
+
+def absolute_gap(objective: float, lower_bound: float) -> float:
+    """The gap ``primal - dual``, at least 0; infinity where evidence is missing or contradicts itself."""
+    if not (math.isfinite(objective) and math.isfinite(lower_bound)):
+        return math.inf
+    gap = objective - lower_bound
+    return max(gap, 0.0) if gap >= -CONTRADICTION * max(abs(objective), abs(lower_bound)) else math.inf
+
+
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 where both are 0, infinity without evidence.
+
+    A lower bound above the objective by more than rounding is no evidence: one of the two is wrong.
+    """
+    gap = absolute_gap(objective, lower_bound)
+    return gap / max(abs(objective), abs(lower_bound)) if 0.0 < gap < math.inf else gap
+
+
+def resolved(objective: float, lower_bound: float, resolution: float) -> bool:
+    """Whether a gap is open and at most the resolution, which is positive only for optima proven to be at most 0."""
+    return 0.0 < absolute_gap(objective, lower_bound) <= resolution < math.inf
+
+
+def closed(objective: float, lower_bound: float, tol: float, resolution: float = 0.0) -> bool:
+    """Whether a point is proven optimal: to a relative gap of `tol`, or by the resolution."""
+    return relative_gap(objective, lower_bound) <= tol or resolved(objective, lower_bound, resolution)
+
+
+Rigor = Literal["float", "rounding", "assumption"]
+# From the strongest to the weakest.
+RIGORS: tuple[Rigor, ...] = get_args(Rigor)
+
+
+def reservation(rigor: Rigor, assumption: str | None) -> str:
+    """The grade in words, after a semicolon; empty where every rounding is accounted for."""
+    if rigor == "float":
+        return ""
+    why = "rounding is not fully accounted for" if assumption is None else f"this assumes that {assumption}"
+    return f"; {why} (rigor: {rigor})"
+
 
 # Above this relative gap the message says why the bound may be weak.
 WEAK = 1e-6
@@ -185,7 +226,7 @@ class DualityCertificate(Certificate):
 
     @property
     def resolved(self) -> bool:
-        """Whether the gap is open, and at most the resolution; see `sdpmetric.core.gap`."""
+        """Whether the gap is open, and at most the resolution; see `sdpmetric.core.certificate`."""
         return resolved(self.objective, self.lower_bound, self.resolution)
 
     def gap_in_words(self, form: str = ".2e") -> str:

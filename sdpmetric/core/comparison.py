@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sdpmetric.core import html
-from sdpmetric.core.certificate import absolute_gap
-from sdpmetric.core.rigor import RIGORS
+from sdpmetric.core.certificate import RIGORS, absolute_gap
 from sdpmetric.core.solution import Solution
 
 
@@ -29,7 +28,7 @@ class Comparison:
 
     @property
     def consistent(self) -> bool:
-        """Whether every lower bound is at or below every objective; see `sdpmetric.core.gap`."""
+        """Whether every lower bound is at or below every objective; see `sdpmetric.core.certificate`."""
         lowest = min(s.objective for s in self.solutions)
         return all(s.lower_bound <= lowest or absolute_gap(lowest, s.lower_bound) == 0.0 for s in self.solutions)
 

@@ -20,15 +20,9 @@ IndexArray = NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class Loss(ABC):
-    """What violated constraints cost: convex functions ``phi_t(u_t)`` of their excess, 0 for ``u_t <= 0``.
+    """What violated constraints cost: convex functions ``phi_t(u_t)`` of their excess, 0 for ``u_t <= 0``."""
 
-    Attributes
-    ----------
-    weights : (p,) array
-        Of the constraints.
-    """
-
-    weights: FloatArray
+    weights: FloatArray  # (p,): of the constraints
 
     @property
     def ceilings(self) -> FloatArray:
@@ -99,18 +93,10 @@ class SquaredHinge(Loss):
 
 @dataclass(frozen=True, eq=False)
 class LogRatio(Loss):
-    """``c (r - log r - 1)`` of the ratio ``r = 1 + s [u]_+ / xi`` of a slack to its bound, as in ITML [DKJSD2007].
+    """``c (r - log r - 1)`` of the ratio ``r = 1 + s [u]_+ / xi`` of a slack to its bound, as in ITML [DKJSD2007]."""
 
-    Attributes
-    ----------
-    bounds : (p,) array
-        xi, positive.
-    signs : (p,) array
-        s: 1 for a distance that is to be at most the bound, -1 for one that is to be at least the bound.
-    """
-
-    bounds: FloatArray
-    signs: FloatArray
+    bounds: FloatArray  # xi, positive, (p,)
+    signs: FloatArray  # s, (p,): 1 where the distance is to be at most the bound, -1 where at least
 
     def _ratios(self, excess: FloatArray) -> FloatArray:
         return 1.0 + self.signs * np.maximum(excess, 0.0) / self.bounds

@@ -23,18 +23,7 @@ class Hash(Protocol):
 
 
 def digest(*values: object) -> str:
-    """SHA-256 of values and of everything in them, as hexadecimal digits.
-
-    Parameters
-    ----------
-    *values : None, str, number, array, sparse array, sequence, mapping, or dataclass
-        Of a dataclass, its name and its fields; those with the metadata `NOT_STATED` are left out.
-
-    Raises
-    ------
-    TypeError
-        If a value is none of these.
-    """
+    """SHA-256 of values and of everything in them, as hexadecimal digits."""
     state = hashlib.sha256()
     for value in values:
         _add(state, value)

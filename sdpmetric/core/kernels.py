@@ -23,20 +23,10 @@ PSD_TOLERANCE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class KernelFunction:
-    """A positive semidefinite kernel and its parameters.
-
-    Attributes
-    ----------
-    kernel : str or callable
-        One of scikit-learn's "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", or a function that takes (n, d)
-        and (m, d) arrays, and the parameters by name, to (n, m) kernel values.
-    parameters : mapping of str to float
-        By name: gamma, degree, coef0. Missing ones have scikit-learn's defaults; a named kernel ignores those that are
-        not its own, as in scikit-learn.
-    """
+    """A positive semidefinite kernel and its parameters."""
 
     kernel: Kernel
-    parameters: Mapping[str, float]
+    parameters: Mapping[str, float]  # By name
 
     @classmethod
     def of(cls, kernel: Kernel, parameters: Mapping[str, float | None] | None = None) -> KernelFunction:

@@ -16,16 +16,7 @@ ValueT = TypeVar("ValueT")
 
 
 def owned(value: ValueT, made_of: object = None) -> ValueT:
-    """The same value, with each array in it replaced by a read-only copy unless nobody can write to it.
-
-    Parameters
-    ----------
-    value : object
-        Whatever `sdpmetric.core.digest` takes. Fields of dataclasses are replaced in place, by equal ones. A read-only
-        array that owns its data or maps a file is kept as it is.
-    made_of : object, optional
-        What the caller gave, of which a check made an array: one in memory of its own is not copied once more.
-    """
+    """The same value, with each array in it replaced by a read-only copy unless nobody can write to it."""
     made = isinstance(made_of, np.ndarray | list | tuple) and value is not made_of
     if made and isinstance(value, np.ndarray) and value.base is None:
         _frozen(value)

@@ -46,19 +46,7 @@ def say(text: str) -> None:
 
 
 class Printer:
-    """Write the progress of a solve, one line for each row of its trace that is due; what is unknown is left blank.
-
-    Parameters
-    ----------
-    write : callable, optional
-        Takes each line; default `say`, the logger "sdpmetric".
-    interval : float, default 0.5
-        Seconds between lines at least.
-    stream : bool, default False
-        Whether the objective is a cumulative loss, so that the gap is of the row and not of the best so far.
-    tol : float, optional
-        Relative gap that is asked for: rows end with the seconds left if the gap goes on to fall at its last rate.
-    """
+    """Write the progress of a solve, one line for each row of its trace that is due; what is unknown is left blank."""
 
     HEAD = f"{'iter':>7} {'seconds':>9} {'objective':>15} {'lower bound':>15} {'gap':>9} {'level':>9} {'active':>9}"
 

@@ -319,13 +319,7 @@ def statements() -> dict[str, type[Problem]]:
 
 
 def check_problem(verb: str, problem: object) -> None:
-    """Refuse what is no problem, for example data or a solution.
-
-    Raises
-    ------
-    TypeError
-        If it is so.
-    """
+    """Refuse what is no problem, for example data or a solution."""
     if not isinstance(problem, Problem):
         raise TypeError(
             f"{verb} takes a problem, for example LMNNProblem.from_labels(X, y), got {type(problem).__name__}."
@@ -333,12 +327,6 @@ def check_problem(verb: str, problem: object) -> None:
 
 
 def refuse(problem: Problem, verb: str, otherwise: str) -> TypeError:
-    """The error of a verb that does not apply to a problem.
-
-    Parameters
-    ----------
-    otherwise : str
-        Why, and what to use instead, where the statement itself does not say.
-    """
+    """The error of a verb that does not apply to a problem."""
     why = problem.refusals.get(verb, otherwise)
     return TypeError(f"{verb} does not take {type(problem).__name__}: {why}")

@@ -19,27 +19,13 @@ from sdpmetric.core.problem import Extras
 
 @dataclass(frozen=True)
 class Proof:
-    """What a proof file says; `sdpmetric.check` reads it.
+    """What a proof file says; `sdpmetric.check` reads it."""
 
-    Attributes
-    ----------
-    statement : str
-        "LMNN", "POLA" or "MMC".
-    objective, lower_bound : float
-        What is claimed of the components, and of all metrics.
-    parameters : dict
-        Numbers of the statement and of the point.
-    data : dict of arrays
-        What the statement is about; only its hash is written.
-    arrays : dict of arrays
-        Components, multipliers and what else the claims follow from.
-    """
-
-    statement: str
-    objective: float
-    lower_bound: float
-    parameters: dict[str, float | bool | None]
-    data: dict[str, NDArray[np.generic]]
+    statement: str  # "LMNN", "POLA" or "MMC"
+    objective: float  # What is claimed of the components, and of all metrics
+    lower_bound: float  # What is claimed of the components, and of all metrics
+    parameters: dict[str, float | bool | None]  # Numbers of the statement and of the point
+    data: dict[str, NDArray[np.generic]]  # What the statement is about
     arrays: dict[str, NDArray[np.generic]] = field(repr=False)
 
     def write(self, path: str | Path) -> None:

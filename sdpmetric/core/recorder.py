@@ -13,17 +13,10 @@ MOST, NUMBERS = 16, 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A point that a solver passed.
+    """A point that a solver passed."""
 
-    Attributes
-    ----------
-    row : int
-        Its row of the trace.
-    components : (r, d) array, or (c, r, d) for c metrics
-    """
-
-    row: int
-    components: NDArray[np.floating]
+    row: int  # Its row of the trace
+    components: NDArray[np.floating]  # (r, d), or (c, r, d) for c metrics
 
 
 @dataclass

@@ -118,13 +118,7 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
 
 
 def find_solver(problem: Problem, name: str) -> Solver:
-    """A solver by name; "auto" is the first one.
-
-    Raises
-    ------
-    ValueError
-        If none of the solvers of the statement has that name.
-    """
+    """A solver by name; "auto" is the first one."""
     entries = solvers_of(problem) if name == "auto" else _registered(type(problem))
     for entry in entries:
         if name in ("auto", entry.name):

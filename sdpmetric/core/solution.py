@@ -11,14 +11,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.core import html, solution_file
+from sdpmetric.core import html
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate
-from sdpmetric.core.files import read_npz, write_npz
+from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Extras, Problem
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.recorder import Frame
-from sdpmetric.core.schemas import expected, read_json
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
 from sdpmetric.linalg import psd
@@ -167,7 +166,7 @@ class Solution:
             What else the JSON text is to say.
         """
         said = {
-            "format": solution_file.FORMAT,
+            "format": FORMAT,
             "certificate": self.certificate.to_dict(),
             "status": self.status.word,
             "solver": self.solver,
@@ -286,13 +285,13 @@ class Solution:
         with expected(*what):
             arrays = read_npz(path)
             written = read_json(arrays, "about").get("format")
-        if written != solution_file.FORMAT:
+        if written != FORMAT:
             raise ValueError(
-                f"{path} has format {written}, and this version of sdpmetric reads format {solution_file.FORMAT}; "
+                f"{path} has format {written}, and this version of sdpmetric reads format {FORMAT}; "
                 "solve again, or read it with the version that wrote it."
             )
         with expected(*what):
-            saved = solution_file.check(arrays).get("fingerprint")
+            saved = _check_arrays(arrays).get("fingerprint")
             solution = cls.from_arrays(arrays, problem)
         if problem is not None and saved is not None and problem.fingerprint() != saved:
             raise ValueError(
@@ -317,13 +316,7 @@ class Solution:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
-        """The solution from the arrays of `to_arrays`.
-
-        Parameters
-        ----------
-        arrays : mapping of str to array
-        problem : Problem, optional
-        """
+        """The solution from the arrays of `to_arrays`."""
         about = json.loads(str(arrays["about"]))
         dual: Multipliers | None = None
         if "dual_triplets" in arrays:
@@ -331,7 +324,7 @@ class Solution:
             dual = Dual(triplets, np.asarray(arrays["dual_values"], dtype=np.float64))
         elif "dual_values" in arrays:
             dual = np.asarray(arrays["dual_values"], dtype=np.float64)
-        names, whole = [f.name for f in fields(TraceRow)], solution_file.WHOLE
+        names, whole = [f.name for f in fields(TraceRow)], WHOLE
         rows = [
             TraceRow(**{name: int(v) if name in whole else v for name, v in zip(names, row, strict=True)})
             for row in zip(*(arrays[f"trace_{name}"].tolist() for name in names), strict=True)
@@ -348,3 +341,37 @@ class Solution:
             problem=problem,
             extras=about["extras"],
         )
+
+
+# Of the files that `Solution.save` writes.
+FORMAT = 2
+# Columns of the trace that hold whole numbers.
+WHOLE = frozenset(f.name for f in fields(TraceRow) if f.type == "int")
+ARRAYS = {
+    "components": Part("f4 f8", ("r d", "c r d")),
+    "dual_triplets": Part("i4", ("t 3",), optional=True),
+    "dual_values": Part("f4 f8", ("t", "t u"), optional=True),
+    **{f"trace_{f.name}": Part("f8", ("s",), finite=f.name in WHOLE) for f in fields(TraceRow)},
+}
+ABOUT = {
+    "format": "int",
+    "certificate": "dict",
+    "status": "str",
+    "solver": "str",
+    "n_iter": "int",
+    "seconds": "float",
+    "extras": "dict",
+    "fingerprint": "str | None",
+}
+EXTRAS = {"threshold": "float", "screened": "float", "mistakes": "int", "perplexity": "float"}
+
+
+def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:
+    """What the JSON text says, where it and the arrays are those of a solution."""
+    check_arrays(arrays, ARRAYS)
+    if "dual_triplets" in arrays and ("dual_values" not in arrays or arrays["dual_values"].ndim != 1):
+        raise ValueError("dual_values does not hold one number for each of dual_triplets.")
+    about = read_json(arrays, "about")
+    check_values(about, ABOUT, "about", frozenset(ABOUT) - {"fingerprint"})
+    check_values(about["extras"], EXTRAS, "extras")
+    return about

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.frames import check_frame
 
-FloatArray = NDArray[np.float64]
 Labels = NDArray[np.generic]
 
 # What is taken for the delimiter of a CSV file: whatever divides its header into most columns, the first of equals.

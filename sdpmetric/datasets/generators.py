@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-
-FloatArray = NDArray[np.float64]
 
 
 def concentric_circles(

@@ -14,9 +14,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-
-FloatArray = NDArray[np.float64]
 
 # Images that are sheared at once.
 IMAGES_AT_ONCE = 2048

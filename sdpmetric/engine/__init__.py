@@ -1,17 +1,16 @@
-"""Where parts of the work are held, and what runs their loops: threads of this process, a Dask cluster, a GPU."""
+"""Where parts of the work are held and done: on threads of this process, or on a Dask cluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from sdpmetric.engine.cluster import Dask
-from sdpmetric.engine.device import Torch
 from sdpmetric.engine.interface import Engine, Threads
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Dask", "Engine", "Threads", "Torch", "resolve"]
+__all__ = ["Dask", "Engine", "Threads", "resolve"]
 
 
 def resolve(engine: Engine | Client | str | None) -> Engine:
@@ -28,12 +27,8 @@ def resolve(engine: Engine | Client | str | None) -> Engine:
     """
     if engine is None or engine == "threads":
         return Threads()
-    if isinstance(engine, str) and engine.split(":")[0] == "cuda":
-        return Torch(engine)
     if isinstance(engine, str):
-        raise ValueError(
-            f"engine must be 'threads', 'cuda', a Dask client or one of sdpmetric.engines, got {engine!r}."
-        )
+        raise ValueError(f"engine must be 'threads', a Dask client or one of sdpmetric.engines, got {engine!r}.")
     if hasattr(engine, "place"):
         return engine
     return Dask(engine)

@@ -14,7 +14,6 @@ from sdpmetric.engine import threads
 from sdpmetric.engine.deadline import check_deadline, remaining
 from sdpmetric.engine.interface import (
     Held,
-    Loops,
     P,
     Part,
     R,
@@ -70,7 +69,6 @@ class Dask:
     """
 
     local: bool = False
-    loops: Loops | None = None
 
     def __init__(self, client: Client) -> None:
         try:

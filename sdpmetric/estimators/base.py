@@ -48,10 +48,11 @@ from sdpmetric.estimators.data import (
     Weights,
     checked_data,
     checked_data_and_labels,
+    divide,
     rows_to_embed,
+    tuple_score,
     weighed,
 )
-from sdpmetric.estimators.held_back import divide, tuple_score
 from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve

@@ -8,11 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import validate_data
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.frames import columns_in_errors, unmasked
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.core.validation import UNLABELLED
+from sdpmetric.linalg.distances import distances
 
 Data = NDArray[np.floating]
 Labels = NDArray[np.generic]
@@ -27,13 +31,7 @@ _validated = partial(validate_data, dtype=[np.float64, np.float32], order="C", a
 
 
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:
-    """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features.
-
-    Raises
-    ------
-    ValueError
-        What scikit-learn refuses; or if sparse data are too large to be made dense.
-    """
+    """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features."""
     with columns_in_errors(X):
         return _dense(estimator, _validated(estimator, unmasked("X", X), reset=reset, ensure_min_samples=n_min))
 
@@ -81,3 +79,47 @@ def _dense(estimator: BaseEstimator, X: Data | sp.csr_array) -> Data:
         )
     dense: Data = X.toarray()
     return dense
+
+
+IndexArray = NDArray[np.int64]
+# The two pairs of examples that pairs, triplets and quadruplets compare.
+ENDS = {2: [(0, 1)], 3: [(0, 1), (0, 2)], 4: [(0, 1), (2, 3)]}
+
+
+def divide(n: int, share: float, seed: int, groups: Labels | None = None) -> tuple[IndexArray, IndexArray]:
+    """Rows to learn from, and a share of each group to hold back, both in order; one member alone is learned from."""
+    rows = np.arange(n)
+    classes, index, counts = np.unique(
+        np.zeros(n) if groups is None else groups, return_inverse=True, return_counts=True
+    )
+    others = rows[counts[index] > 1]
+    try:
+        _, held = train_test_split(
+            others, test_size=float(share), random_state=seed, stratify=None if groups is None else index[others]
+        )
+    except ValueError as error:
+        what = f"{n} examples of {len(classes)} classes" if groups is not None else f"{n} items"
+        raise ValueError(
+            f"validation_fraction={share!r} of {what} leaves classes without examples to learn from or to hold back "
+            f"({error}); choose another share, or more examples."
+        ) from error
+    held = np.sort(held)
+    return np.setdiff1d(rows, held), held
+
+
+def tuple_distances(Z: FloatArray, tuples: NDArray[np.integer]) -> tuple[FloatArray, ...]:
+    """Squared distances of the one pair of pairs, and of the two that triplets and quadruplets compare."""
+    points = np.ascontiguousarray(Z, dtype=np.float64)
+    return tuple(
+        distances(points, *(tuples[:, end].astype(np.int32) for end in ends)) for ends in ENDS[tuples.shape[1]]
+    )
+
+
+def tuple_score(
+    X: Data, tuples: NDArray[np.integer], similar: NDArray[np.bool_] | None, components: FloatArray
+) -> float:
+    """How well distances agree with tuples: the area under the ROC curve of pairs, else the share in order."""
+    apart = tuple_distances(X @ components.T, tuples)
+    if similar is None:
+        return float(np.mean(apart[0] < apart[1]))
+    return float(roc_auc_score(similar, -apart[0])) if 0 < similar.sum() < len(similar) else 0.5

@@ -17,9 +17,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.energy import energies, energy_predict
 from sdpmetric.estimators import options
 from sdpmetric.estimators.data import checked_data, checked_data_and_labels
-from sdpmetric.estimators.large_margin import LargeMarginProblem
-from sdpmetric.estimators.lmnn import LMNN
-from sdpmetric.estimators.multi_metric import MultiMetricLMNN
+from sdpmetric.estimators.large_margin import LMNN, LargeMarginProblem, MultiMetricLMNN
 from sdpmetric.triplets.sources import LabeledTriplets
 
 Array = TypeVar("Array", bound=NDArray[np.generic])

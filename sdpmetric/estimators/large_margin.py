@@ -1,25 +1,35 @@
-"""The base of LMNN's estimators: target neighbors of small classes, several passes, early stopping."""
+"""Estimators of large margins, LMNN, KernelLMNN and MultiMetricLMNN: small classes, several passes, early stopping."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import field
 from functools import partial
-from typing import Self, cast
+from typing import NoReturn, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core import validation
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
+from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.callbacks import Task
-from sdpmetric.estimators.data import Data, Labels, Weights
-from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem
+from sdpmetric.estimators.callbacks import Task, with_callbacks
+from sdpmetric.estimators.data import Data, Labels, Weights, checked_data, weighed
+from sdpmetric.estimators.options import Count, Ridge, estimator
+from sdpmetric.problems.kernel import FeatureSpace, Kernel, KernelLMNNProblem
+from sdpmetric.problems.lmnn import LMNNProblem, Loss
+from sdpmetric.problems.multi_lmnn import MultiMetricLMNNProblem, Regions
 from sdpmetric.triplets import neighbors
+from sdpmetric.triplets.impostors import SearchMethod
 
 LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 
@@ -115,3 +125,371 @@ def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
             ends.append(members[nearest].ravel())
     pairs = np.concatenate(rows), np.concatenate(ends)
     return sp.csr_array((np.ones(len(pairs[0])), pairs), shape=(len(y), len(y)))
+
+
+@estimator
+class LMNN(LargeMarginEstimator):
+    """Large margin nearest neighbor classification (Weinberger and Saul 2009, Eq. 14) [WS2009], solved to a proof.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Bound on the rank of the metric (LMNN-R, section 5.4); `transform` then gives so many columns. Default: none,
+        and as many columns as the metric's rank.
+    n_neighbors : int, default 3
+        Target neighbors per example.
+    push_weight : float, default 0.5
+        ``mu`` in ``(1 - mu) pull + mu push``.
+    ridge : float or "auto", default "auto"
+        Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that vary
+        in r directions: next to nothing where examples are many. 0: the paper's program; see docs/useless_optima.md.
+    loss : {"hinge", "squared_hinge"}, default "hinge"
+    search : {"auto", "brute", "ball_tree"}, default "auto"
+        Impostor search, exact in every case.
+    n_passes : int, default 1
+        Passes (section 5.1): each takes the target neighbors that are nearest under the metric of the pass before.
+        Limits of time and iterations are those of one pass.
+    solver : {"auto", "factored", "subgradient", "conic"}, default "auto"
+    tol : float or None, default 1e-3
+        Relative gap to prove; None: the default of the solver.
+    max_iter, max_time : int and float, optional
+        Limits on evaluations and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of what early stopping sets aside; None is 0.
+    init, warm_start : (r, d) array and bool, default None and False
+        Components to start from, or those of the last fit; the optimum is the same.
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+        Keep a share of the examples or triplets out of the fit, and end it after so many steps without a better score
+        on them, the accuracy of nearest neighbors, or the share of triplets in order; the best metric is taken.
+
+    Attributes
+    ----------
+    components_, metric_ : (r, d) and (d, d) arrays
+        The factor L, in the dtype of the data, and ``L.T @ L``.
+    solution_ : Solution
+        With certificate, status, multipliers and trace.
+    solutions_ : list of Solution
+        One for each pass, each with its certificate.
+    relative_gap_ : float
+        The proven relative gap.
+    ridge_ : float
+        The ridge that was used.
+    validation_score_ : float
+        With early stopping, the score on what was kept out.
+    n_iter_, n_features_in_, feature_names_in_
+        Evaluations of objective and gradient; features, and their names where the data have any.
+
+    See Also
+    --------
+    MultiMetricLMNN : One metric for each class or region.
+    KernelLMNN : In the feature space of a kernel.
+    EnergyClassifier : Predicts labels by the objective of LMNN.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import LMNN
+    >>> X, y = load_iris(return_X_y=True)
+    >>> lmnn = LMNN(tol=1e-3).fit(X, y)
+    >>> lmnn.solution_.status.word, bool(lmnn.relative_gap_ <= 1e-3)
+    ('optimal', True)
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    n_neighbors: Count = 3
+    push_weight: float = 0.5
+    ridge: Ridge = "auto"
+    loss: Loss = "hinge"
+    search: SearchMethod = "auto"
+    n_passes: Count = 1
+    statement = LMNNProblem
+    fit_triplets = routes.fit_triplets
+
+
+@estimator
+class KernelLMNN(LargeMarginEstimator):
+    """LMNN in the feature space of a kernel (Weinberger and Saul 2009, section 5.3) [WS2009], solved to a proof.
+
+    Time is cubic and memory quadratic in the number of training examples. Target neighbors are nearest in the feature
+    space. With a precomputed kernel `fit` does not stop early, and `fit_triplets` takes the kernel matrix, too.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Bound on the rank of the metric; `transform` then gives so many columns. Default: none.
+    kernel : {"rbf", "poly", "linear", "laplacian", "sigmoid", "cosine", "precomputed"}, default "rbf"
+        As in `sklearn.metrics.pairwise.pairwise_kernels`. With "precomputed", `fit` takes the (n, n) kernel matrix and
+        `transform` the (m, n) kernel values with the training examples.
+    gamma, degree, coef0 : float, optional
+        Parameters of the kernels that have them; defaults are scikit-learn's: 1 / n_features, 3 and 1.
+    n_neighbors, push_weight, loss, solver
+        As in `LMNN`.
+    ridge : float or "auto", default 0.1
+        Weight of the trace in the feature space. Without it the optimum is 0 if the kernel makes the examples linearly
+        independent, as the RBF kernel does, and the metric is meaningless.
+    tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`.
+    init : (r', r) array, optional
+        Components to start from, of the coordinates in the feature space; default: the solver's own start.
+    warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
+
+    Attributes
+    ----------
+    space_ : FeatureSpace
+        The coordinates in the feature space on which the metric is learned; contains the training examples.
+    components_ : (r', r) array
+        The factor of the metric on these r coordinates.
+    metric_ : (r, r) array
+        ``L.T @ L``.
+    solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
+
+    See Also
+    --------
+    LMNN : Without a kernel.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from sdpmetric.estimators import KernelLMNN
+    >>> X, y = make_circles(60, factor=0.5, random_state=0)
+    >>> KernelLMNN(n_components=2, gamma=1.0).fit_transform(X, y).shape
+    (60, 2)
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
+    degree: float | None = None
+    coef0: float | None = None
+    n_neighbors: Count = 3
+    push_weight: float = 0.5
+    ridge: Ridge = 0.1
+    loss: Loss = "hinge"
+    space_: FeatureSpace = field(init=False)
+    statement = KernelLMNNProblem
+    fit_triplets = routes.fit_triplets
+
+    def _ranked(self, X: Data) -> Data:
+        return X  # the feature space may have more directions than there are features; the solver checks
+
+    def _coordinates(self, X: Data) -> FloatArray:
+        given = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        parameters = {name: float(value) for name, value in given.items() if value is not None}
+        return FeatureSpace.of(X, self.kernel, parameters)[1]
+
+    def _fit(self, X: Data, y: Labels, weights: Weights = None, regions: Labels | None = None) -> Self:
+        if self.early_stopping and self.kernel == "precomputed":
+            raise ValueError(
+                "early_stopping holds examples back from the feature space, and a precomputed kernel has all of them "
+                "in it; name the kernel, or leave early_stopping out."
+            )
+        return super()._fit(X, y, weights)
+
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
+        space = cast(KernelLMNNProblem, problem).space
+        return super()._measure(problem, y, space.transform(X_held), y_held)
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        return super()._fitted(problem, components) | {"space_": cast(KernelLMNNProblem, problem).space}
+
+    def _embed(self, X: Data | sp.csr_array) -> Data:
+        return self.space_.transform(X if isinstance(X, np.ndarray) else X.toarray()) @ self.components_.T
+
+    def __sklearn_tags__(self) -> Tags:
+        """With a precomputed kernel, X is a matrix of pairs."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+@estimator
+class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
+    """LMNN with one metric for each region (Weinberger and Saul 2009, section 5.2) [WS2009], solved to a proof.
+
+    The distance to a training example is measured by the metric of the training example's region. No embedding has
+    these distances, so this estimator has its own `kneighbors` and `predict`; `transform` gives the coordinates under
+    each metric side by side.
+
+    Parameters
+    ----------
+    regions : {"class", "kmeans", "spectral"}, default "class"
+        One metric for each class, or for each cluster. `fit` also takes an array of regions.
+    n_regions : int, optional
+        Number of clusters; default: as many as classes.
+    n_neighbors : int, default 3
+        Target neighbors per example, and neighbors that vote.
+    ridge : float or "auto", default "auto"
+        Weight of the sum of the traces; "auto" as in `LMNN`, the largest of the metrics'.
+    push_weight, loss, solver
+        As in `LMNN`.
+    tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`; `random_state` is also that of clusters.
+    init : (c, r, d) array, optional
+        Components to start from, one factor for each region; default: the solver's own start.
+    warm_start, early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`.
+
+    Attributes
+    ----------
+    components_ : (c, r, n_features_in_) array
+        A factor for each region, padded with rows of zeros.
+    metrics_ : (c, n_features_in_, n_features_in_) array
+    metric_ : not defined
+        There are several, `metrics_`.
+    region_names_ : (c,) array
+        In the order of the metrics.
+    regions_ : (m,) integer array
+        Region of each training example.
+    classes_ : array
+        Sorted class labels.
+    X_fit_, y_fit_ : (m, d) and (m,) arrays
+        The training examples, without validation examples.
+    solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; `solutions_` holds `solution_` alone.
+
+    See Also
+    --------
+    LMNN : One metric, which has an embedding.
+    EnergyClassifier : Predicts labels by the objective.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import MultiMetricLMNN
+    >>> X, y = load_iris(return_X_y=True)
+    >>> several = MultiMetricLMNN().fit(X, y)
+    >>> several.metrics_.shape, several.transform(X).shape[0]
+    ((3, 4, 4), 150)
+    """
+
+    regions: Regions = "class"
+    n_regions: Count | None = None
+    n_neighbors: Count = 3
+    push_weight: float = 0.5
+    ridge: Ridge = "auto"
+    loss: Loss = "hinge"
+    statement = MultiMetricLMNNProblem
+
+    @with_callbacks
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        regions: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from labels; errors and warnings are those of `LMNN.fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `LMNN.fit`.
+        regions : (n,) array, optional
+            Region of each example, instead of the constructor's. Request it with ``set_fit_request(regions=True)`` to
+            have a pipeline or a search pass it on.
+
+        Returns
+        -------
+        self
+        """
+        data, labels = self._checked_labels(X, y)
+        given = np.zeros(len(data)) if regions is None else np.asarray(regions)
+        if given.shape != (len(data),):
+            raise ValueError(f"regions has shape {given.shape}; pass one region for each of {len(data)} examples.")
+        weights, rows = weighed(sample_weight, len(data))
+        return self._fit(data[rows], labels[rows], weights, None if regions is None else given[rows])
+
+    def _problem(
+        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **about: object
+    ) -> Problem:
+        if "regions" in about:
+            about["n_regions"] = None
+        if targets is not None:
+            about["n_neighbors"] = 1  # only what a region must have more of
+        return super()._problem(X, y, weights, targets, **about)
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        own = cast(MultiMetricLMNNProblem, problem)
+        assert own.classes is not None
+        return super()._fitted(problem, components) | {
+            "region_names_": own.region_names,
+            "regions_": own.regions,
+            "classes_": own.classes,
+            "X_fit_": own.X,
+            "y_fit_": own.classes[own.source.labels],
+        }
+
+    def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
+        votes, regions = self.n_neighbors, cast(MultiMetricLMNNProblem, problem).regions
+        return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes, regions=regions) == y_held))
+
+    def _votes(self) -> int:
+        return min(self.n_neighbors, len(self.X_fit_))
+
+    @property
+    def metrics_(self) -> Data:
+        """The metrics ``L.T @ L``, (c, d, d)."""
+        check_is_fitted(self)
+        metrics: Data = np.swapaxes(self.components_, 1, 2) @ self.components_
+        return metrics
+
+    @property
+    def metric_(self) -> NoReturn:
+        """Not defined for several metrics; see `metrics_`."""
+        raise AttributeError("there are several metrics; take one of metrics_.")
+
+    def predict(self, X: ArrayLike) -> NDArray[np.generic]:
+        """Majority vote of the nearest training examples; ties shrink the neighborhood until they break.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+
+        Returns
+        -------
+        labels : (n,) array
+        """
+        check_is_fitted(self)
+        data = checked_data(self, X)
+        return knn_predict(self.components_, self.X_fit_, self.y_fit_, data, self._votes(), regions=self.regions_)
+
+    def kneighbors(
+        self, X: ArrayLike | None = None, n_neighbors: int | None = None
+    ) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Nearest training examples, each distance measured by the metric of the training example's region.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array, optional
+            Default: the training examples, each without itself.
+        n_neighbors : int, optional
+            Default: that of the constructor.
+
+        Returns
+        -------
+        distances, neighbors : (n, n_neighbors) arrays
+            Distances, not squared, and row numbers of `X_fit_`, nearest first.
+        """
+        check_is_fitted(self)
+        data = None if X is None else checked_data(self, X)
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        squared, rows = nearest_neighbors(self.components_, self.X_fit_, data, k, regions=self.regions_)
+        return np.sqrt(squared), rows
+
+    def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> NoReturn:
+        """Not defined: the distance of a pair depends on the region of its second member; see `kneighbors`."""
+        raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
+
+    def get_metric(self) -> NoReturn:
+        """Not defined, as `pair_distance` is not."""
+        raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
+
+    def _embed(self, X: Data | sp.csr_array) -> Data:
+        return np.hstack([X @ L.T for L in self.components_])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(np.prod(self.components_.shape[:2]))

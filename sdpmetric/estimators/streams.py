@@ -1,16 +1,27 @@
-"""The base of estimators that take pairs as a stream, too."""
+"""POLA and LEGO as estimators, which take pairs as a stream, too."""
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import field
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.pairs import pairs_of_labels
+from sdpmetric.core.pairs import check_labelled_pairs, check_targets, pairs_of_labels
+from sdpmetric.core.problem import Problem
+from sdpmetric.core.solution import Solution
+from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
-from sdpmetric.estimators.data import Data
+from sdpmetric.estimators.callbacks import with_callbacks
+from sdpmetric.estimators.data import Data, Labels, Weights
+from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, Positive, Seed, Share, Verbosity, estimator
+from sdpmetric.linalg import psd
+from sdpmetric.problems.lego import LEGOProblem
+from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.streams.pola import POLAStream
 
@@ -95,3 +106,307 @@ class StreamingEstimator(MetricEstimator):
         self.components_, self.stream_ = self._padded(components), stream
         self.n_iter_ = self._taken()
         return self
+
+
+@estimator
+class POLA(StreamingEstimator):
+    """A metric and a threshold between similar and dissimilar pairs (Shalev-Shwartz, Singer and Ng 2004) [SSN2004].
+
+    `fit` and `fit_pairs` solve the batch problem to a proof. `partial_fit` and `partial_fit_pairs` are the paper's
+    online algorithm: they take pairs one after another, continue where the last call ended, and start again after a
+    `fit`. Nothing is proven about their metric, and there is no ``solution_``.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
+        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
+    slack_weight : float or None, default 0.01
+        Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
+        contradict each other, larger weights take longer.
+    initial_threshold : float, default 1
+        ``b_1``, at least 1.
+    gamma : float, optional
+        Online only, for pairs that no metric separates: steps are shortened by it; see `sdpmetric.POLAStream`.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+    solver : {"auto", "dual", "conic", "batch"}, default "auto"
+        "batch" is for the hard margin; see `sdpmetric.solve`.
+    tol, max_iter, max_time, verbose, random_state
+        As in `LMNN`; `random_state` is also that of pairs.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `MMC`.
+
+    Attributes
+    ----------
+    threshold_ : float
+        Squared distances below it mean similar.
+    stream_ : POLAStream
+        Online only: the learner, with counts of updates and mistakes and its cumulative loss.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; online `n_iter_` counts the pairs taken.
+
+    See Also
+    --------
+    PairClassifier : Tells pairs apart, by the threshold of POLA.
+    LEGO : Pairs one after another, with bounds on their distances.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import POLA
+    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
+    >>> pola = POLA(slack_weight=None).fit_pairs(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], similar=[1, 1, -1, -1])
+    >>> pola.predict_pairs(X, [[0, 1], [1, 2]]).tolist()
+    [True, False]
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    slack_weight: float | None = 0.01
+    initial_threshold: float = 1.0
+    gamma: float | None = None
+    n_pairs: Count | None = N_PAIRS
+    solver: str = "auto"
+    tol: Positive | None = 1e-3
+    max_iter: Count | None = None
+    max_time: Positive | None = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    early_stopping: bool = False
+    validation_fraction: Share = 0.3
+    n_iter_no_change: Count = 10
+    stream_: POLAStream = field(init=False)
+    statement = POLAProblem
+    fit_pairs = routes.fit_pairs
+
+    def predict_pairs(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
+        """Say which pairs are similar: those whose squared distance is below the threshold.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+
+        Returns
+        -------
+        similar : (p,) bool array
+        """
+        check_is_fitted(self)
+        return np.asarray(self.pair_distance(X, pairs) ** 2 < self.threshold_)
+
+    def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
+        super()._keep(problem, solution, score)
+        self.threshold_ = solution.extras["threshold"]
+
+    # -- online -------------------------------------------------------------------------------------------------------
+
+    def _taken(self) -> int:
+        return self.stream_.n_pairs
+
+    def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        if self._streaming():
+            stream = self.stream_
+        else:
+            stream = POLAStream(X.shape[1], self.initial_threshold, self.gamma)
+        stream.partial_fit(X, pairs, similar)
+        self.threshold_ = stream.threshold
+        return self._online(stream, X.dtype)
+
+
+# Number of first pairs of the stream that choose the default learning rate.
+PRETRAINED = 2000
+
+
+# Pairs, their target distances and the sides on which these bound, in the order of the stream.
+Targets = tuple[NDArray[np.int32], FloatArray, FloatArray]
+
+
+@estimator
+class LEGO(StreamingEstimator):
+    """LogDet exact gradient online (Jain, Kulis, Dhillon and Grauman 2008) [JKDG2008].
+
+    Similar pairs are to be at most `upper` apart, dissimilar ones at least `lower`, in squared distances. `fit` and
+    `fit_pairs` take every pair once; `fit_targets` takes targets of any kind. `partial_fit`, `partial_fit_pairs` and
+    `partial_fit_targets` continue where the last call ended, and start again after a fit; their first batch determines
+    defaults. Nothing is proven about the last metric: the certificate is of kind "regret".
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
+        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
+    learning_rate : float, optional
+        ``eta``; default: the rate of `LEGOStream.pretrained` with the smallest loss on the first 2000 pairs.
+    upper, lower : float, optional
+        Default: the 5th and 95th percentile of the pairs' squared distances under the initial metric.
+    initial_metric : (d, d) array, optional
+        Positive definite; default: the identity.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
+    max_iter, max_time : int and float, optional
+        Limits on pairs and on seconds.
+    verbose : bool, default False
+    random_state : int, RandomState, Generator or None, default None
+        Of pairs and of their order; None is 0.
+
+    Attributes
+    ----------
+    learning_rate_, upper_, lower_ : float
+        The values used; the last two for similar and dissimilar pairs.
+    stream_ : LEGOStream
+        Online only: the learner, with its counts and its cumulative loss.
+    components_ : (r, n_features_in_) array
+        The factor L, in the dtype of the data; at least one row, and `n_components` of them where that was given.
+    metric_ : (n_features_in_, n_features_in_) array
+        ``L.T @ L``.
+    solution_ : Solution
+        Of one pass, with its certificate; there is none online. A pickle carries it without the data.
+    n_iter_, n_features_in_, feature_names_in_
+        Pairs taken; features, and their names where the data have any.
+
+    See Also
+    --------
+    ITML : The whole of the pairs at once, solved to a proof.
+    POLA : Pairs one after another, with a threshold.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import LEGO
+    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
+    >>> lego = LEGO().fit_targets(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], targets=[0.1, 0.1, 9.0, 9.0])
+    >>> lego.solution_.certificate.kind
+    'regret'
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    learning_rate: float | None = None
+    upper: float | None = None
+    lower: float | None = None
+    initial_metric: Matrix | None = None
+    n_pairs: Count | None = N_PAIRS
+    max_iter: Count | None = None
+    max_time: Positive | None = None
+    verbose: Verbosity = False
+    random_state: Seed = None
+    stream_: LEGOStream = field(init=False)
+    statement = LEGOProblem
+    fit_pairs = routes.fit_pairs
+
+    # -- in one pass --------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from labels, by one pass over pairs that are drawn from them.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+        y : (n,) array
+            Class labels of any kind; at least two classes.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(*self._checked_labels(X, y))
+
+    def _problem(self, X: Data, y: Labels, weights: Weights = None) -> LEGOProblem:
+        self._forget()
+        _, index = validation.check_labels(y, len(X))
+        return self._stated(X, self._bounded(X, *self._drawn(X, index)))
+
+    def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
+        self._forget()
+        return self._stated(X, self._bounded(X, *check_labelled_pairs(tuples, cast(ArrayLike, about), len(X))))
+
+    @with_callbacks
+    def fit_targets(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
+        """Learn from pairs with target distances, in their order.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+            Row numbers of X.
+        targets : (p,) array or float
+            Squared distances, at least 0.
+        sides : (p,) array or int, optional
+            0: the distance is to be the target (default); 1: at most; -1: at least.
+
+        Returns
+        -------
+        self
+        """
+        data = self._checked(X)
+        return self._learn(self._stated(data, check_targets(data, pairs, targets, sides)), data)
+
+    def _stated(self, X: Data, given: Targets) -> LEGOProblem:
+        self._choose_rate(X, given)
+        return LEGOProblem(X, *given, self.learning_rate_, self.initial_metric)
+
+    # -- online -------------------------------------------------------------------------------------------------------
+
+    def partial_fit_targets(
+        self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None
+    ) -> Self:
+        """Go on with pairs with target distances, in their order.
+
+        Parameters
+        ----------
+        X, pairs, targets, sides
+            As in `fit_targets`.
+
+        Returns
+        -------
+        self
+        """
+        data = self._checked(X, reset=not self._streaming(), n_min=1)
+        return self._take(data, check_targets(data, pairs, targets, sides))
+
+    def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
+        return self._take(X, self._bounded(X, *check_labelled_pairs(pairs, similar, len(X))))
+
+    def _taken(self) -> int:
+        return self.stream_.n_items
+
+    def _take(self, X: Data, given: Targets) -> Self:
+        if self._streaming():
+            stream = self.stream_
+        else:
+            self._choose_rate(X, given)
+            stream = LEGOStream(X.shape[1], self.learning_rate_, self.initial_metric)
+        if len(given[0]):
+            stream.partial_fit(X, *given)
+        return self._online(stream, X.dtype)
+
+    # -- defaults -------------------------------------------------------------------------------------------
+
+    def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Pairs of the labels in random order, without those of equal examples."""
+        pairs, similar = super()._drawn(X, index)
+        apart = (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
+        return pairs[apart], similar[apart]
+
+    def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
+        """Similar pairs at most `upper_` apart, dissimilar ones at least `lower_`."""
+        if not self._streaming():
+            if self.initial_metric is None:
+                G = np.eye(X.shape[1])
+            else:
+                G = psd.factor(validation.check_positive_definite("initial_metric", self.initial_metric, X.shape[1]))
+            Z = (X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]]) @ G.T
+            with np.errstate(over="ignore"):
+                distances = np.sum(Z**2, axis=1)
+            if not np.isfinite(distances).all():
+                raise ValueError("the squared distances of the pairs are too large for numbers; scale the features.")
+            near, far = np.percentile(distances, [5, 95]) if len(pairs) else (0.0, 0.0)
+            self.upper_ = float(near) if self.upper is None else validation.check_number("upper", self.upper, 0.0)
+            self.lower_ = float(far) if self.lower is None else validation.check_number("lower", self.lower, 0.0)
+        targets = np.where(similar, self.upper_, self.lower_)
+        return check_targets(X, pairs, targets, np.where(similar, 1, -1))
+
+    def _choose_rate(self, X: Data, given: Targets) -> None:
+        rate, (pairs, targets, sides) = self.learning_rate, (part[:PRETRAINED] for part in given)
+        if rate is None:
+            rate = LEGOStream.pretrained(X, pairs, targets, sides, initial_metric=self.initial_metric).learning_rate
+        self.learning_rate_ = rate

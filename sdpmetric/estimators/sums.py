@@ -1,4 +1,4 @@
-"""LSML, SDML and SCML as estimators: methods that are sums of a few terms."""
+"""MMC, ITML, MCML, LSML, SDML and SCML as estimators: a statement and its parameters each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data
 from sdpmetric.estimators.options import N_PAIRS, Count, Matrix, estimator
 from sdpmetric.estimators.routes import rows_of
+from sdpmetric.problems.itml import ITMLProblem
 from sdpmetric.problems.lsml import LSMLProblem
+from sdpmetric.problems.mcml import MCMLProblem
+from sdpmetric.problems.mmc import MMCProblem
 from sdpmetric.problems.scml import SCMLProblem, local_discriminants
 from sdpmetric.problems.sdml import SDMLProblem
 
@@ -41,30 +44,16 @@ class LSML(SolvedEstimator):
     n_quadruplets : int, default 1000
         Drawn from labels.
     solver : {"auto", "factored", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of quadruplets, and of what early stopping sets aside; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or comparisons out of the fit, and end it after so many steps without a better
-        score on them, the accuracy of nearest neighbors, or the share of comparisons in order; the best metric is
-        taken.
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of quadruplets.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or comparisons is kept out; the score is the accuracy of nearest
+        neighbors, or the share of comparisons in order.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------
@@ -109,29 +98,16 @@ class SDML(SolvedEstimator):
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of pairs, of what early stopping sets aside, and of the solver; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or pairs out of the fit, and end it after so many steps without a better score on
-        them, the accuracy of nearest neighbors, or the area under the ROC curve of pairs; the best metric is taken.
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of pairs.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or pairs is kept out; the score is the accuracy of nearest neighbors, or
+        the area under the ROC curve of pairs.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------
@@ -176,30 +152,16 @@ class SCML(SolvedEstimator):
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
     solver : {"auto", "factored", "conic"}, default "auto"
-    tol : float or None, default 1e-3
-        Relative gap to prove; None: the default of the solver.
-    max_iter, max_time : int and float, optional
-        Limits on evaluations and on seconds.
-    verbose : bool, default False
-    random_state : int, RandomState, Generator or None, default None
-        Of the examples of local discriminants, and of what early stopping sets aside; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
-        Keep a share of the examples or comparisons out of the fit, and end it after so many steps without a better
-        score on them, the accuracy of nearest neighbors, or the share of comparisons in order; the best metric is
-        taken.
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of the examples of local discriminants.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or comparisons is kept out; the score is the accuracy of nearest
+        neighbors, or the share of comparisons in order.
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_, validation_score_ : float
-        The proven relative gap; with early stopping, the score on what was kept out.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------
@@ -270,3 +232,139 @@ class SCML(SolvedEstimator):
             bases = local_discriminants(np.asarray(data, dtype=np.float64), index, self.n_bases, self._seed())
         state = partial(SCMLProblem, bases=bases, sparsity=self.sparsity)
         return self._fit_tuples(data, tuples, weights, lambda X, rows, w: state(X, rows, weights=w))
+
+
+@estimator
+class MMC(SolvedEstimator):
+    """Mahalanobis metric for clustering (Xing, Ng, Jordan and Russell 2002) [XNJR2002], solved to a proof.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most; None: all of them.
+    solver : {"auto", "factored", "conic"}, default "auto"
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of pairs.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or pairs is kept out; the score is the accuracy of nearest neighbors, or
+        the area under the ROC curve of pairs.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
+
+    See Also
+    --------
+    ITML : Stays near a prior, and its optimum keeps all directions.
+    PairClassifier : Tells pairs apart by the metric and a threshold.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import MMC
+    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
+    >>> mmc = MMC().fit_pairs(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], similar=[1, 1, -1, -1])
+    >>> mmc.solution_.status.word
+    'optimal'
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    n_pairs: Count | None = N_PAIRS
+    statement = MMCProblem
+    fit_pairs = routes.fit_pairs
+
+
+@estimator
+class ITML(SolvedEstimator):
+    """Information-theoretic metric learning (Davis et al. 2007) [DKJSD2007], solved to a proof.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
+    upper, lower : float, optional
+        Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
+        pairs' squared distances under the prior.
+    gamma : float, default 1
+        Weight of the slacks.
+    prior : (d, d) array, optional
+        Positive definite; default: the identity.
+    n_pairs : int or None, default 10000
+        With labels: pairs of each kind that are drawn at most; None: all of them.
+    solver : {"auto", "factored", "bregman", "conic"}, default "auto"
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`; `random_state` is also that of pairs.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples or pairs is kept out; the score is the accuracy of nearest neighbors, or
+        the area under the ROC curve of pairs.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
+
+    See Also
+    --------
+    LEGO : The same divergence, one pair after another.
+    PairClassifier : Tells pairs apart by the metric and a threshold.
+
+    Examples
+    --------
+    >>> from sdpmetric.estimators import ITML
+    >>> X = [[0.0, 0.0], [0.2, 1.0], [3.0, 0.1], [3.1, 1.2]]
+    >>> itml = ITML().fit_pairs(X, pairs=[[0, 1], [2, 3], [0, 2], [1, 3]], similar=[1, 1, -1, -1])
+    >>> itml.solution_.status.word
+    'optimal'
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    upper: float | None = None
+    lower: float | None = None
+    gamma: float = 1.0
+    prior: Matrix | None = None
+    n_pairs: Count | None = N_PAIRS
+    statement = ITMLProblem
+    fit_pairs = routes.fit_pairs
+
+
+@estimator
+class MCML(SolvedEstimator):
+    """Maximally collapsing metric learning (Globerson and Roweis 2006) [GR2006], solved to a proof.
+
+    Time and memory are quadratic in the number of examples.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
+        metric. Default: all.
+    solver : {"auto", "factored", "conic"}, default "auto"
+    tol, max_iter, max_time, verbose, random_state, init, warm_start
+        As in `LMNN`.
+    early_stopping, validation_fraction, n_iter_no_change
+        As in `LMNN`: a share of the examples is kept out; the score is the accuracy of nearest neighbors.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
+
+    See Also
+    --------
+    NCA : The same neighbors, where only one of the class has to be near; not convex.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import MCML
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(MCML(tol=1e-3).fit(X, y).relative_gap_ <= 1e-3)
+    True
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    statement = MCMLProblem

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dger
 
 from sdpmetric._loops import hashing as loops
-from sdpmetric.hashing.flips import NearPlanes
-from sdpmetric.hashing.planes import Planes
-from sdpmetric.hashing.table import Table
+from sdpmetric.arrays import FloatArray
+from sdpmetric.streams.logdet import MetricStep
 
-FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating]
 
 # Rows per block, so that its part of every array stays in the cache.
@@ -53,20 +53,7 @@ class Counters:
 
 
 class Upkeep:
-    """A table of examples and the hyperplanes of their keys, updated on demand.
-
-    Parameters
-    ----------
-    planes : Planes
-    dtype : dtype
-        Of examples and projections.
-    rehash_share : float
-        Share of changed examples at which all keys are recomputed; 0: from scratch, whenever the metric has moved.
-    search_share : float
-        Share of examples, changed since the last search for flipped bits, that triggers the next one.
-    max_pending : int
-        All keys are also recomputed at this number of pending steps.
-    """
+    """A table of examples and the hyperplanes of their keys, updated on demand."""
 
     def __init__(
         self,
@@ -160,3 +147,204 @@ class Upkeep:
 
     def _forget_list(self) -> None:
         self._near = NearPlanes(self.table, self.planes.now.T, 0.0)  # lists nothing
+
+
+# The arrays are compacted once this share of the rows is removed.
+DEAD_SHARE = 0.25
+
+
+class Table:
+    """Rows in order of insertion; removal leaves gaps until `close` compacts the arrays."""
+
+    def __init__(self, d: int, b: int, dtype: np.dtype[np.floating]) -> None:
+        self._held: dict[str, NDArray[np.generic]] = {
+            "X": np.empty((0, d), dtype),
+            "projections": np.empty((0, b), dtype),
+            "keys": np.empty((0, -(-b // 64)), np.uint64),
+            "norms": np.empty(0, np.float64),
+            "ids": np.empty(0, np.int64),
+            "alive": np.empty(0, np.bool_),
+        }
+        self.size = 0
+        self.slots: dict[int, int] = {}
+        self._show()
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def append(
+        self, ids: NDArray[np.int64], X: Rows, projections: Rows, keys: NDArray[np.uint64], norms: FloatArray
+    ) -> None:
+        """Add rows at the end."""
+        new = {"X": X, "projections": projections, "keys": keys, "norms": norms, "ids": ids}
+        end = self.size + len(ids)
+        for name, held in self._held.items():
+            if end > len(held):
+                grown = np.empty((max(end, 3 * len(held) // 2), *held.shape[1:]), held.dtype)
+                grown[: self.size] = held[: self.size]
+                self._held[name] = grown
+            self._held[name][self.size : end] = new.get(name, True)
+        self.slots.update(zip(ids.tolist(), range(self.size, end), strict=True))
+        self.size = end
+        self._show()
+
+    def remove(self, ids: NDArray[np.int64]) -> bool:
+        """Drop rows by id; returns whether the arrays were compacted, which renumbers slots."""
+        gone = [self.slots.pop(i) for i in ids.tolist()]
+        self.alive[gone] = False
+        if len(self) >= (1.0 - DEAD_SHARE) * self.size:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Compact the arrays; the order stays."""
+        rows = np.flatnonzero(self.alive)
+        self._held = {name: held[: self.size][rows] for name, held in self._held.items()}
+        self.size = len(rows)
+        self._show()
+        self.slots = dict(zip(self.ids.tolist(), range(self.size), strict=True))
+
+    def _show(self) -> None:
+        end = slice(self.size)
+        self.X = cast(Rows, self._held["X"][end])
+        self.projections = cast(Rows, self._held["projections"][end])
+        self.keys = cast(NDArray[np.uint64], self._held["keys"][end])
+        self.norms = cast(FloatArray, self._held["norms"][end])
+        self.ids = cast(NDArray[np.int64], self._held["ids"][end])
+        self.alive = cast(NDArray[np.bool_], self._held["alive"][end])
+
+
+# A step changes the metric by right mate^T, symmetrized. Where the mate is parallel to the right, up to this share of
+# its length, one inner product with an example does for both.
+PARALLEL = 1e-9
+
+
+class Planes:
+    """Normals ``R G`` of b hyperplanes under a factor G that moves by rank-one steps: at the last `settle`, and now."""
+
+    def __init__(self, components: FloatArray, directions: FloatArray) -> None:
+        self.components = np.array(components, dtype=np.float64, order="C")
+        self.directions = directions
+        self.renew()
+        self.settle()
+
+    def push(self, step: MetricStep) -> None:
+        """Move the factor and the normals by one step."""
+        left, right = step.left, step.right
+        image = self.directions @ left
+        self.pending += 1
+        if self.lost:
+            self._forget()
+        else:
+            # |G u + left (right . u)|^2 - |G u|^2 = (right . u) (mate . u)
+            mate = 2.0 * (left @ self.components) + (left @ left) * right
+            size = float(right @ right)
+            scale = float(mate @ right) / size if size > 0.0 else 0.0
+            parallel = float(np.abs(mate - scale * right).max()) <= PARALLEL * float(np.abs(mate).max())
+            self._rights.append(right)
+            self._images.append(image)
+            self._scales.append(scale if parallel else np.nan)
+            if not parallel:
+                self._mates.append(mate)
+        for matrix, vector in ((self.components, left), (self.now, image)):
+            dger(1.0, right, vector, a=matrix.T, overwrite_a=1)  # in place: the transpose has Fortran's order
+
+    @property
+    def lost(self) -> bool:
+        """Whether the base can no longer be brought up to date step by step."""
+        return self.pending > int(self.components.shape[1])
+
+    @property
+    def moved(self) -> FloatArray:
+        """Change of the normals, (b, d): its inner product with an example is the change of the projection."""
+        change: FloatArray = self.now - self.base
+        return change
+
+    def steps(self, dtype: np.dtype[np.floating]) -> tuple[Rows, FloatArray, Rows]:
+        """Rights (K, d), scales (K,) and mates of the pending steps, as `kernels.hashing.rank` takes them."""
+        d = self.components.shape[1]
+        rights, mates = (np.array(given, dtype=dtype).reshape(-1, d) for given in (self._rights, self._mates))
+        return rights, np.array(self._scales, dtype=np.float64), mates
+
+    def images(self, dtype: np.dtype[np.floating]) -> Rows:
+        """What the pending steps add to the normals, ``images.T @ rights``; (K, b)."""
+        return np.array(self._images, dtype=dtype).reshape(-1, len(self.base))
+
+    def norms(self, X: Rows) -> FloatArray:
+        """Squared norms ``|G x|^2`` of the rows of X, in float64."""
+        Z = X @ self.components.T.astype(X.dtype)
+        squares: FloatArray = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
+        return squares
+
+    def renew(self) -> None:
+        """Recompute the normals, so that rounding errors do not accumulate."""
+        self.now = np.ascontiguousarray(self.directions @ self.components)
+
+    def settle(self) -> None:
+        """Make now the base."""
+        self.base = self.now.copy()
+        self.pending = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rights: list[FloatArray] = []
+        self._mates: list[FloatArray] = []
+        self._images: list[FloatArray] = []
+        self._scales: list[float] = []
+
+
+# Size of the sample of examples for shares and quantiles.
+SAMPLE = 512
+# An entry is checked if its distance to the hyperplane is below so many root mean squares of the entries' movement.
+REACH = 2.0
+# Share of all entries that is listed, in units of rehash_share / n_bits. If one bit of each changed example flips, one
+# unit of entries flips, and about five times as many are within reach of an average hyperplane (2 * REACH / 0.8);
+# hyperplanes that move more than others need longer lists.
+LISTED = 16.0
+
+
+class NearPlanes:
+    """The entries (example, bit) nearest to their hyperplane when all keys were last made."""
+
+    def __init__(self, table: Table, normals: Rows, rehash_share: float) -> None:
+        chosen = np.linspace(0, table.size - 1, min(SAMPLE, table.size)).astype(np.intp)
+        self._sample = table.X[chosen]
+        self._projections = self._sample @ normals
+        share = min(1.0, LISTED * rehash_share / normals.shape[1])
+        room = int(2.0 * share * table.size * normals.shape[1]) + 8 * normals.shape[1] if share > 0.0 else 0
+        self._slots, self._bits = np.empty(room, np.int32), np.empty(room, np.int16)
+        self._values = np.empty(room, normals.dtype)
+        if len(chosen):
+            self._cuts = np.quantile(np.abs(self._projections), share, axis=0).astype(normals.dtype)
+        self._count = self.rows = 0
+
+    def take(self, P: Rows, alive: NDArray[np.bool_], first: int) -> None:
+        """List the near entries of a block of projections whose first slot is `first`; blocks come in order."""
+        if self.rows < first or not len(self._slots):
+            return  # the list is full
+        end = self._count
+        written, done = loops.list_near(
+            P, alive, self._cuts, first, self._slots[end:], self._bits[end:], self._values[end:]
+        )
+        self._count += written
+        self.rows += done
+
+    def shares(self, planes: Planes) -> tuple[float, Rows]:
+        """Share of the sample that has changed, and how far the projections of each bit move, (b,), at most."""
+        shift = self._sample @ planes.moved.T.astype(self._sample.dtype)
+        changed = ((self._projections > 0.0) != (self._projections + shift > 0.0)).any(axis=1)
+        reach: Rows = REACH * np.sqrt(np.mean(shift**2, axis=0))
+        return float(changed.mean()), reach.astype(shift.dtype)
+
+    def search(self, table: Table, planes: Planes, reach: Rows) -> tuple[int, int, int]:
+        """Flip the bits whose sign has changed; returns flips, changed examples, and entries checked."""
+        count, dtype = self._count, table.X.dtype
+        listed = self._slots[:count], self._bits[:count], self._values[:count]
+        moved = planes.moved.astype(dtype)
+        flips, changed, looked = loops.flip_bits(table.X, *listed, moved, reach, table.keys, table.alive)
+        if self.rows < table.size:  # all bits of examples added after the list was made
+            new = slice(self.rows, table.size)
+            P = table.X[new] @ planes.now.T.astype(dtype)
+            flips += loops.pack_signs(P, table.alive[new], table.keys[new])
+        return flips, changed, looked

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sdpmetric._loops import pairs
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import current
 
 # Pairs whose differences are in memory at once.
 PAIRS_AT_ONCE = 1 << 14
@@ -20,15 +19,9 @@ PAIRS_AT_ONCE = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Points in consecutive blocks, each with a metric of its own; one block is the ordinary case.
+    """Points in consecutive blocks, each with a metric of its own; one block is the ordinary case."""
 
-    Attributes
-    ----------
-    bounds : (c + 1,) int64 array
-        Block b holds rows ``bounds[b]`` to ``bounds[b + 1]``.
-    """
-
-    bounds: NDArray[np.int64]
+    bounds: NDArray[np.int64]  # (c + 1,) int64: block b holds rows ``bounds[b]`` to ``bounds[b + 1]``
 
     @classmethod
     def one(cls, n: int) -> Blocks:
@@ -50,8 +43,6 @@ class Blocks:
     def times(self, X: NDArray[np.floating], W: NDArray[np.floating]) -> NDArray[np.floating]:
         """``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
         n_parts = threads.parts(X.size * W.shape[2], threads.PRODUCT_WORK)
-        if n_parts > 1 and (loops := current().loops) is not None:
-            return loops.times(X, self.bounds, W.astype(X.dtype, copy=False))
         tasks, W, out = self.tasks(n_parts), W.astype(X.dtype, copy=False), np.empty((len(X), W.shape[2]), X.dtype)
 
         def product(t: int) -> None:
@@ -82,19 +73,7 @@ class Blocks:
 
 
 def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
-    """Squared Euclidean distances between rows of embedded points, pair by pair.
-
-    Parameters
-    ----------
-    Z : (n, r) array
-        Embedded points ``X @ L.T``.
-    first, second : (p,) integer arrays
-
-    Returns
-    -------
-    D : (p,) array
-        ``D(M)_p`` for ``M = L.T @ L``.
-    """
+    """Squared Euclidean distances between rows of embedded points, pair by pair."""
     Z = np.ascontiguousarray(Z, dtype=np.float64)
     out, a, b = np.empty(len(first)), first.astype(np.int32, copy=False), second.astype(np.int32, copy=False)
     cuts = threads.cuts(len(out), threads.parts(len(out) * Z.shape[1]))
@@ -118,8 +97,6 @@ def pair_forms(
     P: NDArray[np.floating], N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray
 ) -> FloatArray:
     """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
-    if (loops := current().loops) is not None:
-        return loops.products(P, blocks.bounds, first, second, N.astype(P.dtype, copy=False))
     out, W = np.empty(len(first)), blocks.times(P, N)
     cuts = threads.cuts(len(out), threads.parts(len(out) * P.shape[1]))
     threads.run(lambda t: pairs.pair_forms(P, W, first, second, cuts[t], cuts[t + 1], out), len(cuts) - 1)
@@ -135,8 +112,6 @@ def laplacian_form(
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
-    if (loops := current().loops) is not None:
-        return loops.form(X, blocks.bounds, first, second, w).astype(np.float64, copy=False)
     cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], most=threads.ACCUMULATORS))
     sums = np.empty((len(cuts) - 1, *X.shape), X.dtype)
     threads.run(lambda t: pairs.laplacian_times(X, first, second, w, cuts[t], cuts[t + 1], sums[t]), len(sums))

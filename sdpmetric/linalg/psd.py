@@ -61,24 +61,11 @@ def smallest_eigenvalue(A: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Whitening:
-    """Coordinates in which a PSD cost is the identity on its range.
+    """Coordinates in which a PSD cost is the identity on its range."""
 
-    Attributes
-    ----------
-    transform : (d, p) array
-        New coordinates are ``X @ transform``. A factor ``L`` in them is ``L @ transform.T`` in the old ones. Its
-        columns lie in the row space of the data, so that this factor has the smallest trace of all that embed alike.
-    inverse : (p, d) array
-        The data are ``(X @ transform) @ inverse``. A factor ``L`` in the old coordinates is ``L @ inverse.T`` in the
-        new ones, the data being embedded alike.
-    rank : int
-        The cost is ``diag(1, .., 1, 0, .., 0)`` with `rank` ones in the new coordinates; the last ``p - rank``
-        coordinates span the directions in which the data vary at no cost.
-    """
-
-    transform: FloatArray
-    inverse: FloatArray
-    rank: int
+    transform: FloatArray  # (d, p): new coordinates are ``X @ transform``
+    inverse: FloatArray  # (p, d): the data are ``(X @ transform) @ inverse``
+    rank: int  # The cost is ``diag(1, .., 1, 0, .., 0)`` with `rank` ones in the new coordinates
 
     @property
     def range(self) -> FloatArray:

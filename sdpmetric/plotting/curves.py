@@ -1,23 +1,27 @@
-"""Shared parts of curves along a trace: abscissa, limits, legend."""
+"""Curves: convergence of a solve, errors along a path, active triplets, and bounds over time."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
+from sdpmetric.classification import knn_predict
+from sdpmetric.core import validation
+from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.plotting.style import solution_of
+from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, one_metric, solution_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 Against = Literal["seconds", "iteration"]
 
 # Values that span more than this are drawn on a logarithmic axis.
@@ -147,3 +151,280 @@ def column(trace: Trace, against: Against) -> FloatArray:
             "the trace is empty: there is nothing to draw; solve again, or load a solution with its trace."
         )
     return trace[against]
+
+
+@dataclass(eq=False, repr=False)
+class ConvergenceDisplay(TraceDisplay):
+    """Objective and lower bound above, the gap between them below.
+
+    Make one with `from_estimator`, `from_solution` or `from_trace`. To compare solves, draw the second one on the axes
+    of the first: ``second.plot(ax=first.ax_, name="second")``.
+
+    Parameters
+    ----------
+    at : (t,) array
+        Seconds or iterations.
+    objective, lower_bound : (t,) arrays
+        Best so far; not finite where nothing is known yet. The objective of a stream is its cumulative loss.
+    against : {"seconds", "iteration"}
+    kind : str
+        Of the certificate; see `sdpmetric.Certificate`.
+
+    Attributes
+    ----------
+    ax_ : list of two Axes
+    figure_ : Figure
+    """
+
+    at: FloatArray
+    objective: FloatArray
+    lower_bound: FloatArray
+    against: Against = field(default="seconds", kw_only=True)
+    kind: str = field(default="duality", kw_only=True)
+    ax_: list[Axes] = field(init=False)
+
+    @property
+    def gap(self) -> FloatArray:
+        """Relative gap, as in `sdpmetric.Certificate.relative_gap`; not finite where there is no bound."""
+        pairs = zip(self.objective.tolist(), self.lower_bound.tolist(), strict=True)
+        return np.array([relative_gap(objective, bound) for objective, bound in pairs])
+
+    @classmethod
+    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
+        at, objective, bound = column(trace, against), trace["objective"], trace["lower_bound"]
+        if kind != "regret":
+            objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
+        return cls(at, objective, bound, against=against, kind=kind)
+
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : two Axes, optional
+            For values and for the gap; default: new ones, one below the other.
+        name : str, optional
+            Prefix of the legend's entries "objective" and "lower bound".
+        colour : str, optional
+            Default: the next colour of the axes.
+
+        Returns
+        -------
+        self
+        """
+        values, gaps = self.ax_ = axes_of(ax, 2, (6.4, 5.6), "x")
+        self.figure_ = figure_of(values)
+        named = f"{name}: " if name else ""
+        drawn = sum(line.get_linestyle() == "-" for line in values.lines)
+        colour = COLOURS[drawn % len(COLOURS)] if colour is None else colour
+        own = np.isfinite(self.objective)
+        known = own & np.isfinite(self.gap)
+        what = "cumulative loss" if self.kind == "regret" else "objective"
+
+        def steps(axes: Axes, where: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
+            axes.step(
+                self.at[where],
+                heights[where],
+                style,
+                where="post",
+                color=colour,
+                linewidth=1.6,
+                markersize=3,
+                label=label,
+            )
+
+        steps(values, own, self.objective, f"{named}{what}", "o-")
+        if known.any():
+            steps(values, known, self.lower_bound, f"{named}lower bound", "o--")
+            values.fill_between(
+                self.at[known], self.lower_bound[known], self.objective[known], step="post", color=colour, alpha=0.15,
+                linewidth=0,
+            )  # fmt: skip
+            if (shown := known & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
+                steps(gaps, shown, self.gap, name, "o-")
+                gaps.set_yscale("log")
+                legible(gaps)
+        for note in list(gaps.texts):  # of an earlier solve on these axes
+            note.remove()
+        if not gaps.lines:
+            gaps.text(
+                0.5, 0.5, "the gap is 0" if known.any() else "no lower bound", transform=gaps.transAxes, ha="center",
+                va="center", color="0.4",
+            )  # fmt: skip
+        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in values.lines])
+        if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
+            values.set_yscale("log")
+        elif values.get_yscale() == "linear":
+            values.ticklabel_format(axis="y", useOffset=False)  # it would overlap the legend
+        values.set_ylabel("cumulative loss" if self.kind == "regret" else "best so far")
+        gaps.set(ylabel="regret, relative" if self.kind == "regret" else "relative gap", xlabel=self.against)
+        for axes in self.ax_:
+            tidy(axes)
+        start(values, self.against)
+        legend_above(values)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class PathDisplay:
+    """Errors on training and test examples against a weight of the statement, as `sdpmetric.path` varies it.
+
+    Parameters
+    ----------
+    weight : str
+        Name of the weight.
+    values : (p,) array
+    train, test : (p,) arrays
+        Share of errors; of training examples each is left out of its own neighbors.
+    ranks : (p,) integer array
+        Of the metrics.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    """
+
+    weight: str
+    values: FloatArray
+    train: FloatArray
+    test: FloatArray
+    ranks: NDArray[np.int64]
+    ax_: Axes = field(init=False)
+    figure_: Figure = field(init=False)
+
+    @property
+    def best(self) -> float:
+        """The first value of the fewest test errors."""
+        return float(self.values[np.argmin(self.test)])
+
+    @classmethod
+    def from_solutions(
+        cls,
+        solutions: Sequence[Solution],
+        y: ArrayLike,
+        X_test: ArrayLike,
+        y_test: ArrayLike,
+        *,
+        weight: str = "push_weight",
+        n_neighbors: int = 3,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the errors of the solutions of `sdpmetric.path`.
+
+        Parameters
+        ----------
+        solutions : sequence of Solution
+            With their problems.
+        y : (n,) array
+            Labels of the problems' examples.
+        X_test : (m, d) array
+        y_test : (m,) array
+        weight : str, default "push_weight"
+            The one that varies.
+        n_neighbors : int, default 3
+            That vote.
+        ax : Axes, optional
+
+        Raises
+        ------
+        ValueError
+            If a solution has no problem, or no such weight.
+        """
+        values, train, test, ranks = [], [], [], []
+        labels, truth = np.asarray(y).ravel(), np.asarray(y_test).ravel()
+        queries = np.asarray(validation.check_data(X_test), dtype=np.float64)
+        for solution in solutions:
+            problem = solution.problem
+            if problem is None or weight not in problem.weights:
+                raise ValueError(f"every solution needs its problem, with the weight {weight!r}; pass those of path().")
+            L, X = one_metric(solution), np.asarray(problem.X, dtype=np.float64)
+            values.append(float(getattr(problem, weight)))
+            ranks.append(int(np.linalg.matrix_rank(L)) if L.size else 0)
+            train.append(float(np.mean(knn_predict(L, X, labels, n_neighbors=n_neighbors) != labels)))
+            test.append(float(np.mean(knn_predict(L, X, labels, queries, n_neighbors) != truth)))
+        found = (np.array(values), np.array(train), np.array(test), np.array(ranks))
+        return cls(weight, *found).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw on `ax`, or on new axes; return the display."""
+        (axes,) = axes_of(ax, 1, (6.4, 4.0), "none")
+        self.ax_, self.figure_ = axes, figure_of(axes)
+        cases = (("test", self.test, "o-", COLOURS[1]), ("train", self.train, "o--", COLOURS[0]))
+        for name, errors, style, colour in cases:
+            axes.plot(self.values, 100 * errors, style, color=colour, markersize=4, linewidth=1.6, label=name)
+        axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=f"fewest test errors: {self.best:.3g}")
+        if self.values.min() > 0 and self.values.max() > 50 * self.values.min():
+            axes.set_xscale("log")
+        for value, rank, height in zip(self.values, self.ranks, np.maximum(self.test, self.train), strict=True):
+            axes.annotate(
+                f"{rank}", (value, 100 * height), (0, 6), textcoords="offset points", ha="center", fontsize="x-small",
+                color="0.4",
+            )  # fmt: skip
+        axes.set(xlabel=self.weight.replace("_", " "), ylabel="errors of nearest neighbors, %")
+        axes.plot([], [], " ", label="small numbers: rank of the metric")
+        axes.set_ylim(0, 115 * max(float(self.test.max()), float(self.train.max()), 0.01))
+        tidy(axes)
+        legend_above(axes)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class ActiveTripletsDisplay(TraceDisplay):
+    """Number of active triplets, or other constraints, during a solve, in the rows of the trace that count them.
+
+    Parameters
+    ----------
+    at : (t,) array
+        Seconds or iterations.
+    n_active : (t,) array
+        Triplets with a positive hinge; of a stream, its updates; of other statements, what their certificates count.
+    against : {"seconds", "iteration"}
+    total : int or None
+        Number of all triplets.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    """
+
+    at: FloatArray
+    n_active: FloatArray
+    against: Against = field(default="seconds", kw_only=True)
+    total: int | None = field(default=None, kw_only=True)
+    ax_: Axes = field(init=False)
+
+    @classmethod
+    def _of(cls, trace: Trace, against: Against, kind: str, solution: Solution | None) -> Self:
+        total = getattr(getattr(getattr(solution, "problem", None), "source", None), "size", None)
+        at, n_active = column(trace, against), trace["n_active"]
+        counted = n_active > 0 if n_active.any() else np.ones(len(n_active), dtype=bool)
+        return cls(at[counted], n_active[counted], against=against, total=total)
+
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+    ) -> Self:
+        """Draw on `ax`, or on new axes, with `name` in the legend; arguments as in `ConvergenceDisplay.plot`."""
+        (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
+        self.ax_, self.figure_ = axes, figure_of(axes)
+        colour = COLOURS[len(axes.lines) % len(COLOURS)] if colour is None else colour
+        axes.plot(
+            self.at, self.n_active, color=colour, label=name, linewidth=1.6, marker="o", markersize=3,
+            drawstyle="steps-post",
+        )  # fmt: skip
+        what = "active constraints" if self.total is None else f"active triplets, of {self.total:,}"
+        axes.set(xlabel=self.against, ylabel=what)
+        heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
+        if heights.min() > 0 and heights.max() > WIDE * heights.min():
+            axes.set_yscale("log")
+            axes.set_ylim(0.8 * heights.min(), 1.25 * heights.max())
+        else:
+            axes.set_ylim(0, 1.08 * max(heights.max(), 1.0))
+        start(axes, self.against)
+        tidy(axes)
+        if name:
+            legend_above(axes)
+        return self

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.plotting.style import (
     COLOURS,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
 
 # Largest number of classes with a legend.
 LEGEND = 20
@@ -43,27 +42,13 @@ CLASS = "class"
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Examples in the plane, and pairs of examples and impostors.
+    """Examples in the plane, and pairs of examples and impostors."""
 
-    Attributes
-    ----------
-    points : (n, 2) array
-    impostors : (p, 2) int32 array
-        Pairs of an example and one of another class that is at most as far away as its furthest target neighbor;
-        distances are taken in all dimensions, not in the plane.
-    labels : pair of str
-        Of the two axes.
-    accuracy : float
-        Of the nearest neighbors in all dimensions, each example left out of its own.
-    gap : float
-        Proven relative gap of the metric; NaN where nothing is proven.
-    """
-
-    points: FloatArray
-    impostors: IndexArray
-    labels: tuple[str, str]
-    accuracy: float
-    gap: float = math.nan
+    points: FloatArray  # (n, 2)
+    impostors: IndexArray  # (p, 2) int32
+    labels: tuple[str, str]  # Of the two axes
+    accuracy: float  # Of the nearest neighbors in all dimensions, each example left out of its own
+    gap: float = math.nan  # Proven relative gap of the metric
 
     @property
     def invaders(self) -> IndexArray:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
 from sdpmetric.plotting.style import COLOURS, axes_of, feature_names, figure_of, one_metric, solution_of, tidy
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 Part = Literal["weights", "matrix", "spectrum"]
 PARTS: tuple[Part, ...] = ("weights", "matrix", "spectrum")
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
 from sdpmetric.plotting.style import COLOURS, INK, MARKERS, axes_of, figure_of, tidy
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 
 # A semi-axis of an ellipse is at most this many times the extent of the data, also where the metric is 0.
 LONGEST = 1.5

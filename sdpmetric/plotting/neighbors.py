@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.plotting.style import COLOURS, Learned, axes_of, embedded, figure_of
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 
 # Pixels between images, and between groups of images, as shares of an image.

@@ -22,8 +22,7 @@ from sdpmetric.problems.frml_relaxation import relaxed
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.rankings import check_rankings
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.ranking.scores import sorted_scores
-from sdpmetric.ranking.truncation import RankLoss, expected_weights, rank_weights
+from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -183,7 +183,7 @@ class LargeMarginProblem(Problem):
     @property
     def null_groups(self) -> IndexArray:
         """Groups of examples that agree in the null space of each pull cost, (c n,); see `PullCost.null_groups`."""
-        return np.concatenate([cost.null_groups for cost in self.pull_costs])
+        return joined([cost.null_groups for cost in self.pull_costs])
 
     @property
     def null_dimension(self) -> int:

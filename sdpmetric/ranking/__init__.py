@@ -1,8 +1,14 @@
 """Rankings: relevance, scores, and the losses of ranks."""
 
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.ranking.scores import RankingScores, evaluate, sorted_scores
-from sdpmetric.ranking.truncation import expected_rank, expected_weights, rank_weights
+from sdpmetric.ranking.scores import (
+    RankingScores,
+    evaluate,
+    expected_rank,
+    expected_weights,
+    rank_weights,
+    sorted_scores,
+)
 
 __all__ = [
     "RankingScores",

@@ -11,12 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import BoolArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.digest import digest
 
-IndexArray = NDArray[np.int32]
-LongArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Unanswerable = Literal["error", "exclude"]
 
 

@@ -8,8 +8,8 @@ from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.problems.lego import LEGOProblem
-from sdpmetric.streams.itml import ITMLStream
 from sdpmetric.streams.lego import LEGOStream
+from sdpmetric.streams.logdet import ITMLStream
 
 # Number of certificates during a run.
 CERTIFICATES = 8

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpmetric._loops import frml as loops
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.ranking.truncation import RankLoss, rank_weights
-from sdpmetric.streams.draws import REACH, Draws, check_vector
-from sdpmetric.streams.triplets import FactorStream
-
-FloatArray = NDArray[np.float64]
+from sdpmetric.ranking.scores import RankLoss, rank_weights
+from sdpmetric.streams.triplets import REACH, Draws, FactorStream, check_vector
 
 
 class FRMLStream(FactorStream):

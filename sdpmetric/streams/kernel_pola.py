@@ -9,10 +9,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.kernels import Kernel, KernelFunction, check_symmetric
 from sdpmetric.streams.threshold import LONGEST, PairStream
-
-FloatArray = NDArray[np.float64]
 
 # Pairs that share one matrix of inner products.
 BLOCK = 256

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from sdpmetric._loops import logdet
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.streams.logdet import LogDetStream, LogDetUpdate
-from sdpmetric.streams.step import MetricStep
+from sdpmetric.streams.logdet import LogDetStream, LogDetUpdate, MetricStep
 
 
 class LEGOStream(LogDetStream):

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import logdet
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_targets
-from sdpmetric.streams.step import MetricStep
-
-FloatArray = NDArray[np.float64]
 
 # Default candidates for the learning rate, in units of one over the mean squared target or distance.
 RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))
@@ -48,12 +46,7 @@ class LogDetUpdate:
 
 
 class LogDetCounts:
-    """What every stream of LogDet steps counts.
-
-    Parameters
-    ----------
-    learning_rate : float
-    """
+    """What every stream of LogDet steps counts."""
 
     def __init__(self, learning_rate: float) -> None:
         self.learning_rate = check_rate(learning_rate)
@@ -273,3 +266,58 @@ def check_rate(learning_rate: float) -> float:
     if rate == 0.0:
         raise ValueError("learning_rate must be positive; the larger it is, the further each step goes.")
     return rate
+
+
+@dataclass(frozen=True, eq=False)
+class MetricStep:
+    """One rank-one step of a factor: ``G_new = G + outer(left, right)``.
+
+    Attributes
+    ----------
+    left : (r,) array
+        In the space that the factor maps to.
+    right : (d,) array
+        In the space of the examples.
+    """
+
+    left: FloatArray
+    right: FloatArray
+
+    def apply(self, components: FloatArray) -> FloatArray:
+        """Return the factor after the step.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        moved: FloatArray = components + np.outer(self.left, self.right)
+        return moved
+
+
+class ITMLStream(LogDetStream):
+    """Online LogDet steps with an explicit gradient, after Davis, Kulis, Jain, Sra and Dhillon (2007) [DKJSD2007].
+
+    With z the difference of a pair, p its squared distance, y its target, and the loss ``1/2 (p - y)^2`` (or 0 where a
+    target that is a bound holds) the loss is replaced by its tangent at the old metric, so that the minimum of
+    ``D_ld(A, A_t) + eta_t (p - y) z^T A z`` is::
+
+        A_{t+1}^{-1} = A_t^{-1} + eta_t (p - y) z z^T
+
+    That is positive definite only while ``eta_t (y - p) p < 1``. Here ``eta_t = min(learning_rate, 1 / (2 (y - p) p))``
+    where the distance is to grow, so that a step at most doubles it, and `learning_rate` elsewhere. LEGO takes the
+    gradient at the new metric instead and needs no such limit.
+
+    Parameters
+    ----------
+    n_features : int
+    learning_rate : float
+    initial_metric : (d, d) array, optional
+        Positive definite ``A_0``; default: the identity.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the metric is not positive definite.
+    """
+
+    _explicit: ClassVar[bool] = True

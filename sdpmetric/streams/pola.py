@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric._loops import pola
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.streams.threshold import LONGEST, PairStream
-
-FloatArray = NDArray[np.float64]
 
 
 class POLAStream(PairStream):

@@ -8,25 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import pola
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_pairs, check_similar
 from sdpmetric.linalg import psd
-
-FloatArray = NDArray[np.float64]
 
 # Longer differences are refused, so that the loss times the square of their squared length does not overflow.
 LONGEST = 1e30
 
 
 class PairStream:
-    """The state of online POLA in any coordinates: counts, losses, the threshold, and a metric.
-
-    Attributes
-    ----------
-    n_features : int
-    initial_threshold : float
-    gamma : float or None
-    """
+    """The state of online POLA in any coordinates: counts, losses, the threshold, and a metric."""
 
     def __init__(self, n_features: int, initial_threshold: float, gamma: float | None) -> None:
         self.n_features = validation.check_integer("n_features", n_features)

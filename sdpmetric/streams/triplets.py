@@ -1,30 +1,91 @@
-"""The bases of FRML, LORETA and OASIS: streams of triplets of a query, a relevant and an irrelevant item."""
+"""Learners of rankings and similarities from triplets that are drawn or given: what they share, LORETA and OASIS."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import frml as loops
+from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
-from sdpmetric.streams.draws import Draws, check_draws, check_vector, seed, start_factor
 
-FloatArray = NDArray[np.float64]
+# The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.
+REACH = 1.0
+
+
+class Draws(NamedTuple):
+    """Queries, items and relevance, in the argument order of the compiled loops."""
+
+    queries: FloatArray
+    items: FloatArray
+    asked: IndexArray
+    which: IndexArray
+    indptr: LongArray
+    indices: IndexArray
+    self_at: LongArray
+
+
+def check_draws(
+    X: ArrayLike,
+    relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
+    queries: ArrayLike | None,
+    n_features: int,
+) -> tuple[Draws, Relevance]:
+    """Items, queries and relevance for a learner of `n_features` features."""
+    items = np.asarray(validation.check_data(X), dtype=np.float64)
+    related = Relevance.of(relevance, len(items))
+    asked = items if queries is None else np.asarray(validation.check_data(queries), dtype=np.float64)
+    for name, rows in (("X", items), ("queries", asked)):
+        validation.check_entries(name, rows)
+        if rows.shape[1] != n_features:
+            raise ValueError(
+                f"{name} has {rows.shape[1]} features, but this learner was made for {n_features}; "
+                "a stream cannot change its dimension, make a new learner."
+            )
+    if (queries is None) != related.leave_one_out or len(asked) != related.n_queries:
+        raise ValueError(
+            f"relevance is about {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there are "
+            f"{len(asked)} rows of queries, {'the items themselves' if queries is None else 'given apart from X'}."
+        )
+    lists = (related.which, related.indptr, related.indices, related.self_at)
+    return Draws(asked, items, related.queries, *lists), related
+
+
+def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
+    """A finite vector of the learner's dimension, its entries not too large."""
+    vector = validation.check_vector(name, given, n_features)
+    validation.check_entries(name, vector)
+    return vector
+
+
+def start_factor(start: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
+    """A checked copy of the factor to start from; default: random orthonormal rows."""
+    if start is None:
+        normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
+        return np.ascontiguousarray(np.linalg.qr(normal)[0].T)
+    if np.shape(start) != (n_components, n_features):
+        raise ValueError(f"start must have shape ({n_components}, {n_features}), got {np.shape(start)}.")
+    L, _ = validation.check_point(start, None, n_features)
+    sigma = np.linalg.svd(L, compute_uv=False)
+    if not sigma[-1] > 1e-6 * sigma[0]:
+        raise ValueError(
+            f"start has a smaller rank than its {n_components} rows (singular values {sigma[0]:.3g} to "
+            f"{sigma[-1]:.3g}), and steps keep the rank; pass rows that are independent."
+        )
+    return np.ascontiguousarray(L.copy())
+
+
+def seed(random_state: int | None) -> NDArray[np.uint64]:
+    """The state of the random numbers of compiled loops, (1,)."""
+    return np.array([0 if random_state is None else random_state], dtype=np.uint64)
 
 
 class TripletStream:
-    """A metric or similarity that takes triplets; derived classes say how it steps.
-
-    Parameters
-    ----------
-    n_features : int
-    random_state : int or None
-        Seed of all draws; None: 0.
-    """
+    """A metric or similarity that takes triplets; derived classes say how it steps."""
 
     batch_size = 1  # items between two steps
 
@@ -121,18 +182,7 @@ class TripletStream:
 
 
 class FactorStream(TripletStream):
-    """A metric ``W = K^T K`` of fixed rank that moves by retractions.
-
-    Parameters
-    ----------
-    n_features, n_components : int
-    step : float
-        Length of the first step.
-    start : (n_components, n_features) array or None
-        The factor to start from, of full rank; None: random orthonormal rows.
-    random_state : int or None
-        Seed of all draws; None: 0.
-    """
+    """A metric ``W = K^T K`` of fixed rank that moves by retractions."""
 
     def __init__(
         self, n_features: int, n_components: int, step: float, start: ArrayLike | None, random_state: int | None
@@ -153,3 +203,109 @@ class FactorStream(TripletStream):
     def shortened(self) -> int:
         """Steps so far that were too long for the retraction and were shortened; if many, `step` is too long."""
         return int(self._totals[loops.SHORTENED])
+
+
+class LORETAStream(FactorStream):
+    """LORETA with symmetric updates of rank one (PSD-1; Shalit, Weinshall and Chechik 2012) [SWC2012].
+
+    The similarity of two examples is ``q^T W x`` with ``W = K^T K`` of fixed rank. One item of the stream is a query
+    with a relevant and an irrelevant item; where ``l = [1 - q^T W u]_+`` with ``u = x+ - x-`` is positive, W moves
+    against the gradient of l, whose symmetric part is a difference of two matrices of rank one, by one retraction for
+    each. The retraction is that of FRML; the two methods differ only in loss and draws.
+
+    Parameters
+    ----------
+    n_features : int
+    n_components : int
+        The rank, at most `n_features`.
+    step : float, default 0.01
+        Length of the steps.
+    start : (n_components, n_features) array, optional
+        The factor to start from, of full rank; default: random orthonormal rows.
+    random_state : int, optional
+        Seed of all draws; default 0.
+
+    Attributes
+    ----------
+    components : (n_components, n_features) array
+    cumulative_loss : float
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, the rank is above the number of features, or `start` has not full rank.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_components: int,
+        *,
+        step: float = 0.01,
+        start: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(n_features, n_components, step, start, random_state)
+
+    def _step(self, query: FloatArray, u: FloatArray) -> float:
+        return float(loops.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
+
+    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
+        lengths = np.full(count, self.step)
+        totals = (self._random, self._totals)
+        return float(loops.loreta(self.components, self._gram, *draws, lengths, REACH, *totals))
+
+
+class OASISStream(TripletStream):
+    """OASIS, an online learner of a bilinear similarity (Chechik, Sharma, Shalit and Bengio 2010) [CSSB2010].
+
+    The similarity of two examples is ``q^T S x``; S is neither symmetric nor PSD, so it is not a metric and has no
+    `components`: rank with ``ranking.evaluate(..., similarity=stream.similarity)``. One item of the stream is a query
+    with a relevant and an irrelevant item; with ``u = x+ - x-`` and the loss ``l = [1 - q^T S u]_+`` the step is::
+
+        S += tau q u^T,   tau = min(aggressiveness, l / (||q||^2 ||u||^2))
+
+    Parameters
+    ----------
+    n_features : int
+    aggressiveness : float, default 0.1
+        The largest step, C in the paper.
+    start : (d, d) array, optional
+        Default: the identity.
+    random_state : int, optional
+        Seed of all draws; default 0.
+
+    Attributes
+    ----------
+    similarity : (d, d) array
+    cumulative_loss : float
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or `start` has another shape.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        aggressiveness: float = 0.1,
+        start: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(n_features, random_state)
+        self.aggressiveness = validation.check_number("aggressiveness", aggressiveness, 0.0)
+        given = np.eye(self.n_features) if start is None else np.array(start, dtype=np.float64, order="C")
+        if given.shape != (self.n_features, self.n_features) or not np.isfinite(given).all():
+            raise ValueError(
+                f"start must be a finite matrix of shape ({self.n_features}, {self.n_features}), got {given.shape}."
+            )
+        self.similarity = given
+
+    def _step(self, query: FloatArray, u: FloatArray) -> float:
+        return float(loops.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
+
+    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
+        totals = (self._random, self._totals)
+        return float(loops.oasis(self.similarity, *draws, self.aggressiveness, count, *totals))

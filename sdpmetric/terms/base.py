@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
-from sdpmetric.core.rigor import Rigor
+from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]

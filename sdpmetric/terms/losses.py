@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit, logit
 
-from sdpmetric.core.rigor import Rigor
+from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 from sdpmetric.terms.base import Expression
 

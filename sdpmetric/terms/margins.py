@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.core.rigor import Rigor
+from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import TINY, all_above, gamma, sum_above, sum_below
 from sdpmetric.terms.base import Expression, Loss
 from sdpmetric.terms.losses import ScalarLoss

@@ -12,7 +12,7 @@ from sklearn.neighbors import BallTree
 from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import WHOLE, current, dealt
+from sdpmetric.engine.interface import WHOLE, dealt
 from sdpmetric.triplets.limits import part_of_pairs
 
 SearchMethod = Literal["auto", "brute", "ball_tree"]
@@ -62,10 +62,6 @@ def search_tiles(
     left = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
     ceiling = (limits[asked] * (1 + 1e-12)).astype(dtype)
     np.nextafter(ceiling, dtype(np.inf), out=ceiling)
-    if (loops := current().loops) is not None:
-        for row, column in loops.scan(left, right, ceiling, labels[rows], labels[order]):
-            yield _grouped(anchors, asked[row], order[column], groups)
-        return
     width = -(-len(order) // -(-len(order) // TILE_COLUMNS))  # equal tiles
     tiles = np.zeros((-(-len(order) // width), right.shape[1], width), dtype=dtype)
     for t, tile in enumerate(tiles):
@@ -103,7 +99,7 @@ def search_tiles(
 
 def measures_once(Z: NDArray[np.floating], anchors: IndexArray, columns: IndexArray) -> bool:
     """Whether the search by tiles measures each pair once for both of its points."""
-    return len(anchors) == len(columns) == len(Z) and current().loops is None
+    return len(anchors) == len(columns) == len(Z)
 
 
 def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, groups: IndexArray) -> Found:

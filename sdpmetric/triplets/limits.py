@@ -21,13 +21,7 @@ _PART: ContextVar[Part] = ContextVar("part", default=WHOLE)
 
 
 class TooManyCandidates(Exception):
-    """A search has met more candidates than it may list.
-
-    Attributes
-    ----------
-    found : list of Candidates
-        The part that it has listed.
-    """
+    """A search has met more candidates than it may list."""
 
     def __init__(self, found: list[Candidates]) -> None:
         super().__init__("more candidate triplets than the solver may hold at once")

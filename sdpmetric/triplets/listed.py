@@ -21,15 +21,9 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ListedTriplets:
-    """An explicit list of triplets with weights, grouped by target pair.
+    """An explicit list of triplets with weights, grouped by target pair."""
 
-    Attributes
-    ----------
-    candidates : Candidates
-        One row per (anchor, target) pair, K = 1, with weights; rows sorted.
-    """
-
-    candidates: Candidates
+    candidates: Candidates  # One row per (anchor, target) pair, K = 1, with weights
 
     @classmethod
     def from_triplets(cls, triplets: Triplets, weights: FloatArray) -> ListedTriplets:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
-from sdpmetric.engine.interface import current
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -38,22 +37,12 @@ def furthest_target(Z: NDArray[np.floating], anchors: IndexArray, targets: Index
 
 @dataclass(frozen=True)
 class HingeSums:
-    """Sums over the triplets of a candidate set, weights included and the push weight left out.
+    """Sums over the triplets of a candidate set, weights included and the push weight left out."""
 
-    Attributes
-    ----------
-    loss : float
-        ``sum w h(u)`` with ``u = 1 - margin`` and h the hinge or its square, without smoothing.
-    slopes, squares : float
-        ``sum a`` and ``sum a^2 / w`` of the slopes a of the (smoothed) loss.
-    n_active : int
-        Triplets with ``u > 0``.
-    """
-
-    loss: float
-    slopes: float
-    squares: float
-    n_active: int
+    loss: float  # ``sum w h(u)`` with ``u = 1 - margin`` and h the hinge or its square, without smoothing
+    slopes: float  # ``sum a`` of the slopes a of the (smoothed) loss
+    squares: float  # ``sum a^2 / w`` of the slopes
+    n_active: int  # Triplets with ``u > 0``
 
 
 def target_distances(Z: NDArray[np.floating], bases: IndexArray, targets: IndexArray) -> FloatArray:
@@ -75,17 +64,13 @@ def hinge_slopes(
     C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
     near = target_distances(Z, C.anchors, C.targets) if near is None else near
     rows = C.anchors, near, C.indptr, C.impostors, C.weights
-    if (loops := current().loops) is not None:
-        total, slopes = loops.slopes(Z, rows, gamma, squared)
-    else:
-        slopes = np.empty((len(C.impostors), C.targets.shape[1]))
-        cuts = C.bounds(threads.parts(len(C.impostors) * Z.shape[1]))
-        sums = np.empty((len(cuts) - 1, 4))
-        threads.run(
-            lambda t: hinges.hinge_slopes(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, slopes, sums[t]), len(sums)
-        )
-        total = sums.sum(axis=0)
-    loss, slope, square, active = total
+    slopes = np.empty((len(C.impostors), C.targets.shape[1]))
+    cuts = C.bounds(threads.parts(len(C.impostors) * Z.shape[1]))
+    sums = np.empty((len(cuts) - 1, 4))
+    threads.run(
+        lambda t: hinges.hinge_slopes(Z, *rows, cuts[t], cuts[t + 1], gamma, squared, slopes, sums[t]), len(sums)
+    )
+    loss, slope, square, active = sums.sum(axis=0)
     return HingeSums(float(loss), float(slope), float(square), round(active)), slopes
 
 

@@ -31,19 +31,11 @@ class LabeledTriplets:
 
     With weights of examples a triplet weighs ``w_i w_l``, as if each row were repeated so many times, each copy with
     the same target neighbors.
-
-    Attributes
-    ----------
-    targets : (n, K) int32 array
-        Padded at the end with -1.
-    labels : (n,) int32 array
-    example_weights : (n,) array or None
-        Positive where there are target neighbors, else nonnegative; None: 1.
     """
 
-    targets: IndexArray
-    labels: IndexArray
-    example_weights: FloatArray | None = None
+    targets: IndexArray  # (n, K) int32: padded at the end with -1
+    labels: IndexArray  # (n,) int32
+    example_weights: FloatArray | None = None  # (n,) or None
 
     def check(self, n: int) -> None:
         """Refuse rows that are none of n examples; compiled loops check nothing."""

@@ -41,18 +41,10 @@ def unit_hinges(Z: FloatArray, groups: IndexArray, near: float, error: float = 0
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The intersections of groups and classes, which are called cells here.
+    """The intersections of groups and classes, which are called cells here."""
 
-    Attributes
-    ----------
-    cell : (n,) int array
-        Cell of each example.
-    group : (c,) int array
-        Group of each cell.
-    """
-
-    cell: NDArray[np.intp]
-    group: NDArray[np.intp]
+    cell: NDArray[np.intp]  # (n,) int: cell of each example
+    group: NDArray[np.intp]  # (c,) int: group of each cell
 
     @classmethod
     def of(cls, labels: IndexArray, groups: IndexArray) -> Cells:

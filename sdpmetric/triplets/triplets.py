@@ -55,27 +55,13 @@ class Triplets:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Candidates:
-    """Triplets in compressed rows: one impostor pair serves every target neighbor of its row.
+    """Triplets in compressed rows: one impostor pair serves every target neighbor of its row."""
 
-    Attributes
-    ----------
-    anchors : (m,) int32 array
-        The anchor of each row; an anchor may own several rows.
-    targets : (m, K) int32 array
-        Target neighbors of each row, padded at the end with -1.
-    indptr : (m + 1,) int64 array
-        Row r owns ``impostors[indptr[r]:indptr[r + 1]]``.
-    impostors : (nnz,) int32 array
-        Possible impostors.
-    weights : (nnz,) float64 array or None
-        Weight of the triplets of each pair; None means 1.
-    """
-
-    anchors: IndexArray
-    targets: IndexArray
-    indptr: NDArray[np.int64]
-    impostors: IndexArray
-    weights: FloatArray | None = None
+    anchors: IndexArray  # (m,) int32: the anchor of each row
+    targets: IndexArray  # (m, K) int32: target neighbors of each row, padded at the end with -1
+    indptr: NDArray[np.int64]  # (m + 1,) int64: row r owns ``impostors[indptr[r]:indptr[r + 1]]``
+    impostors: IndexArray  # (nnz,) int32: possible impostors
+    weights: FloatArray | None = None  # (nnz,) float64 or None: weight of the triplets of each pair
 
     @property
     def rows(self) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import absolute_gap, relative_gap
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.report.words import sentences
+from sdpmetric.report.contents import sentences
 from sdpmetric.triplets.triplets import Triplets
 
 INF, NAN = math.inf, math.nan

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sdpmetric.cli import app, main
-from sdpmetric.cli.streams import Lines
+from sdpmetric.cli.options import Lines
 from sdpmetric.models import Model
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "benchmarks" / "sabotage.py"

@@ -12,7 +12,7 @@ import scipy.linalg
 from scipy.optimize import minimize_scalar
 
 import sdpmetric as sm
-from sdpmetric.ranking.truncation import expected_weights, rank_weights
+from sdpmetric.ranking.scores import expected_weights, rank_weights
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")

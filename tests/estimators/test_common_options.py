@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 import sdpmetric as sm
 from sdpmetric import estimators
 from sdpmetric.estimators import ITML, LMNN, MCML, MMC, MultiMetricLMNN, base
-from sdpmetric.estimators.held_back import ENDS, divide
+from sdpmetric.estimators.data import ENDS, divide
 
 RNG = np.random.default_rng(4)
 Y = np.repeat([0, 1, 2], [20, 16, 12])

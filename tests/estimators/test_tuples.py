@@ -40,7 +40,7 @@ from sdpmetric.estimators import (
     QuadrupletClassifier,
     TripletClassifier,
 )
-from sdpmetric.estimators.thresholds import best_threshold
+from sdpmetric.estimators.tuples import best_threshold
 
 X, LABELS = load_iris(return_X_y=True)
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from pymanopt.manifolds import PSDFixedRank
 
 import sdpmetric as sm
 from sdpmetric._loops import frml as loops
-from sdpmetric.ranking.truncation import expected_weights
+from sdpmetric.ranking.scores import expected_weights
 
 
 def labelled(seed=0, sizes=(12, 9, 7), d=5):

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.bounds.spans import independent, separated
-from sdpmetric.core.gap import closed, relative_gap
+from sdpmetric.core.certificate import closed, relative_gap
 
 
 def made(objective, lower_bound, **rest):

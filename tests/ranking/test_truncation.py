@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sdpmetric.ranking.truncation import expected_weights, rank_weights
+from sdpmetric.ranking.scores import expected_weights, rank_weights
 
 
 @pytest.mark.parametrize("gamma", [1, 10, 25])

@@ -7,7 +7,7 @@ import pytest
 
 import sdpmetric as sm
 from sdpmetric._loops import frml as loops
-from sdpmetric.ranking.truncation import expected_rank, expected_weights, rank_weights
+from sdpmetric.ranking.scores import expected_rank, expected_weights, rank_weights
 
 
 def test_draws_are_uniform_and_leave_the_query_out():

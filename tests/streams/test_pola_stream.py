@@ -13,7 +13,7 @@ from pola_oracle import Threshold, project_cone, project_margin, separable, upda
 from seeds import blocks
 
 import sdpmetric as sm
-from sdpmetric._loops import eigenpair
+from sdpmetric._loops import pola as eigenpair
 from sdpmetric.comparator import comparator, least_loss
 from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.problems.kernel import FeatureSpace

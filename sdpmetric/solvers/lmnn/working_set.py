@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.push import Push
+from sdpmetric.bounds.push import Push, joined
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, dealt
@@ -267,7 +267,8 @@ class Shard:
         Pairs of earlier searches stay candidates; see `PairMemory`. The size is -1 where there are too many.
         """
         began, self.values = time.perf_counter(), {}
-        Z, problem = self._embedded(L), self.problem
+        problem = self.problem
+        Z = joined([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
         try:
             with deadline(began + left), only_part(self.part):
                 found = problem.candidates(Z, widen=widen, among=self.anchors, most=self.capacity)
@@ -279,13 +280,6 @@ class Shard:
             self.memory.draw(self.anchors[dealt(len(self.anchors), self.part)], self.fewest)
         self._hold(self.memory.extend(found))
         return len(self.candidates.impostors), seconds
-
-    def _embedded(self, L: FloatArray) -> NDArray[np.floating]:
-        """All examples under each metric, (c n, r)."""
-        if len(L) == 1 and current().loops is None:
-            Z: NDArray[np.floating] = self._points @ L[0].T.astype(self.dtype)
-            return Z
-        return self.problem.push.blocks.times(self._points, np.swapaxes(L, 1, 2))
 
     def _hold(self, found: Candidates) -> None:
         n, push, busy = len(self.problem.X), self.problem.push, np.diff(found.indptr) > 0
@@ -333,10 +327,8 @@ class Shard:
 
     def value(self, L: FloatArray, gamma: float) -> tuple[FloatArray, NDArray[np.floating]]:
         """Sums of the hinges, smoothed, as they are, and how many are positive; half their gradient, (c, r, rank)."""
-        C, squared, loops = self.candidates, self.problem.push.squared, current().loops
+        C, squared = self.candidates, self.problem.push.squared
         rows = C.anchors, self.bases, C.targets, C.indptr, C.impostors, C.weights
-        if loops is not None:
-            return loops.push(self.X, self.blocks.bounds, rows, L, gamma, squared)
         Z = self.embed(L)
         work = (len(C.impostors) + len(self.X)) * L.shape[1]
         # The whole gives the same bits on any number of threads; a part need not, and has few pairs for its points.
@@ -365,11 +357,10 @@ class Shard:
     def dual(self, number: int) -> Dual:
         """Multipliers of candidate triplets under the row numbers of the problem."""
         if number not in self.duals:
-            point = (self.used % len(self.problem.X)).astype(np.int32)
-            C = self.candidates
-            targets = np.where(C.targets >= 0, point[C.targets], np.int32(-1))
-            own = Candidates(point[C.anchors], targets, C.indptr, point[C.impostors], C.weights)
-            self.duals[number] = Dual(*own.triplets(self.values[number]))
+            C, used = self.candidates, self.used.astype(np.int32)
+            targets = np.where(C.targets >= 0, used[C.targets], np.int32(-1))
+            points = Candidates(used[C.anchors], targets, C.indptr, used[C.impostors], C.weights)
+            self.duals[number] = Dual(*self.problem.push.examples(points).triplets(self.values[number]))
         return self.duals[number]
 
     def freeze(self, number: int) -> None:
@@ -391,17 +382,9 @@ class Shard:
         self._moved, self._free = values.copy(), (pair, slot)
         return len(pair)
 
-    def face(self, Q: FloatArray) -> None:
-        """See `Movable.face`."""
-        self._movable.face(Q)
-
-    def curvature(self, y: FloatArray) -> FloatArray:
-        """See `Movable.curvature`."""
-        return self._movable.curvature(y)
-
-    def move(self, y: FloatArray) -> FloatArray:
-        """See `Movable.move`."""
-        return self._movable.move(y)
+    def of_free(self, method: Callable[[Movable, FloatArray], R], argument: FloatArray) -> R:
+        """A method of the multipliers that are free to move."""
+        return method(self._movable, argument)
 
     def moved(self) -> Totals:
         """Sums over all multipliers, the free ones as they are now."""
@@ -630,15 +613,15 @@ class WorkingSet:
 
     def face(self, Q: FloatArray) -> None:
         """See `Movable.face`."""
-        self.shards.each(Shard.face, Q)
+        self.shards.each(Shard.of_free, Movable.face, Q)
 
     def curvature(self, y: FloatArray) -> FloatArray:
         """See `Movable.curvature`."""
-        return sum_of(self.shards.each(Shard.curvature, y))
+        return sum_of(self.shards.each(Shard.of_free, Movable.curvature, y))
 
     def move(self, y: FloatArray) -> FloatArray:
         """See `Movable.move`."""
-        return sum_of(self.shards.each(Shard.move, y))
+        return sum_of(self.shards.each(Shard.of_free, Movable.move, y))
 
     def moved(self) -> Totals:
         """Sums over all multipliers as they are now."""

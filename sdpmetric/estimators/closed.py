@@ -1,4 +1,4 @@
-"""Relevant component analysis (RCA) as an estimator."""
+"""RCA and LFDA as estimators: closed forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
 from sdpmetric.estimators.data import Data
-from sdpmetric.estimators.options import Count, Ridge, estimator
+from sdpmetric.estimators.options import Count, NotNegative, Ridge, estimator
+from sdpmetric.problems.lfda import Embedding, LFDAProblem
 from sdpmetric.problems.rca import RCAProblem
 
 
@@ -31,16 +32,8 @@ class RCA(MetricEstimator):
 
     Attributes
     ----------
-    components_, metric_ : (r, d) and (d, d) arrays
-        The factor L, in the dtype of the data, and ``L.T @ L``.
-    solution_ : Solution
-        With certificate, status, multipliers and trace.
-    relative_gap_ : float
-        The proven relative gap.
-    ridge_ : float
-        The ridge that was used.
-    n_iter_, n_features_in_, feature_names_in_
-        Evaluations of objective and gradient; features, and their names where the data have any.
+    components_, metric_, solution_, relative_gap_, ridge_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
 
     See Also
     --------
@@ -90,3 +83,48 @@ class RCA(MetricEstimator):
         """
         data = self._checked(X)
         return self._learn(RCAProblem(data, chunks, self.ridge, sample_weight), data)
+
+
+@estimator
+class LFDA(MetricEstimator):
+    """Local Fisher discriminant analysis (Sugiyama 2007) [S2007]: an eigenproblem, solved in closed form.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Default the number of features; components that no positive eigenvalue belongs to are 0.
+    n_neighbors : int, default 7
+        The distance to which of the neighbors in its class is an example's scale.
+    embedding : {"weighted", "orthonormalized", "plain"}, default "weighted"
+        Scale of the components: eigenvectors times the roots of their eigenvalues, an orthonormal basis of their
+        span, or the eigenvectors.
+    ridge : float, default 0
+        Added to the diagonal of the local scatter within classes; needed where data vary in directions in which no
+        class does, as with more features than examples.
+
+    Attributes
+    ----------
+    components_, metric_, solution_, relative_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`; the gap is that to the sum of the largest eigenvalues.
+
+    See Also
+    --------
+    RCA : Whitens within classes or chunklets.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpmetric.estimators import LFDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LFDA(n_components=2).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    n_components: Count | None = field(default=None, kw_only=False)
+    n_neighbors: Count = 7
+    embedding: Embedding = "weighted"
+    ridge: NotNegative = 0.0
+    statement = LFDAProblem
+
+    def _options(self, problem: Problem) -> dict[str, object]:
+        return {"embedding": self.embedding}
