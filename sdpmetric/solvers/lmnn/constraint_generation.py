@@ -39,27 +39,13 @@ START_TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """What constraint generation asks of a statement; here LMNN with one metric or several, in whitened coordinates.
+    """What constraint generation asks of a statement; here LMNN with one metric or several, in whitened coordinates."""
 
-    Attributes
-    ----------
-    problem : Problem
-        Certifies.
-    push : Push
-        The hinges.
-    points : (c n, rank) array
-        The data in the coordinates of each metric. A point is a stack of factors on them, (c, r, rank).
-    groups : (c n,) int32 array or None
-        Null directions of each metric separate impostors of another group; None: of none.
-    lift : callable
-        From a point to components in the data's own coordinates.
-    """
-
-    problem: Problem
+    problem: Problem  # certifies
     push: Push
-    points: FloatArray
-    groups: IndexArray | None
-    lift: Callable[[FloatArray], FloatArray]
+    points: FloatArray  # the data in the coordinates of each metric, (c n, rank); a point is factors, (c, r, rank)
+    groups: IndexArray | None  # null directions separate impostors of another group, (c n,); None: of none
+    lift: Callable[[FloatArray], FloatArray]  # from a point to components
 
     def program(
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None

@@ -27,24 +27,12 @@ COLLAPSED = 1e-12
 
 @dataclass
 class State:
-    """Where a solve is, kept current so that an interrupted one can still be certified.
+    """Where a solve is, kept current so that an interrupted one can still be certified."""
 
-    Attributes
-    ----------
-    L : (c, r, rank) array
-        The factors, on `LargeMarginProblem.points`.
-    gamma : float
-        Smoothing width of the latest round.
-    lower_bound : float
-        The best one so far.
-    proof : callable or None
-        Lists the multipliers behind it.
-    """
-
-    L: FloatArray
-    gamma: float = math.inf
-    lower_bound: float = -math.inf
-    proof: Callable[[], Dual] | None = None
+    L: FloatArray  # factors on `LargeMarginProblem.points`, (c, r, rank)
+    gamma: float = math.inf  # smoothing width of the latest round
+    lower_bound: float = -math.inf  # the best one so far
+    proof: Callable[[], Dual] | None = None  # lists the multipliers behind it
 
 
 @dataclass

@@ -37,20 +37,13 @@ TO_THE_METRIC = 3.0
 class Bound:
     """A proven lower bound and what proves it.
 
-    Attributes
-    ----------
-    multipliers : Multipliers
-        A multiple of them is dual feasible.
-    eigenvalues, eigenvectors : (c, rank), (c, rank, rank) arrays
-        Of ``sum a_t B_t`` before any refinement, in increasing order: directions above 1 are where the metric has too
-        little.
-    smoothing_loss : float
-        ``sum mu w [u]_+ - a u``, what the width of the smoothing alone keeps the gap from closing.
+    Eigenvalues, (c, rank), and eigenvectors are those of ``sum a_t B_t`` before any refinement, in increasing order:
+    directions above 1 are where the metric has too little.
     """
 
     value: float
-    multipliers: Multipliers
-    smoothing_loss: float
+    multipliers: Multipliers  # a multiple of them is dual feasible
+    smoothing_loss: float  # sum mu w [u]_+ - a u: what the width of the smoothing alone keeps the gap from closing
     eigenvalues: FloatArray
     eigenvectors: FloatArray
 

@@ -44,36 +44,20 @@ TOO_FAR, FEW, HALVINGS, ATTEMPTS = 10.0, 32, 5, 16
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over multipliers ``a`` of candidate triplets, push weight included.
+    """Sums over multipliers ``a`` of candidate triplets, push weight included."""
 
-    Attributes
-    ----------
-    total, coincident : float
-        ``sum a``, and the part of it that belongs to impostors at the very place of their anchors.
-    squares : float
-        ``sum a^2 / w`` for the squared hinge, else 0.
-    """
-
-    total: float
-    coincident: float
-    squares: float
+    total: float  # sum a
+    coincident: float  # the part of it that belongs to impostors at the very place of their anchors
+    squares: float  # sum a^2 / w for the squared hinge, else 0
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """What the slopes at a factor add up to.
-
-    Attributes
-    ----------
-    loss : float
-        The hinges without smoothing, push weight left out.
-    matrix : (c, rank, rank) array
-        ``sum a_t B_t`` of each metric in whitened coordinates.
-    """
+    """What the slopes at a factor add up to."""
 
     totals: Totals
-    loss: float
-    matrix: FloatArray
+    loss: float  # the hinges without smoothing, push weight left out
+    matrix: FloatArray  # sum a_t B_t of each metric in whitened coordinates, (c, rank, rank)
 
 
 class PairMemory:
@@ -146,26 +130,14 @@ class PairMemory:
 
 @dataclass(eq=False)
 class Movable:
-    """Triplets whose multipliers may move.
+    """Triplets whose multipliers may move inside their box, and the products that dual refinement takes of them."""
 
-    Attributes
-    ----------
-    X : (n, rank) array
-        Whitened points, in the precision of the products.
-    blocks : Blocks
-        Points of one metric each.
-    far, near : pairs of (t,) int32 arrays
-        Rows of X: anchor and impostor, anchor and target neighbor.
-    values, limits : (t,) arrays
-        Their multipliers, and the upper ends of their box, possibly infinite.
-    """
-
-    X: NDArray[np.floating]
-    blocks: Blocks
-    far: tuple[IndexArray, IndexArray]
-    near: tuple[IndexArray, IndexArray]
+    X: NDArray[np.floating]  # whitened points, in the precision of the products
+    blocks: Blocks  # points of one metric each
+    far: tuple[IndexArray, IndexArray]  # rows of X: anchor and impostor
+    near: tuple[IndexArray, IndexArray]  # anchor and target neighbor
     values: FloatArray
-    limits: FloatArray
+    limits: FloatArray  # upper ends of the box, possibly infinite
     _points: NDArray[np.floating] = field(init=False)
     _room: FloatArray = field(init=False)
 
@@ -228,16 +200,6 @@ class Shard:
     A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
     held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly. Multipliers stay
     here, under numbers that the working set gives them.
-
-    Parameters
-    ----------
-    anchors : (m,) int32 array
-    part : (float, float)
-        The part of their pairs that belongs to this shard; see `sdpmetric.triplets.limits.only_part`.
-    dtype : numpy dtype
-        Precision of the evaluations.
-    fewest : int
-        See `WorkingSet`.
     """
 
     problem: LargeMarginProblem
@@ -412,23 +374,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class Value:
-    """The smoothed problem at a factor.
+    """The smoothed problem at a factor."""
 
-    Attributes
-    ----------
-    smoothed : float
-        The objective with the smoothed hinge; what L-BFGS minimises.
-    gradient : (c, r, rank) array
-        Its gradient in the factor.
-    objective : float
-        With the hinge itself, over the candidates: exact right after a search, too low later on.
-    n_active : int
-        Candidate triplets with a positive hinge.
-    """
-
-    smoothed: float
-    gradient: FloatArray
-    objective: float
+    smoothed: float  # what L-BFGS minimises
+    gradient: FloatArray  # in the factor
+    objective: float  # with the hinge itself, over the candidates: exact right after a search, too low later on
     n_active: int
 
 
@@ -443,28 +393,10 @@ class Multipliers:
 class WorkingSet:
     """Candidates of some anchors and what they add up to, wherever the engine in use holds them.
 
-    Parameters
-    ----------
-    anchors : (m,) int32 array
-        Every example stays a possible impostor. The push term is scaled up to all anchors.
-    dtype : numpy dtype, default float64
-        Precision of the evaluations.
-    fewest : int, default 0
-        Where a search finds fewer candidate pairs for each anchor on average, so many are added at random, so that no
-        direction in which the classes differ goes unnoticed.
-    accepted : (factor, float), optional
-        The factor of the last search and its objective.
-
-    Attributes
-    ----------
-    size : int
-        Candidate pairs.
-    seconds : float
-        What the last search took.
-    weight : float
-        The push weight, scaled up to all anchors.
-    generation : int
-        How often shards were lost and made anew; multipliers of an earlier generation are gone.
+    Every example stays a possible impostor, and the push term is scaled up to all anchors. Where a search finds fewer
+    than `fewest` pairs for each anchor on average, so many are added at random, so that no direction in which the
+    classes differ goes unnoticed. `accepted` is the factor of the last search and its objective; `generation` counts
+    how often shards were lost and made anew: multipliers of an earlier one are gone.
     """
 
     def __init__(
