@@ -348,7 +348,7 @@ class PushSums:
             if not part.has_rows_of(rows):
                 self._add_pulls(push, cones, rows, pulls, most)
                 rows, pulls, most = part, np.zeros((n_widths, *part.targets.shape)), 0
-                near, highest = _target_bounds(push, images, part)
+                near, highest = target_bounds(push, images, part)
             loss, n_active = largest_hinges(images[region], part, near, highest, squared=push.squared)
             self.losses.append(loss)
             self.n_active += n_active
@@ -443,7 +443,7 @@ class PushSums:
         ]
 
 
-def _target_bounds(push: Push, images: Sequence[Images], part: Candidates) -> tuple[FloatArray, FloatArray]:
+def target_bounds(push: Push, images: Sequence[Images], part: Candidates) -> tuple[FloatArray, FloatArray]:
     """Squared distances to target neighbors, and upper bounds of the exact ones, (m, K) each and padded with -1.
 
     With a metric near that of the images these are higher by what the images' distances to impostors may be too large.
