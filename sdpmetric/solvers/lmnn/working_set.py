@@ -43,19 +43,12 @@ TOO_FAR, FEW, HALVINGS, ATTEMPTS = 10.0, 32, 5, 16
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Sums over multipliers ``a`` of candidate triplets, push weight included."""
-
-    total: float  # sum a
-    coincident: float  # the part of it that belongs to impostors at the very place of their anchors
-    squares: float  # sum a^2 / w for the squared hinge, else 0
-
-
-@dataclass(frozen=True)
 class Slopes:
     """What the slopes at a factor add up to."""
 
-    totals: Totals
+    totals: (
+        FloatArray  # sum a, what impostors at the place of their anchors have of it, sum a^2 / w if hinges are squared
+    )
     loss: float  # the hinges without smoothing, push weight left out
     matrix: FloatArray  # sum a_t B_t of each metric in whitened coordinates, (c, rank, rank)
 
@@ -203,8 +196,8 @@ class Shard:
     """
 
     problem: LargeMarginProblem
-    anchors: IndexArray
     part: Part
+    anchors: IndexArray
     dtype: type[np.floating]
     fewest: int
     candidates: Candidates = field(init=False)
@@ -348,7 +341,7 @@ class Shard:
         """A method of the multipliers that are free to move."""
         return method(self._movable, argument)
 
-    def moved(self) -> Totals:
+    def moved(self) -> FloatArray:
         """Sums over all multipliers, the free ones as they are now."""
         self._moved[self._free] = self._movable.values
         return self._totals(self._moved)
@@ -363,13 +356,13 @@ class Shard:
         weights = self.candidates.weights
         return self.weight if weights is None else self.weight * weights[:, None]
 
-    def _totals(self, values: FloatArray) -> Totals:
+    def _totals(self, values: FloatArray) -> FloatArray:
         squares = 0.0
         if self.problem.push.squared:
             with np.errstate(divide="ignore", invalid="ignore"):
                 over = np.where(values > 0, values**2 / (self._ceilings / self.weight), 0.0)
             squares = float(np.nansum(over))
-        return Totals(float(values.sum()), float(values[self._coincident].sum()), squares)
+        return np.array([float(values.sum()), float(values[self._coincident].sum()), squares])
 
 
 @dataclass(frozen=True)
@@ -414,8 +407,7 @@ class WorkingSet:
         self.again(self._place)
 
     def _place(self) -> None:
-        anchors = None if self.whole else self.anchors
-        make = partial(make_shard, anchors=anchors, dtype=self.dtype, fewest=self.fewest)
+        make = partial(Shard, anchors=self.anchors, dtype=self.dtype, fewest=self.fewest)
         n, d = self.problem.X.shape
         size = self.problem.X.nbytes + 8 * n * d + 16 * self.problem.points.size
         self.shards = current().place(make, self.problem, size)
@@ -508,7 +500,7 @@ class WorkingSet:
         parts = self.shards.each(Shard.slopes, L, gamma, self.weight, held.number, dropped)
         del self._dropped[: len(dropped)]
         matrix = sum_of([part.matrix for part in parts])
-        return Slopes(total_of([part.totals for part in parts]), sum(part.loss for part in parts), matrix), held
+        return Slopes(sum_of([part.totals for part in parts]), sum(part.loss for part in parts), matrix), held
 
     def _number(self) -> Multipliers:
         return Multipliers(next(self._numbers), self.generation, self._dropped)
@@ -555,9 +547,9 @@ class WorkingSet:
         """See `Movable.move`."""
         return sum_of(self.shards.each(Shard.of_free, Movable.move, y))
 
-    def moved(self) -> Totals:
+    def moved(self) -> FloatArray:
         """Sums over all multipliers as they are now."""
-        return total_of(self.shards.each(Shard.moved))
+        return sum_of(self.shards.each(Shard.moved))
 
     def keep(self) -> Multipliers:
         """Hold the multipliers as they are now."""
@@ -566,21 +558,6 @@ class WorkingSet:
         return held
 
 
-def make_shard(
-    problem: LargeMarginProblem, part: Part, anchors: IndexArray | None, dtype: type[np.floating], fewest: int
-) -> Shard:
-    """A shard, where it is to stay; all examples are its anchors where none are given."""
-    own = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors
-    return Shard(problem, own, part, dtype, fewest)
-
-
 def sum_of(parts: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
     """Arrays added up in order; the array itself where there is one."""
     return reduce(np.add, parts)
-
-
-def total_of(parts: Sequence[Totals]) -> Totals:
-    """Totals added up in order."""
-    return Totals(
-        sum(part.total for part in parts), sum(part.coincident for part in parts), sum(part.squares for part in parts)
-    )
