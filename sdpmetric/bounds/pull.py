@@ -41,27 +41,15 @@ WHITE = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class PullCost:
-    """``<C, M> = weight * sum_p w_p D_M(p) + ridge * trace(M)`` over pairs of examples.
+    """``<C, M> = weight * sum_p w_p D_M(p) + ridge * trace(M)`` over pairs of examples."""
 
-    Attributes
-    ----------
-    X : (n, d) array
-        Centered data.
-    first, second : (p,) int32 arrays
-        The pairs.
-    pair_weights : (p,) array or None
-        ``w_p``, positive; None: 1.
-    whitening : Whitening, optional
-        The coordinates, where another process has made them.
-    """
-
-    X: FloatArray
+    X: FloatArray  # centered data
     first: IndexArray
     second: IndexArray
     weight: float
     ridge: float
-    pair_weights: FloatArray | None = None
-    whitening: psd.Whitening | None = None
+    pair_weights: FloatArray | None = None  # w_p, positive; None: 1
+    whitening: psd.Whitening | None = None  # the coordinates, where another process has made them
 
     @cached_property
     def scales(self) -> FloatArray:
@@ -156,15 +144,9 @@ class DualCone:
     With V any matrix, ``V^T S V`` is PSD if its least eigenvalue is. That proves S itself PSD where the differences of
     all pairs that count lie in a space whose dimension is at most the rank of ``V^T C V``, which is full if `floor` is
     positive: then each x has a y for which ``V y`` has the same products with all differences.
-
-    Attributes
-    ----------
-    X : (n, d) array
-        The exact data.
-    pull : PullCost
     """
 
-    X: NDArray[np.floating]
+    X: NDArray[np.floating]  # the exact data
     pull: PullCost
 
     @property

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,44 +14,35 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.bounds.pull import DualCone
 from sdpmetric.core.multipliers import Dual
-from sdpmetric.engine.interface import Part, ShardLost, current
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.linalg.rigorous import TINY, Form, Images, above, below, product_above, sum_above, sum_below
 from sdpmetric.triplets import totals
-from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, unit_hinges, with_rest
+from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, with_rest
 from sdpmetric.triplets.impostors import SearchMethod
-from sdpmetric.triplets.limits import deadline, listed, only_part, remaining
+from sdpmetric.triplets.limits import listed
 from sdpmetric.triplets.margins import hinge_slopes, target_distances
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
 # Smoothing widths whose slopes are tried as dual candidates where none is given.
 SMOOTHINGS = (0.0, 0.003, 0.03, 0.3)
-# How often shards are placed anew before a certificate is given up.
-ATTEMPTS = 8
 
 
-def joined(parts: Sequence[FloatArray]) -> FloatArray:
+def joined(parts: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
     """Points of all metrics, one after the other; those of a single one are not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)
 class ClippedMultipliers:
-    """Multipliers in their boxes, each triplet once, none of them 0.
-
-    Attributes
-    ----------
-    values, weights : (t,) arrays
-        The multipliers, and the weights of their hinges.
-    violation : float
-        How far the given ones were from their boxes, relative to the weight of the push term.
-    """
+    """Multipliers in their boxes, each triplet once, none of them 0."""
 
     triplets: Triplets
     values: FloatArray
-    weights: FloatArray
-    violation: float
+    weights: FloatArray  # of their hinges
+    violation: float  # how far the given ones were from their boxes, relative to the weight of the push term
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,30 +51,15 @@ class Push:
 
     A pair is measured by the metric of its second member's region. Example i under metric r is *point* ``r n + i``:
     candidates name points, triplets and multipliers name examples.
-
-    Attributes
-    ----------
-    X : (n, d) array
-        The exact data.
-    source : TripletSource
-        The triplets and their weights ``w_t``.
-    weight : float
-        The push weight ``mu``.
-    search : {"auto", "brute", "ball_tree"}
-        How impostors are searched for.
-    regions : (n,) int32 array
-        Region of each example.
-    n_regions : int
-        c; listed triplets have one.
     """
 
-    X: NDArray[np.floating]
+    X: NDArray[np.floating]  # the exact data
     source: TripletSource
     weight: float
     squared: bool
     search: SearchMethod
     regions: IndexArray
-    n_regions: int = 1
+    n_regions: int = 1  # c; listed triplets have one
 
     @cached_property
     def duplicate_groups(self) -> IndexArray:
@@ -280,32 +255,16 @@ def best_multiple_bound(
 
 @dataclass(frozen=True, eq=False)
 class DualCandidate:
-    """Multipliers ``a >= 0`` of a push term, summed up to what a lower bound needs of them.
-
-    Attributes
-    ----------
-    total, squares : float
-        Bounds of ``sum a`` from below and of ``sum a^2 / w`` from above.
-    forms : sequence of Form
-        ``sum a_t B_t`` in the coordinates of each metric's dual cone.
-    top : float
-        Multiples up to ``1 / top`` are proven to be dual feasible; see `DualCone.top`.
-    coincident : float
-        The part of the total that belongs to impostors at the very place of their anchors, bounded from below.
-    headroom : float
-        The largest multiple that stays in the box of the hinge, at least 1.
-    multipliers : ClippedMultipliers or None
-        The multipliers themselves, where they were given.
-    """
+    """Multipliers ``a >= 0`` of a push term, summed up to what a lower bound needs of them."""
 
     push: Push
-    total: float
-    squares: float
-    forms: Sequence[Form]
-    top: float
-    coincident: float
-    headroom: float = 1.0
-    multipliers: ClippedMultipliers | None = None
+    total: float  # not above sum a
+    squares: float  # not below sum a^2 / w
+    forms: Sequence[Form]  # sum a_t B_t in the coordinates of each metric's dual cone
+    top: float  # multiples up to 1 / top are proven to be dual feasible; see `DualCone.top`
+    coincident: float  # not above the part of the total of impostors at the very place of their anchors
+    headroom: float = 1.0  # the largest multiple that stays in the box of the hinge, at least 1
+    multipliers: ClippedMultipliers | None = None  # where they were given
 
     @classmethod
     def of(cls, push: Push, dual: Dual, cones: Sequence[DualCone]) -> DualCandidate:
@@ -362,29 +321,15 @@ def top_of(cones: Sequence[DualCone], forms: Sequence[Form]) -> float:
 
 @dataclass
 class PushSums:
-    """Sums over triplets at a point, and over the multipliers that the slopes of each smoothing width make there.
+    """Sums over triplets at a point, and over the multipliers that the slopes of each smoothing width make there."""
 
-    Attributes
-    ----------
-    widths : tuple of float
-        None where no dual candidates are wanted.
-    forms : list of lists of Form
-        ``sum a_t B_t`` of each width and metric.
-    losses : list of float
-        Their sum bounds ``sum w h`` from above, the push weight left out.
-    n_active : int
-        Triplets with a positive hinge.
-    total, squares, coincident : lists of float
-        Of each width; see `DualCandidate`.
-    """
-
-    widths: tuple[float, ...]
-    forms: list[list[Form]]
-    total: list[float]
+    widths: tuple[float, ...]  # none where no dual candidates are wanted
+    forms: list[list[Form]]  # sum a_t B_t of each width and metric
+    total: list[float]  # of each width, as the next two; see `DualCandidate`
     squares: list[float]
     coincident: list[float]
-    losses: list[float] = field(default_factory=list)
-    n_active: int = 0
+    losses: list[float] = field(default_factory=list)  # their sum is not below sum w h, push weight left out
+    n_active: int = 0  # triplets with a positive hinge
 
     @classmethod
     def none(cls, push: Push, ranks: Sequence[int], *, slopes: bool) -> PushSums:
@@ -403,7 +348,7 @@ class PushSums:
             if not part.has_rows_of(rows):
                 self._add_pulls(push, cones, rows, pulls, most)
                 rows, pulls, most = part, np.zeros((n_widths, *part.targets.shape)), 0
-                near, highest = _target_bounds(push, images, part)
+                near, highest = target_bounds(push, images, part)
             loss, n_active = largest_hinges(images[region], part, near, highest, squared=push.squared)
             self.losses.append(loss)
             self.n_active += n_active
@@ -498,7 +443,7 @@ class PushSums:
         ]
 
 
-def _target_bounds(push: Push, images: Sequence[Images], part: Candidates) -> tuple[FloatArray, FloatArray]:
+def target_bounds(push: Push, images: Sequence[Images], part: Candidates) -> tuple[FloatArray, FloatArray]:
     """Squared distances to target neighbors, and upper bounds of the exact ones, (m, K) each and padded with -1.
 
     With a metric near that of the images these are higher by what the images' distances to impostors may be too large.
@@ -513,71 +458,3 @@ def _target_bounds(push: Push, images: Sequence[Images], part: Candidates) -> tu
     rest = max(own.rest for own in images)
     highest[row, slot] = with_rest(highest[row, slot], rest)
     return near, highest
-
-
-class Pushed(Protocol):
-    """A statement with a push term, which processes can send to each other."""
-
-    @property
-    def X(self) -> NDArray[np.floating]:
-        """The data."""
-
-    @property
-    def centered(self) -> FloatArray:
-        """The data less their mean."""
-
-    @property
-    def push(self) -> Push:
-        """The term."""
-
-
-@dataclass(frozen=True, eq=False)
-class PushShard:
-    """A part of the triplets of a statement, whose rows are all here; see `sdpmetric.triplets.limits.only_part`."""
-
-    problem: Pushed
-    part: Part
-
-    def sums(
-        self,
-        points: Sequence[tuple[FloatArray, FloatArray | None]],
-        cones: Sequence[tuple[FloatArray, IndexArray]],
-        slopes: bool,
-        left: float,
-    ) -> PushSums:
-        """Sums over the triplets of this part at a point: maps, metrics; coordinates of the cones, and their groups."""
-        p = self.problem
-        images = [Images.of(p.X, p.centered, T, metric=metric) for T, metric in points]
-        sums = PushSums.none(p.push, [V.shape[1] for V, _ in cones], slopes=slopes)
-        with deadline(time.perf_counter() + left), only_part(self.part):
-            sums.add_near(p.push, images, [Images.of(p.X, p.centered, V) for V, _ in cones], [g for _, g in cones])
-        return sums
-
-
-def push_sums(
-    problem: Pushed, images: Sequence[Images], cones: Sequence[DualCone], highest: float, *, slopes: bool
-) -> PushSums:
-    """Sums over all triplets at a point: in closed form where every hinge is 1 or 0, else where triplets are held."""
-    push, engine = problem.push, current()
-    sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
-    everyone = np.zeros(len(push.X), dtype=np.int32)
-    for active in ([everyone] * len(cones), [cone.pull.null_groups for cone in cones]):
-        if all(unit_hinges(own, group, highest) for own, group in zip(images, active, strict=True)):
-            sums.add_unit_hinges(push, cones, highest, active)
-            return sums
-    if engine.local:
-        sums.add_near(push, images, [cone.images for cone in cones], [cone.groups for cone in cones])
-        return sums
-    n, d = push.X.shape
-    size = push.X.nbytes + 8 * n * sum(d + own.map.shape[1] + c.rank for own, c in zip(images, cones, strict=True))
-    points, sent = [(own.map, own.metric) for own in images], [(cone.images.map, cone.groups) for cone in cones]
-    for _ in range(ATTEMPTS):
-        try:
-            shards = engine.place(PushShard, problem, size)
-            for part in shards.each(PushShard.sums, points, sent, slopes, remaining()):
-                sums.include(part)
-        except ShardLost as error:
-            lost = error
-            continue
-        return sums
-    raise ShardLost("workers of the engine were lost again and again; see to them, or leave engine= out.") from lost

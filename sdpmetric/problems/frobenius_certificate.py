@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.push import SMOOTHINGS, ClippedMultipliers
+from sdpmetric.bounds.push import SMOOTHINGS, ClippedMultipliers, target_bounds
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.engine.deadline import is_late
@@ -24,7 +24,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
-from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, margin_form, slope_form, target_bounds
+from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, margin_form, slope_form
 from sdpmetric.triplets.margins import hinge_slopes, margin_adjoint
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def certificate(
     totals, forms = [0.0] * len(widths), [Form.zero(base.X.shape[1]) for _ in widths]
     losses, n_active = [], 0
     for block in base.push.near(images.points, widen=inactive_beyond(images)):
-        near, highest = target_bounds(images, block.anchors, block.targets)
+        near, highest = target_bounds(base.push, [images], block)
         loss, active = largest_hinges(images, block, near, highest, squared=False)
         losses.append(loss)
         n_active += active

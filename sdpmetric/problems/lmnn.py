@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.pull import DualCone, PullCost
-from sdpmetric.bounds.push import DualCandidate, Push, joined, push_sums
+from sdpmetric.bounds.push import DualCandidate, Push, PushSums, joined
 from sdpmetric.bounds.well_posed import Ridge, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
@@ -25,14 +26,16 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.engine.deadline import is_late
+from sdpmetric.engine.interface import Part, ShardLost, current
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.problems import proofs
 from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.bounds import with_rest
+from sdpmetric.triplets.bounds import unit_hinges, with_rest
 from sdpmetric.triplets.impostors import SearchMethod
+from sdpmetric.triplets.limits import deadline, only_part, remaining
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
@@ -43,6 +46,8 @@ Loss = Literal["hinge", "squared_hinge"]
 # Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
 # leaves such objectives of null directions.
 RESOLUTION = 1e-9
+# How often shards are placed anew before a certificate is given up.
+ATTEMPTS = 8
 
 
 class LargeMarginProblem(Problem):
@@ -185,7 +190,7 @@ class LargeMarginProblem(Problem):
     @property
     def null_groups(self) -> IndexArray:
         """Groups of examples that agree in the null space of each pull cost, (c n,); see `PullCost.null_groups`."""
-        return np.concatenate([cost.null_groups for cost in self.pull_costs])
+        return joined([cost.null_groups for cost in self.pull_costs])
 
     @property
     def null_dimension(self) -> int:
@@ -247,7 +252,7 @@ class LargeMarginProblem(Problem):
         cost = above(sum(c.bound(F, own) for c, F, own in zip(costs, factors, images, strict=True)), len(costs))
         furthest = [own.distances(c.first, c.second)[1].max(initial=0.0) for c, own in zip(costs, images, strict=True)]
         highest = float(with_rest(np.max(furthest), max(own.rest for own in images)))
-        sums = push_sums(self, images, cones, highest, slopes=dual is None)
+        sums = self._push_sums(images, highest, slopes=dual is None)
         if dual is None:
             best = max(sums.candidates(push, cones), key=lambda candidate: candidate.bound[0])
         else:
@@ -290,6 +295,31 @@ class LargeMarginProblem(Problem):
             rigor="float",
             weakness="time was over before more than 0 was proven",
         )
+
+    def _push_sums(self, images: Sequence[Images], highest: float, *, slopes: bool) -> PushSums:
+        """Sums over all triplets: in closed form where every hinge is 1 or 0, else where the engine in use has them."""
+        push, cones, engine = self.push, self.cones, current()
+        sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
+        everyone = np.zeros(len(self.X), dtype=np.int32)
+        for active in ([everyone] * len(cones), [cost.null_groups for cost in self.pull_costs]):
+            if all(unit_hinges(own, group, highest) for own, group in zip(images, active, strict=True)):
+                sums.add_unit_hinges(push, cones, highest, active)
+                return sums
+        if engine.local:
+            sums.add_near(push, images, [cone.images for cone in cones], [cone.groups for cone in cones])
+            return sums
+        size = self.X.nbytes + 8 * len(self.X) * sum(2 * len(own.map) + own.map.shape[1] for own in images)
+        points, sent = [(own.map, own.metric) for own in images], [(cone.images.map, cone.groups) for cone in cones]
+        for _ in range(ATTEMPTS):
+            try:
+                shards = engine.place(PushShard, self, size)
+                for part in shards.each(PushShard.sums, points, sent, slopes, remaining()):
+                    sums.include(part)
+            except ShardLost as error:
+                lost = error
+                continue
+            return sums
+        raise ShardLost("workers of the engine were lost again and again; see to them, or leave engine= out.") from lost
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: scaled to prove the most, in their box, with ``S(a)`` PSD.
@@ -345,6 +375,29 @@ class LargeMarginProblem(Problem):
             slopes={"push_weight": hinges - pull, "ridge": trace},
             margin=True,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class PushShard:
+    """A part of the triplets of a statement, whose rows are all here; see `sdpmetric.triplets.limits.only_part`."""
+
+    problem: LargeMarginProblem
+    part: Part
+
+    def sums(
+        self,
+        points: Sequence[tuple[FloatArray, FloatArray | None]],
+        cones: Sequence[tuple[FloatArray, IndexArray]],
+        slopes: bool,
+        left: float,
+    ) -> PushSums:
+        """Sums over the triplets of this part at a point: maps, metrics; coordinates of the cones, and their groups."""
+        p = self.problem
+        images = [Images.of(p.X, p.centered, T, metric=metric) for T, metric in points]
+        sums = PushSums.none(p.push, [V.shape[1] for V, _ in cones], slopes=slopes)
+        with deadline(time.perf_counter() + left), only_part(self.part):
+            sums.add_near(p.push, images, [Images.of(p.X, p.centered, V) for V, _ in cones], [g for _, g in cones])
+        return sums
 
 
 @dataclass(frozen=True, eq=False, repr=False)

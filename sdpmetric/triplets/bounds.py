@@ -9,7 +9,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.rigorous import ACCURACY, Form, Images, above, gamma, norms_above, square, sum_above
 from sdpmetric.triplets import totals
-from sdpmetric.triplets.margins import slope_pairs, target_distances
+from sdpmetric.triplets.margins import slope_pairs
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 
@@ -26,18 +26,6 @@ def inactive_beyond(images: Images) -> float:
     g = gamma(images.map.shape[1] + 8)
     e = float(images.errors.max(initial=0.0))
     return above((1.0 + 2.0 * images.rest) * square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 10)
-
-
-def target_bounds(images: Images, anchors: IndexArray, targets: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Squared distances to target neighbors, and upper bounds of the exact ones, (m, K) each and padded with -1.
-
-    With a metric near that of the images these are higher by what the images' distances to impostors may be too large.
-    """
-    near = target_distances(images.points, anchors, targets)
-    highest = np.full(targets.shape, -1.0)
-    row, slot = np.nonzero(targets >= 0)
-    highest[row, slot] = with_rest(images.distances(anchors[row], targets[row, slot])[1], images.rest)
-    return near, highest
 
 
 def with_rest(highest: FloatArray, rest: float) -> FloatArray:

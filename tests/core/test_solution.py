@@ -188,9 +188,11 @@ def assert_sandwich(one: sm.Solution, other: sm.Solution) -> None:
     assert other.lower_bound <= one.objective + rounding(one.objective)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_the_parametric_program_is_the_plain_one_at_every_weight(loss: str) -> None:
+@pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])
+def test_the_parametric_program_is_the_plain_one_at_every_weight(loss: str, several: bool) -> None:
     problem = make_instance("plain", 1, loss=loss).problem
+    if several:
+        problem = sm.MultiMetricLMNNProblem(problem, (np.arange(len(problem.X)) % 2).astype(np.int32), np.arange(2))
     program = sm.to_cvxpy(problem, parametric=True)
     assert program.is_dcp(dpp=True)
     assert {name: p.value for name, p in program.param_dict.items()} == {"push_weight": 0.3, "ridge": 0.0}
@@ -198,9 +200,10 @@ def test_the_parametric_program_is_the_plain_one_at_every_weight(loss: str) -> N
         program.param_dict["push_weight"].value, program.param_dict["ridge"].value = mu, ridge
         here = problem.with_weights(push_weight=mu, ridge=ridge)
         plain = sm.to_cvxpy(here)
-        M, xi = np.eye(3) + 0.2, np.linspace(0, 2, named(plain)["xi"].size)
         for stated in (program, plain):
-            named(stated)["M"].value, named(stated)["xi"].value = M, xi
+            for k, name in enumerate(["M0", "M1"] if several else ["M"]):
+                named(stated)[name].value = np.eye(3) + 0.2 + k
+            named(stated)["xi"].value = np.linspace(0, 2, named(plain)["xi"].size)
         assert program.objective.value == pytest.approx(plain.objective.value, rel=1e-12)
         assert program.solve(solver="CLARABEL") == pytest.approx(plain.solve(solver="CLARABEL"), rel=1e-6)
         proven = sm.solve(here, solver="conic")

@@ -193,7 +193,7 @@ def test_the_backend_alone_proves_what_is_asked(kind, backend, monkeypatch):
     def never(*args):
         raise AssertionError("multipliers were polished")
 
-    monkeypatch.setattr(constraint_generation, "refined_dual", never)
+    monkeypatch.setattr(conic, "refined_dual", never)
     problem = make_instance(kind, 1, mu=0.3, ridge=0.1).problem
     solution = solve(problem, backend=backend)
     assert solution.status is Status.OPTIMAL

@@ -50,21 +50,20 @@ def test_the_scale_of_the_data_does_not_matter(scale: float) -> None:
     assert abs(scaled.objective - plain.objective) <= 2e-3 * plain.objective
 
 
-def test_gradient_is_that_of_the_smoothed_objective() -> None:
-    problem = blobs()
-    rng = np.random.default_rng(1)
-    working = WorkingSet(problem, np.arange(90, dtype=np.int32))
-    L = rng.normal(size=(1, 3, problem.coordinates.rank)) * 3
+@pytest.mark.parametrize("several", [False, True])
+def test_gradient_is_that_of_the_smoothed_objective(several: bool) -> None:
+    X, y = load_wine(return_X_y=True)
+    several_metrics = sm.MultiMetricLMNNProblem.from_labels(StandardScaler().fit_transform(X), y, 3, 0.3)
+    problem, rng = several_metrics if several else blobs(), np.random.default_rng(1)
+    working = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32))
+    L = rng.normal(size=(problem.n_regions, 3, problem.points.shape[1])) * (1 if several else 3)
     working.search(L, 1.0)
     direction = rng.normal(size=L.shape)
     for gamma in (1.0, 0.05):
-        value = working.value(L, gamma)
-        h = 1e-6
-        slope = (
-            working.value(L + h * direction, gamma).smoothed - working.value(L - h * direction, gamma).smoothed
-        ) / (2 * h)
-        assert slope == pytest.approx(np.sum(value.gradient * direction), rel=1e-5)
-    assert working.value(L, 0.05).objective == pytest.approx(problem.objective(problem.lift(L[0])), rel=1e-12)
+        gradient = working.value(L, gamma).gradient
+        ahead, behind = (working.value(L + h * direction, gamma).smoothed for h in (1e-6, -1e-6))
+        assert (ahead - behind) / 2e-6 == pytest.approx(np.sum(gradient * direction), rel=1e-5)
+    assert working.value(L, 0.05).objective == pytest.approx(problem.objective(problem.lift(L)), rel=1e-12)
 
 
 def test_refinement_tightens_the_bound_and_stays_valid() -> None:

@@ -8,8 +8,8 @@ import pytest
 from instances import assert_close, assert_same
 
 import sdpmetric as sm
-from sdpmetric.bounds import push
 from sdpmetric.linalg.rigorous import Images
+from sdpmetric.problems import lmnn
 from sdpmetric.triplets.listed import ListedTriplets
 from sdpmetric.triplets.sources import LabeledTriplets
 from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
@@ -82,7 +82,7 @@ def same(problem, point, monkeypatch):
         context.setattr(LabeledTriplets, "within", refuse)
         context.setattr(ListedTriplets, "near", refuse)
         found = problem.certify(point)
-    monkeypatch.setattr(push, "unit_hinges", lambda *_: False)
+    monkeypatch.setattr(lmnn, "unit_hinges", lambda *_: False)
     listed = problem.certify(point)
     for name in ("objective", "lower_bound", "dual_residual", "complementarity", "n_active", "null_dimension"):
         assert_same(getattr(found, name), getattr(listed, name))

@@ -92,30 +92,11 @@ class ActiveSet:
     """The lists of Algorithm 1: N^(t), what searches have found, and N_t, those of them that are active.
 
     The slope of a triplet is the push weight times the derivative of its hinge: ``mu w_t`` if it is active and 0
-    otherwise, or ``2 mu w_t`` times the hinge for the squared hinge.
+    otherwise, or ``2 mu w_t`` times the hinge for the squared hinge. The gradient is ``C - matrices``, with ``sum_t
+    slope_t B_t`` of each metric, and `loss` is the push weight times the hinges of N^(t).
 
-    Parameters
-    ----------
-    coordinates : Coordinates
-        Of c metrics over n examples with points in p dimensions.
-    triplets : bool
-        Whether N^(t) holds triplets, as in the paper: a target neighbor joins where its own hinge was positive in a
-        search. Else it holds pairs of an anchor and an impostor, with all targets of the anchor.
-
-    Attributes
-    ----------
-    candidates : Candidates
-        The pairs of N^(t), by numbers of points.
-    slopes : (nnz, K) array
-        Of the triplets of N^(t); those of N_t are not 0.
-    matrices : (c, p, p) array
-        ``sum_t slope_t B_t``, so that the gradient is ``C - matrices``.
-    loss : float
-        Push weight times the hinges of N^(t).
-    n_active : int
-        Number of triplets in N_t.
-    n_found : int
-        Pairs that the last search found.
+    With `triplets` N^(t) holds triplets, as in the paper: a target neighbor joins where its own hinge was positive in a
+    search. Else it holds pairs of an anchor and an impostor, with all targets of the anchor.
     """
 
     def __init__(self, coordinates: Coordinates, triplets: bool = False) -> None:

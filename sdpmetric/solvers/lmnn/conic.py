@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import cvxpy as cp
 import numpy as np
@@ -16,6 +17,7 @@ from sdpmetric.solvers.lmnn import factored
 from sdpmetric.solvers.lmnn.constraint_generation import START_TOLERANCE, Reduction, cheap_point, generate
 from sdpmetric.solvers.lmnn.edited import EditedProgram
 from sdpmetric.solvers.lmnn.factored import solved_by_zero
+from sdpmetric.solvers.lmnn.refinement import refined_dual
 
 
 @solver(LargeMarginProblem, "conic", tol=1e-6)
@@ -47,5 +49,6 @@ def steps(
     components = yield from cheap_point(
         lambda own: factored.steps(problem, own, START_TOLERANCE, start=start), budget, first
     )
-    reduction = Reduction(problem, problem.push, problem.points, problem.null_groups, problem.lift)
-    yield from generate(reduction, problem.whitened(components), chosen, budget, tol, polish)
+    polished = partial(refined_dual, problem) if polish else None
+    reduction = Reduction(problem, problem.push, problem.points, problem.null_groups, problem.lift, polished)
+    yield from generate(reduction, problem.whitened(components), chosen, budget, tol)

@@ -16,9 +16,7 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets
 from sdpmetric.linalg import psd
-from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.solvers.backend import Backend
-from sdpmetric.solvers.lmnn.refinement import refined_dual
 from sdpmetric.triplets.limits import TooManyCandidates, deadline
 from sdpmetric.triplets.triplets import Triplets
 
@@ -39,27 +37,14 @@ START_TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """What constraint generation asks of a statement; here LMNN with one metric or several, in whitened coordinates.
+    """What constraint generation asks of a statement; here LMNN with one metric or several, in whitened coordinates."""
 
-    Attributes
-    ----------
-    problem : Problem
-        Certifies.
-    push : Push
-        The hinges.
-    points : (c n, rank) array
-        The data in the coordinates of each metric. A point is a stack of factors on them, (c, r, rank).
-    groups : (c n,) int32 array or None
-        Null directions of each metric separate impostors of another group; None: of none.
-    lift : callable
-        From a point to components in the data's own coordinates.
-    """
-
-    problem: Problem
+    problem: Problem  # certifies
     push: Push
-    points: FloatArray
-    groups: IndexArray | None
-    lift: Callable[[FloatArray], FloatArray]
+    points: FloatArray  # the data in the coordinates of each metric, (c n, rank); a point is factors, (c, r, rank)
+    groups: IndexArray | None  # null directions separate impostors of another group, (c n,); None: of none
+    lift: Callable[[FloatArray], FloatArray]  # from a point to components
+    polished: Callable[[FloatArray, Dual], Dual] | None = None  # multipliers that prove more than the backend's
 
     def program(
         self, L: FloatArray, objective: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None
@@ -71,10 +56,6 @@ class Reduction:
     def point(self, solved: ReducedProgram) -> FloatArray:
         """The point of a solved program."""
         return psd.stack([psd.factor(M) for M in solved.metrics])
-
-    def polished(self, L: FloatArray, dual: Dual) -> Dual | None:
-        """Multipliers that prove more than those of the backend, where there is a way to find them."""
-        return refined_dual(self.problem, L, dual) if isinstance(self.problem, LargeMarginProblem) else None
 
     def embed(self, L: FloatArray) -> FloatArray:
         """All examples under each metric, (c n, r)."""
@@ -176,9 +157,7 @@ def cheap_point(
     return best.components
 
 
-def generate(
-    reduction: Reduction, L: FloatArray, backend: Backend, budget: Budget, tol: float, polish: bool
-) -> Iterator[Step]:
+def generate(reduction: Reduction, L: FloatArray, backend: Backend, budget: Budget, tol: float) -> Iterator[Step]:
     """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it."""
     components = reduction.lift(L)
     certificate = reduction.problem.certify(components)
@@ -204,7 +183,7 @@ def generate(
             continue
         # Certify.
         L, dual = reduction.point(reduced), reduced.dual
-        step = _certified(reduction, L, dual, tol if polish else np.inf)
+        step = _certified(reduction, L, dual, tol)
         yield step
         gap = relative_gap(step.objective, step.lower_bound)
         patience = PATIENCE if gap < 0.8 * best_gap else patience - 1
@@ -226,8 +205,8 @@ def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float) -> S
     components = reduction.lift(L)
     step = Step.certified(reduction.problem, components, dual)
     own = step.lower_bound
-    if relative_gap(step.objective, own) > tol and (polished := reduction.polished(L, dual)) is not None:
-        better = Step.certified(reduction.problem, components, polished)
+    if reduction.polished is not None and relative_gap(step.objective, own) > tol:
+        better = Step.certified(reduction.problem, components, reduction.polished(L, dual))
         step = better if better.lower_bound > own else step
     certificate = step.certificate
     assert isinstance(certificate, DualityCertificate)

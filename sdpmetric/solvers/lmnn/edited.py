@@ -32,19 +32,13 @@ REBUILD = (
 
 @dataclass(frozen=True, eq=False)
 class EditedProgram:
-    """A program made from `sdpmetric.to_cvxpy` by adding constraints.
-
-    Attributes
-    ----------
-    weights : (t,) array
-        Weight of each slack.
-    """
+    """A program made from `sdpmetric.to_cvxpy` by adding constraints."""
 
     problem: LMNNProblem
     program: cp.Problem
     M: cp.Variable
     xi: cp.Variable | None
-    weights: FloatArray
+    weights: FloatArray  # of the slacks
 
     @classmethod
     def of(cls, problem: LMNNProblem, program: cp.Problem) -> EditedProgram:

@@ -14,7 +14,6 @@ from sdpmetric.bounds.push import Push, best_multiple_bound
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.lmnn.active_set import ActiveSet, Positions, carried
-from sdpmetric.triplets.triplets import Candidates
 
 # An average starts afresh once the gap has fallen to this share of what it was when the average began, or once the
 # average's own bound has not improved for so many searches.
@@ -23,56 +22,28 @@ PATIENCE = 5
 
 
 @dataclass(frozen=True, eq=False)
-class DualSums:
-    """Sums over multipliers ``a >= 0`` of a push term, and the lower bound that they prove up to rounding.
-
-    Attributes
-    ----------
-    total, squares : float
-        ``sum a`` and ``sum a^2 / w``.
-    matrices : (c, rank, rank) array
-        ``sum a_t B_t`` in coordinates in which the linear cost is the identity, one block for each metric.
-    headroom : float
-        The largest multiple that stays in the box of the hinge.
-    """
+class Multipliers:
+    """A multiplier ``a >= 0`` for each triplet of a list, and what the lower bound needs of them."""
 
     push: Push
-    total: float
-    squares: float
-    matrices: FloatArray
-    headroom: float
+    values: FloatArray  # (nnz, K)
+    matrices: FloatArray  # sum a_t B_t of each metric in the coordinates of the loop, (c, p, p)
+    whitened: FloatArray  # the same in coordinates in which the linear cost is the identity
+    sums: FloatArray  # sum a, sum a^2 / w, and the largest a / w
 
     @cached_property
-    def bound(self) -> tuple[float, float]:
-        """The best lower bound of all multiples, and the multiple."""
-        top = max((psd.largest_eigenvalue(B) for B in self.matrices), default=0.0)
-        squares = self.squares if self.push.squared else None
-        if self.push.weight == 0.0:
-            return 0.0, 0.0
-        return best_multiple_bound(self.total, squares, top, self.push.weight, self.headroom)
-
-
-@dataclass(frozen=True, eq=False)
-class Multipliers:
-    """A multiplier for each triplet of a list, and the sums that their lower bound needs.
-
-    Attributes
-    ----------
-    values : (nnz, K) array
-    matrices : (c, p, p) array
-        ``sum_t a_t B_t`` in the coordinates of the loop.
-    sums : DualSums
-        In whitened coordinates.
-    """
-
-    values: FloatArray
-    matrices: FloatArray
-    sums: DualSums
-
-    @property
     def bound(self) -> float:
-        """The lower bound from the best multiple."""
-        return self.sums.bound[0]
+        """The best lower bound of all multiples, up to rounding."""
+        return _bound(self.push, self.whitened, self.sums)
+
+
+def _bound(push: Push, whitened: FloatArray, sums: FloatArray) -> float:
+    if push.weight == 0.0:
+        return 0.0
+    top = max((psd.largest_eigenvalue(B) for B in whitened), default=0.0)
+    total, squares, peak = sums.tolist()
+    headroom = push.weight / peak if peak > 0 else np.inf
+    return best_multiple_bound(total, squares if push.squared else None, top, push.weight, headroom)[0]
 
 
 class ErgodicDual:
@@ -121,9 +92,9 @@ class ErgodicDual:
         before, best = self.bound, self.best
         average = self._multipliers(self._values / self._weight, self._matrices / self._weight)
         for candidate in (average, self._multipliers(self._active.slopes, self._active.matrices)):
-            if best.sums.total == 0:
+            if best.sums[0] == 0:
                 best = candidate
-            elif candidate.sums.total > 0:
+            elif candidate.sums[0] > 0:
                 best = max(best, candidate, self._mixture(best, candidate), key=lambda each: each.bound)
         self.best = best
         self._stale = 0 if best.bound > before else self._stale + 1
@@ -145,42 +116,23 @@ class ErgodicDual:
         self._stale, self._useful = 0, False
 
     def _mixture(self, one: Multipliers, other: Multipliers) -> Multipliers:
-        """The mixture of two that proves about the most."""
+        """The mixture of two that proves about the most; squares and peaks are convex along the way."""
+
+        def mixed(share: float, own: FloatArray, more: FloatArray) -> FloatArray:
+            return (1 - share) * own + share * more
 
         def loss(share: float) -> float:
-            return -_mixed(one.sums, other.sums, share).bound[0]
+            whitened, sums = mixed(share, one.whitened, other.whitened), mixed(share, one.sums, other.sums)
+            return -_bound(one.push, whitened, sums)
 
         found = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-3, "maxiter": 12})
         share = float(found.x)
-        return self._multipliers(
-            (1 - share) * one.values + share * other.values, (1 - share) * one.matrices + share * other.matrices
-        )
+        return self._multipliers(mixed(share, one.values, other.values), mixed(share, one.matrices, other.matrices))
 
     def _multipliers(self, values: FloatArray, matrices: FloatArray) -> Multipliers:
-        sums = _sums(self._active.push, self._active.candidates, values, self._whiten(matrices))
-        return Multipliers(values, matrices, sums)
-
-
-def _sums(push: Push, candidates: Candidates, values: FloatArray, matrices: FloatArray) -> DualSums:
-    relative = values
-    if candidates.weights is not None:
-        relative = values / np.where(candidates.weights > 0, candidates.weights, 1.0)[:, None]
-    peak = float(relative.max(initial=0.0))
-    squares = float(np.sum(values * relative)) if push.squared else 0.0
-    headroom = push.weight / peak if peak > 0 else np.inf
-    return DualSums(push, float(values.sum()), squares, matrices, headroom)
-
-
-def _mixed(one: DualSums, other: DualSums, share: float) -> DualSums:
-    """Sums of a mixture. Squares and peaks are convex along the way: interpolating them errs on the safe side."""
-
-    def mix(own: float, others: float) -> float:
-        return (1 - share) * own + share * others
-
-    return replace(
-        one,
-        total=mix(one.total, other.total),
-        squares=mix(one.squares, other.squares),
-        matrices=(1 - share) * one.matrices + share * other.matrices,
-        headroom=1.0 / mix(1.0 / one.headroom, 1.0 / other.headroom),
-    )
+        push, weights, relative = self._active.push, self._active.candidates.weights, values
+        if weights is not None:
+            relative = values / np.where(weights > 0, weights, 1.0)[:, None]
+        squares = float(np.sum(values * relative)) if push.squared else 0.0
+        sums = np.array([float(values.sum()), squares, float(relative.max(initial=0.0))])
+        return Multipliers(push, values, matrices, self._whiten(matrices), sums)

@@ -6,20 +6,21 @@ Coarse to fine in the anchors and in the smoothing width; see ``docs/factored.md
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
+from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem
-from sdpmetric.solvers.lmnn.descent import NEGLIGIBLE, Slow, State, descend, escape
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets.limits import deadline
@@ -54,6 +55,24 @@ LEADING = 96
 # Smoothing width of the early level, which leaves the single metric, and the share of that one that the metrics keep
 # after it: along directions that a factor does not have its gradient is 0.
 EARLY_WIDTH, SINGLE_SHARE = 0.2, 0.1
+# L-BFGS: iterations between two looks at the progress, pairs it remembers, iterations of one round.
+LOOK_EVERY, MEMORY, ROUND = 10, 20, 400
+# By the precision of the values: rows of the factor shorter than this share of the longest are dropped, and an
+# iteration that lowers the value by less than this share of it is the last of its round.
+NEGLIGIBLE: dict[type[np.floating], float] = {np.float32: 5e-3, np.float64: 1e-3}
+ROUNDING: dict[type[np.floating], float] = {np.float32: 1e-8, np.float64: 0.0}
+# A factor is taken to have fallen to zero below this share of where it began: steps have no size there.
+COLLAPSED = 1e-12
+
+
+@dataclass
+class State:
+    """Where a solve is, kept current so that an interrupted one can still be certified."""
+
+    L: FloatArray  # factors on `LargeMarginProblem.points`, (c, r, rank)
+    gamma: float = math.inf  # smoothing width of the latest round
+    lower_bound: float = -math.inf  # the best one so far
+    proof: Callable[[], Dual] | None = None  # lists the multipliers behind it
 
 
 @solver(LargeMarginProblem, "factored", tol=1e-3, default=True, engines=True)
@@ -213,14 +232,14 @@ def refine_until_proven(
 ) -> Iterator[Step]:
     """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma = FIRST_WIDTH
-    patience, stall, wider = PATIENCE, STALL, None
+    patience, stall = PATIENCE, STALL
     search(state, working, 0.1, budget)
     first = working.value(state.L, gamma)
     objective = first.objective if working.whole else math.inf
     yield Step(problem.lift(state.L), objective, step=gamma, n_active=first.n_active)
     while gamma >= LAST_WIDTH:
-        watch, before = _Settled(working, gamma, tol, state.lower_bound, stall), working.value(state.L, gamma).objective
-        began = state.L.copy()
+        watch = _StopRule(working, gamma, tol, state.lower_bound, stall)
+        before, began = working.value(state.L, gamma).objective, state.L.copy()
         descend(state, working, gamma, budget, watch)
         if working.value(state.L, gamma).objective <= 0:  # no candidate is active: the iterate has collapsed
             state.L = 0.5 * began
@@ -245,15 +264,7 @@ def refine_until_proven(
         yield _step(problem, working, state, bound, gamma, 0.1 + 0.5 * gamma if listed else None, budget)
         if ended and not working.whole:
             return
-        if wider is not None and working.whole:
-            end = State(_extrapolated(wider, (gamma, state.L)))
-            nearer = _gap(working.value(end.L, gamma).objective, state.lower_bound)
-            if nearer <= max(tol, 0.5 * _gap(seen, state.lower_bound) if patience <= 0 else 0.0):
-                search(end, working, 0.1, budget)
-                value = working.value(end.L, gamma)
-                yield Step(problem.lift(end.L), value.objective, step=gamma, n_active=value.n_active)
         if patience <= 0:
-            wider = gamma, state.L
             # Not below what the tolerance needs: wider smoothing is better conditioned.
             enough = 0.4 * max(tol, LAST_WIDTH) / max(least, 1e-300)
             gamma, patience = gamma * min(SHRINK, max(SHRINK / 3, enough)), PATIENCE
@@ -287,15 +298,8 @@ def _close(tol: float) -> float:
     return CLOSE if tol >= TIGHT else CLOSE_TIGHT
 
 
-def _extrapolated(wider: tuple[float, FloatArray], narrower: tuple[float, FloatArray]) -> FloatArray:
-    """The factors at width 0, where the optimal metrics move in proportion to the width; two widths with factors."""
-    (gamma, L), (small, end) = wider, narrower
-    M, N = (np.swapaxes(factor, 1, 2) @ factor for factor in (L, end))
-    return psd.stack([psd.factor(each) for each in N + small / (gamma - small) * (N - M)])
-
-
 @dataclass
-class _Settled:
+class _StopRule:
     """Enough when the gap is proven, or most of it is the smoothing's, or the descent is slow beside the rest."""
 
     working: WorkingSet
@@ -353,3 +357,78 @@ def _step(
     if not working.whole:  # both are estimates
         return Step(problem.lift(state.L), step=gamma)
     return Step(problem.lift(state.L), objective, bound.value, dual, step=gamma, n_active=n_active)
+
+
+@dataclass
+class Slow:
+    """Enough when the value falls by less than a share of itself between two looks."""
+
+    share: float
+    before: float = math.inf
+
+    def __call__(self, L: FloatArray, value: float) -> bool:
+        """Look at a factor and its value; whether it is enough."""
+        decrease, self.before = self.before - value, value
+        return decrease < self.share * value
+
+
+def descend(
+    state: State,
+    working: WorkingSet,
+    gamma: float,
+    budget: Budget,
+    enough: Callable[[FloatArray, float], bool],
+) -> None:
+    """One round of L-BFGS on the smoothed objective; `enough` looks at the factor and the value now and then."""
+    start, shape, iterations = state.L, state.L.shape, 0
+    state.gamma = gamma
+
+    def evaluate(v: FloatArray) -> tuple[float, FloatArray]:
+        budget.spend()
+        value = working.value(v.reshape(shape), gamma)
+        return value.smoothed, value.gradient.ravel()
+
+    def look(intermediate_result: OptimizeResult) -> None:
+        nonlocal iterations
+        iterations += 1
+        state.L = intermediate_result.x.reshape(shape).copy()
+        if iterations % LOOK_EVERY == 0 and enough(state.L, float(intermediate_result.fun)):
+            raise StopIteration
+
+    options = {"maxiter": ROUND, "maxfun": 10 * ROUND, "maxcor": MEMORY, "gtol": 0.0, "maxls": 60}
+    options["ftol"] = ROUNDING[working.dtype]
+    minimize(evaluate, state.L.ravel(), jac=True, method="L-BFGS-B", callback=look, options=options)
+    _, sigma, rows = np.linalg.svd(state.L, full_matrices=False)
+    longest = sigma.max(axis=1, keepdims=True)
+    if not (longest > COLLAPSED * np.abs(start).max()).any():  # no candidate is active: a search will find others
+        state.L = math.sqrt(0.5) * start
+        return
+    sigma[sigma <= NEGLIGIBLE[working.dtype] * longest] = 0.0
+    rank = max(1, int((sigma > 0.0).sum(axis=1).max()))
+    state.L = np.ascontiguousarray((sigma[:, :, None] * rows)[:, :rank])
+
+
+def escape(working: WorkingSet, L: FloatArray, gamma: float, bound: Bound) -> FloatArray:
+    """Add the directions in which the dual slack is negative: there the gradient in the factor is blind.
+
+    Along them the smoothed objective is convex in the square of the length; a search over powers finds a good one.
+    """
+    w, rank = bound.eigenvalues, L.shape[2]
+    excess = np.where(w[:, ::-1] > 1.0 + 1e-4, w[:, ::-1] - 1.0, 0.0)
+    width = int((excess > 0.0).sum(axis=1).max())
+    if width == 0:
+        return L
+    D = np.sqrt(excess[:, :width, None]) * np.swapaxes(bound.eigenvectors[:, :, ::-1][:, :, :width], 1, 2)
+    D *= math.sqrt(float(np.sum(L**2)) / float(np.sum(D**2)))
+    best, grown = working.value(L, gamma).smoothed, L
+    for t in np.geomspace(1e-4, 1.0, 9):
+        longer = np.concatenate([L, t * D], axis=1)
+        value = working.value(longer, gamma).smoothed
+        if value < best:
+            best, grown = value, longer
+        elif grown is not L:  # before, what a short step gains may be less than rounding
+            break
+    if grown.shape[1] > rank:  # directions in which the metric is too small
+        _, sigma, rows = np.linalg.svd(grown, full_matrices=False)
+        grown = sigma[:, :, None] * rows
+    return grown

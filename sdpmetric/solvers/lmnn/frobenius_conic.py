@@ -63,4 +63,4 @@ def steps(
     components = yield from cheap_point(
         lambda own: frobenius.steps(problem, own, START_TOLERANCE, start=start), budget, first
     )
-    yield from generate(reduction, components[None], chosen, budget, tol, polish=False)
+    yield from generate(reduction, components[None], chosen, budget, tol)

@@ -12,7 +12,7 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.solvers.lmnn.descent import Slow, State, descend
+from sdpmetric.solvers.lmnn.factored import Slow, State, descend
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 
 # Smoothing widths of a metric of bounded rank, and how often each is tried with more candidates.

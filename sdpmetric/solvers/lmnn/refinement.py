@@ -20,7 +20,7 @@ from sdpmetric.bounds.push import best_multiple_bound
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LargeMarginProblem
-from sdpmetric.solvers.lmnn.working_set import Movable, Multipliers, Totals, WorkingSet
+from sdpmetric.solvers.lmnn.working_set import Movable, Multipliers, WorkingSet
 from sdpmetric.triplets.limits import check_deadline
 
 # Eigenvalues of sum a_t B_t above this belong to the face if the point has weight there.
@@ -37,20 +37,13 @@ TO_THE_METRIC = 3.0
 class Bound:
     """A proven lower bound and what proves it.
 
-    Attributes
-    ----------
-    multipliers : Multipliers
-        A multiple of them is dual feasible.
-    eigenvalues, eigenvectors : (c, rank), (c, rank, rank) arrays
-        Of ``sum a_t B_t`` before any refinement, in increasing order: directions above 1 are where the metric has too
-        little.
-    smoothing_loss : float
-        ``sum mu w [u]_+ - a u``, what the width of the smoothing alone keeps the gap from closing.
+    Eigenvalues, (c, rank), and eigenvectors are those of ``sum a_t B_t`` before any refinement, in increasing order:
+    directions above 1 are where the metric has too little.
     """
 
     value: float
-    multipliers: Multipliers
-    smoothing_loss: float
+    multipliers: Multipliers  # a multiple of them is dual feasible
+    smoothing_loss: float  # sum mu w [u]_+ - a u: what the width of the smoothing alone keeps the gap from closing
     eigenvalues: FloatArray
     eigenvectors: FloatArray
 
@@ -65,17 +58,17 @@ def _prove(working: WorkingSet, L: FloatArray, gamma: float, rounds: int) -> Bou
     eigenvalues, eigenvectors = np.linalg.eigh(a.matrix)
     squared = working.problem.push.squared
 
-    def value(totals: Totals, top: float) -> float:
-        squares = totals.squares if squared else None
-        return best_multiple_bound(totals.total, squares, top, working.weight, coincident=totals.coincident)[0]
+    def value(totals: FloatArray, top: float) -> float:
+        total, coincident, squares = totals.tolist()
+        return best_multiple_bound(total, squares if squared else None, top, working.weight, coincident=coincident)[0]
 
-    own = a.totals.total - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
+    own = float(a.totals[0]) - float(np.sum((L @ a.matrix) * L))  # sum a_t u_t
     smoothing_loss = 0.0 if squared else working.weight * a.loss - own
     top = float(eigenvalues.max(initial=0.0))
     best = Bound(value(a.totals, top), held, smoothing_loss, eigenvalues, eigenvectors)
     if not rounds or eigenvalues.max(initial=0.0) > HOPELESS or not working.free(held):
         return best
-    enough = ENOUGH * smoothing_loss / max(a.totals.total, 1e-300)
+    enough = ENOUGH * smoothing_loss / max(float(a.totals[0]), 1e-300)
     for w in refinements(working, a.matrix, L, rounds, enough):
         refined = value(working.moved(), float(w.max()))
         if refined > best.value:

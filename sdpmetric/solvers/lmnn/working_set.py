@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.bounds.push import Push
+from sdpmetric.bounds.push import Push, joined
 from sdpmetric.core.multipliers import Dual
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, Part, ShardLost, current, dealt
@@ -43,37 +43,14 @@ TOO_FAR, FEW, HALVINGS, ATTEMPTS = 10.0, 32, 5, 16
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Sums over multipliers ``a`` of candidate triplets, push weight included.
-
-    Attributes
-    ----------
-    total, coincident : float
-        ``sum a``, and the part of it that belongs to impostors at the very place of their anchors.
-    squares : float
-        ``sum a^2 / w`` for the squared hinge, else 0.
-    """
-
-    total: float
-    coincident: float
-    squares: float
-
-
-@dataclass(frozen=True)
 class Slopes:
-    """What the slopes at a factor add up to.
+    """What the slopes at a factor add up to."""
 
-    Attributes
-    ----------
-    loss : float
-        The hinges without smoothing, push weight left out.
-    matrix : (c, rank, rank) array
-        ``sum a_t B_t`` of each metric in whitened coordinates.
-    """
-
-    totals: Totals
-    loss: float
-    matrix: FloatArray
+    totals: (
+        FloatArray  # sum a, what impostors at the place of their anchors have of it, sum a^2 / w if hinges are squared
+    )
+    loss: float  # the hinges without smoothing, push weight left out
+    matrix: FloatArray  # sum a_t B_t of each metric in whitened coordinates, (c, rank, rank)
 
 
 class PairMemory:
@@ -146,26 +123,14 @@ class PairMemory:
 
 @dataclass(eq=False)
 class Movable:
-    """Triplets whose multipliers may move.
+    """Triplets whose multipliers may move inside their box, and the products that dual refinement takes of them."""
 
-    Attributes
-    ----------
-    X : (n, rank) array
-        Whitened points, in the precision of the products.
-    blocks : Blocks
-        Points of one metric each.
-    far, near : pairs of (t,) int32 arrays
-        Rows of X: anchor and impostor, anchor and target neighbor.
-    values, limits : (t,) arrays
-        Their multipliers, and the upper ends of their box, possibly infinite.
-    """
-
-    X: NDArray[np.floating]
-    blocks: Blocks
-    far: tuple[IndexArray, IndexArray]
-    near: tuple[IndexArray, IndexArray]
+    X: NDArray[np.floating]  # whitened points, in the precision of the products
+    blocks: Blocks  # points of one metric each
+    far: tuple[IndexArray, IndexArray]  # rows of X: anchor and impostor
+    near: tuple[IndexArray, IndexArray]  # anchor and target neighbor
     values: FloatArray
-    limits: FloatArray
+    limits: FloatArray  # upper ends of the box, possibly infinite
     _points: NDArray[np.floating] = field(init=False)
     _room: FloatArray = field(init=False)
 
@@ -228,21 +193,11 @@ class Shard:
     A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
     held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly. Multipliers stay
     here, under numbers that the working set gives them.
-
-    Parameters
-    ----------
-    anchors : (m,) int32 array
-    part : (float, float)
-        The part of their pairs that belongs to this shard; see `sdpmetric.triplets.limits.only_part`.
-    dtype : numpy dtype
-        Precision of the evaluations.
-    fewest : int
-        See `WorkingSet`.
     """
 
     problem: LargeMarginProblem
-    anchors: IndexArray
     part: Part
+    anchors: IndexArray
     dtype: type[np.floating]
     fewest: int
     candidates: Candidates = field(init=False)
@@ -267,7 +222,8 @@ class Shard:
         Pairs of earlier searches stay candidates; see `PairMemory`. The size is -1 where there are too many.
         """
         began, self.values = time.perf_counter(), {}
-        Z, problem = self._embedded(L), self.problem
+        problem = self.problem
+        Z = joined([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
         try:
             with deadline(began + left), only_part(self.part):
                 found = problem.candidates(Z, widen=widen, among=self.anchors, most=self.capacity)
@@ -279,13 +235,6 @@ class Shard:
             self.memory.draw(self.anchors[dealt(len(self.anchors), self.part)], self.fewest)
         self._hold(self.memory.extend(found))
         return len(self.candidates.impostors), seconds
-
-    def _embedded(self, L: FloatArray) -> NDArray[np.floating]:
-        """All examples under each metric, (c n, r)."""
-        if len(L) == 1:
-            Z: NDArray[np.floating] = self._points @ L[0].T.astype(self.dtype)
-            return Z
-        return self.problem.push.blocks.times(self._points, np.swapaxes(L, 1, 2))
 
     def _hold(self, found: Candidates) -> None:
         n, push, busy = len(self.problem.X), self.problem.push, np.diff(found.indptr) > 0
@@ -363,11 +312,10 @@ class Shard:
     def dual(self, number: int) -> Dual:
         """Multipliers of candidate triplets under the row numbers of the problem."""
         if number not in self.duals:
-            point = (self.used % len(self.problem.X)).astype(np.int32)
-            C = self.candidates
-            targets = np.where(C.targets >= 0, point[C.targets], np.int32(-1))
-            own = Candidates(point[C.anchors], targets, C.indptr, point[C.impostors], C.weights)
-            self.duals[number] = Dual(*own.triplets(self.values[number]))
+            C, used = self.candidates, self.used.astype(np.int32)
+            targets = np.where(C.targets >= 0, used[C.targets], np.int32(-1))
+            points = Candidates(used[C.anchors], targets, C.indptr, used[C.impostors], C.weights)
+            self.duals[number] = Dual(*self.problem.push.examples(points).triplets(self.values[number]))
         return self.duals[number]
 
     def freeze(self, number: int) -> None:
@@ -389,19 +337,11 @@ class Shard:
         self._moved, self._free = values.copy(), (pair, slot)
         return len(pair)
 
-    def face(self, Q: FloatArray) -> None:
-        """See `Movable.face`."""
-        self._movable.face(Q)
+    def of_free(self, method: Callable[[Movable, FloatArray], R], argument: FloatArray) -> R:
+        """A method of the multipliers that are free to move."""
+        return method(self._movable, argument)
 
-    def curvature(self, y: FloatArray) -> FloatArray:
-        """See `Movable.curvature`."""
-        return self._movable.curvature(y)
-
-    def move(self, y: FloatArray) -> FloatArray:
-        """See `Movable.move`."""
-        return self._movable.move(y)
-
-    def moved(self) -> Totals:
+    def moved(self) -> FloatArray:
         """Sums over all multipliers, the free ones as they are now."""
         self._moved[self._free] = self._movable.values
         return self._totals(self._moved)
@@ -416,34 +356,22 @@ class Shard:
         weights = self.candidates.weights
         return self.weight if weights is None else self.weight * weights[:, None]
 
-    def _totals(self, values: FloatArray) -> Totals:
+    def _totals(self, values: FloatArray) -> FloatArray:
         squares = 0.0
         if self.problem.push.squared:
             with np.errstate(divide="ignore", invalid="ignore"):
                 over = np.where(values > 0, values**2 / (self._ceilings / self.weight), 0.0)
             squares = float(np.nansum(over))
-        return Totals(float(values.sum()), float(values[self._coincident].sum()), squares)
+        return np.array([float(values.sum()), float(values[self._coincident].sum()), squares])
 
 
 @dataclass(frozen=True)
 class Value:
-    """The smoothed problem at a factor.
+    """The smoothed problem at a factor."""
 
-    Attributes
-    ----------
-    smoothed : float
-        The objective with the smoothed hinge; what L-BFGS minimises.
-    gradient : (c, r, rank) array
-        Its gradient in the factor.
-    objective : float
-        With the hinge itself, over the candidates: exact right after a search, too low later on.
-    n_active : int
-        Candidate triplets with a positive hinge.
-    """
-
-    smoothed: float
-    gradient: FloatArray
-    objective: float
+    smoothed: float  # what L-BFGS minimises
+    gradient: FloatArray  # in the factor
+    objective: float  # with the hinge itself, over the candidates: exact right after a search, too low later on
     n_active: int
 
 
@@ -458,28 +386,10 @@ class Multipliers:
 class WorkingSet:
     """Candidates of some anchors and what they add up to, wherever the engine in use holds them.
 
-    Parameters
-    ----------
-    anchors : (m,) int32 array
-        Every example stays a possible impostor. The push term is scaled up to all anchors.
-    dtype : numpy dtype, default float64
-        Precision of the evaluations.
-    fewest : int, default 0
-        Where a search finds fewer candidate pairs for each anchor on average, so many are added at random, so that no
-        direction in which the classes differ goes unnoticed.
-    accepted : (factor, float), optional
-        The factor of the last search and its objective.
-
-    Attributes
-    ----------
-    size : int
-        Candidate pairs.
-    seconds : float
-        What the last search took.
-    weight : float
-        The push weight, scaled up to all anchors.
-    generation : int
-        How often shards were lost and made anew; multipliers of an earlier generation are gone.
+    Every example stays a possible impostor, and the push term is scaled up to all anchors. Where a search finds fewer
+    than `fewest` pairs for each anchor on average, so many are added at random, so that no direction in which the
+    classes differ goes unnoticed. `accepted` is the factor of the last search and its objective; `generation` counts
+    how often shards were lost and made anew: multipliers of an earlier one are gone.
     """
 
     def __init__(
@@ -497,8 +407,7 @@ class WorkingSet:
         self.again(self._place)
 
     def _place(self) -> None:
-        anchors = None if self.whole else self.anchors
-        make = partial(make_shard, anchors=anchors, dtype=self.dtype, fewest=self.fewest)
+        make = partial(Shard, anchors=self.anchors, dtype=self.dtype, fewest=self.fewest)
         n, d = self.problem.X.shape
         size = self.problem.X.nbytes + 8 * n * d + 16 * self.problem.points.size
         self.shards = current().place(make, self.problem, size)
@@ -591,7 +500,7 @@ class WorkingSet:
         parts = self.shards.each(Shard.slopes, L, gamma, self.weight, held.number, dropped)
         del self._dropped[: len(dropped)]
         matrix = sum_of([part.matrix for part in parts])
-        return Slopes(total_of([part.totals for part in parts]), sum(part.loss for part in parts), matrix), held
+        return Slopes(sum_of([part.totals for part in parts]), sum(part.loss for part in parts), matrix), held
 
     def _number(self) -> Multipliers:
         return Multipliers(next(self._numbers), self.generation, self._dropped)
@@ -628,19 +537,19 @@ class WorkingSet:
 
     def face(self, Q: FloatArray) -> None:
         """See `Movable.face`."""
-        self.shards.each(Shard.face, Q)
+        self.shards.each(Shard.of_free, Movable.face, Q)
 
     def curvature(self, y: FloatArray) -> FloatArray:
         """See `Movable.curvature`."""
-        return sum_of(self.shards.each(Shard.curvature, y))
+        return sum_of(self.shards.each(Shard.of_free, Movable.curvature, y))
 
     def move(self, y: FloatArray) -> FloatArray:
         """See `Movable.move`."""
-        return sum_of(self.shards.each(Shard.move, y))
+        return sum_of(self.shards.each(Shard.of_free, Movable.move, y))
 
-    def moved(self) -> Totals:
+    def moved(self) -> FloatArray:
         """Sums over all multipliers as they are now."""
-        return total_of(self.shards.each(Shard.moved))
+        return sum_of(self.shards.each(Shard.moved))
 
     def keep(self) -> Multipliers:
         """Hold the multipliers as they are now."""
@@ -649,21 +558,6 @@ class WorkingSet:
         return held
 
 
-def make_shard(
-    problem: LargeMarginProblem, part: Part, anchors: IndexArray | None, dtype: type[np.floating], fewest: int
-) -> Shard:
-    """A shard, where it is to stay; all examples are its anchors where none are given."""
-    own = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors
-    return Shard(problem, own, part, dtype, fewest)
-
-
 def sum_of(parts: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
     """Arrays added up in order; the array itself where there is one."""
     return reduce(np.add, parts)
-
-
-def total_of(parts: Sequence[Totals]) -> Totals:
-    """Totals added up in order."""
-    return Totals(
-        sum(part.total for part in parts), sum(part.coincident for part in parts), sum(part.squares for part in parts)
-    )
