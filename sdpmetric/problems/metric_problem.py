@@ -14,10 +14,8 @@ from scipy.optimize import minimize_scalar
 from sdpmetric.bounds import feasibility
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain, lift_tasks
-from sdpmetric.bounds.fenchel import FenchelDual
+from sdpmetric.bounds.fenchel import FenchelDual, Proven
 from sdpmetric.bounds.free import resolution
-from sdpmetric.bounds.hinge_constraints import hinge_constraints
-from sdpmetric.bounds.segment import Proven
 from sdpmetric.bounds.slack import Slack
 from sdpmetric.bounds.term_checks import check_bound_term
 from sdpmetric.core import validation
@@ -27,6 +25,7 @@ from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Extras, Problem, refuse
 from sdpmetric.engine.deadline import in_time, is_late
+from sdpmetric.losses import Weighted
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.margins import MarginLoss
@@ -308,9 +307,26 @@ class MetricProblem(Problem):
             raise refuse(self, "explain", "its sum has not exactly one loss that is a hinge or a squared hinge.")
         if self.recognised is not None and isinstance(dual, Dual):
             dual = self.recognised.listed(dual, loss.roles())
-        a = self.prove(components, dual).multipliers[0]
+        a, total, K = self.prove(components, dual).multipliers[0], self.total, loss.combination
+        D = total.distances(components)
+        excess, own = total.excess(components, D)[0], total.places[0]
+        columns, listed = K.indices.reshape(loss.size, -1), np.flatnonzero((a > 0.0) | (excess > 0.0))
+        stretch = [
+            (*total.pairs[own][column[listed]].T, -sign[listed] * D[own][column[listed]])
+            for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
+        ]
         alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
-        return hinge_constraints(self.total, loss, components, a, dict(zip(self.names, alone, strict=True)))
+        sums = dict(zip(self.names, alone, strict=True))
+        return Constraints(
+            dual=a,
+            roles={role: index[listed] for role, index in loss.roles().items()},
+            multipliers=a[listed],
+            excess=excess[listed],
+            loss=Weighted(loss.scalar, loss.item_weights[listed]),
+            stretch=stretch,
+            sums=sums,
+            slopes=sums,
+        )
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
