@@ -260,12 +260,11 @@ class LEGOProblem(Problem):
         parted = np.abs(apart).max(axis=1, initial=0.0) > NULL
         kept = np.where(parted, np.maximum(a, 0.0), a)
         least = float(np.linalg.eigvalsh(V.T @ proof.total.slack_matrix([kept]) @ V).min(initial=0.0))
-        found = 0.0
-        for raised in (a, kept - LIFTED * least * lifting):
-            rise, size = -float(raised @ self.targets), float(raised @ raised)
-            if rise > 0.0 and size > 0.0:  # the best multiple of these
-                found = max(found, proof.prove([rise / size * raised], self.zero).value)
-        return found
+        raised = kept - LIFTED * least * lifting
+        rise, size = -float(raised @ self.targets), float(raised @ raised)
+        if not (rise > 0.0 and size > 0.0):
+            return 0.0
+        return max(0.0, proof.prove([rise / size * raised], self.zero).value)  # the best multiple
 
     @cached_property
     def losses(self) -> MetricProblem:
