@@ -95,6 +95,10 @@ class MetricProblem(Problem):
     """
 
     statement: ClassVar[str] = ""
+    # Of statements that are sums: their name and paper, what certificates call them, and what has a multiplier.
+    title: ClassVar[str] = ""
+    program: ClassVar[str] = "sum of terms"
+    counted: ClassVar[str] = "multipliers"
 
     X: NDArray[np.floating]
     terms: tuple[Term, ...]
@@ -182,7 +186,8 @@ class MetricProblem(Problem):
         """Say in one sentence what is minimised, over how much data."""
         parts = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
         domain = "" if self.domain.whole else f"; over {self.domain.kind}"
-        return f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
+        total = f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
+        return f"{self.title}: {total}" if self.title else total
 
     @cached_property
     def total(self) -> BoundTerms:
@@ -283,13 +288,13 @@ class MetricProblem(Problem):
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
-            program="sum of terms",
+            program=self.program,
             rigor=self.total.rigor,
             primal_residual=max(residual, violation),
             dual_residual=proven.residual,
             complementarity=max(0.0, objective - proven.value) / max(1.0, abs(objective)) if finite else math.inf,
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
-            constraints="multipliers",
+            constraints=self.counted,
             null_dimension=proven.null_dimension,
             resolution=self._resolution if objective >= 0.0 >= proven.value else 0.0,
             weakness=weakness,
