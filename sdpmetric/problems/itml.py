@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Multipliers
@@ -43,7 +42,8 @@ class ITMLProblem(MetricProblem):
     subject to ``D(a, b) <= xi_ab`` for similar and ``D(a, b) >= xi_ab`` for dissimilar pairs; ``xi0`` is `upper` for
     similar and `lower` for dissimilar pairs, and ``D_ld(A, B) = trace(A B^-1) - log det(A B^-1) - d``. For a given A
     the best slacks are ``max(upper, D)`` and ``min(lower, D)``, so that the objective is one of A alone: a sum of the
-    terms `LogDet` and `DistanceBounds` with ``loss="log_ratio"``.
+    terms `LogDet` and `DistanceBounds` with ``loss="log_ratio"``, infinite at singular metrics. Multipliers are those of
+    the pairs in their order, slopes of the slacks' divergences; negative ones are taken as 0.
 
     Parameters
     ----------
@@ -80,6 +80,8 @@ class ITMLProblem(MetricProblem):
     """
 
     statement: ClassVar[str] = "itml"
+    program: ClassVar[str] = "ITML"
+    counted: ClassVar[str] = "pairs"
 
     terms: tuple[Term, ...] = field(init=False, metadata=NOT_STATED)
     domain: Domain = field(init=False, metadata=NOT_STATED)
@@ -206,18 +208,6 @@ class ITMLProblem(MetricProblem):
     def with_weights(self, **values: float) -> Self:
         """State the same problem with another `gamma`."""
         return Problem.with_weights(self, **values)
-
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> Certificate:
-        """Certify any point; see `MetricProblem.certify` and ``docs/itml.md``.
-
-        The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + sum_p gamma_p
-        log(1 - s_p a_p xi0_p / gamma_p)``, v in coordinates in which the prior is the identity, at the best of all
-        multiples of a. Multipliers of the pairs in their order are slopes of the slacks' divergences; negative ones are
-        taken as 0. Default: those of the point's slacks. The objective of a singular metric is infinite.
-        """
-        return replace(super().certify(components, metric=metric, dual=dual), program="ITML", constraints="pairs")
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """All pairs; see `Constrained.constraints`."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.bounds.lego_bound import LeastLoss
+from sdpmetric.bounds.fenchel import NULL
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
@@ -21,7 +19,13 @@ from sdpmetric.core.owned import owned
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import Images, LogDetPrior, above, sum_above
+from sdpmetric.linalg.rigorous import above
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms.log_det import LogDet
+from sdpmetric.terms.pairs import DistanceTargets
+
+# By how much more than needed multipliers that pull are raised, so that rounding does not undo it.
+LIFTED = 1.0 + 1e-9
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -159,16 +163,12 @@ class LEGOProblem(Problem):
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """What one fixed metric loses on the whole stream; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        return 0.5 * float(np.sum(self.misses(L) ** 2))
+        return self.losses.total.value(L)[0]
 
     def divergence(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        inner = scipy.linalg.solve_triangular(self.root, L.T, trans="T", lower=False).T
-        sigma = np.asarray(np.linalg.svd(inner, compute_uv=False), dtype=np.float64)
-        if len(sigma) < self.X.shape[1] or not (sigma > 0.0).all():
-            return math.inf
-        return max(0.0, float(np.sum(sigma**2 - 2.0 * np.log(sigma) - 1.0)))
+        return max(0.0, self.divergence_term.value(L))
 
     def allowance(self, reach: float, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """What the corrected Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
@@ -185,8 +185,8 @@ class LEGOProblem(Problem):
             As in `objective`.
         """
         L, _ = validation.check_point(components, metric, self.X.shape[1])
-        weighted = above(self.learning_rate * self.loss_above(L))
-        return above((1.0 / self.learning_rate + reach) * (self.prior.divergence(L) + weighted), 6)
+        weighted = above(self.learning_rate * self.losses.total.highest(self.X, L))
+        return above((1.0 / self.learning_rate + reach) * (self.divergence_term.highest(L) + weighted), 6)
 
     # -- certificates -------------------------------------------------------------------------------------------
 
@@ -201,13 +201,13 @@ class LEGOProblem(Problem):
         much the metric misses each target, which is optimal for the metric with the least loss.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
-        misses = self.misses(L)
+        (misses,), clip = self.losses.total.slopes(L), self.losses.total.losses[0].clip
         a = check_multipliers(misses if dual is None else dual, len(misses), "multipliers, one for each pair")
         return DualityCertificate(
-            objective=self.loss_above(L, validation.given_metric(metric, primal_residual)),
+            objective=self.losses.total.highest(self.X, L, None, validation.given_metric(metric, primal_residual)),
             lower_bound=self.lower_bound(a),
             primal_residual=primal_residual,
-            dual_residual=float(np.abs(a - self.clip(a)).max() / max(1.0, np.abs(a).max())),
+            dual_residual=float(np.abs(a - clip(a)).max() / max(1.0, np.abs(a).max())),
             n_active=int(np.count_nonzero(misses)),
             constraints="pairs",
             program="LEGO's stream under a fixed metric",
@@ -245,7 +245,7 @@ class LEGOProblem(Problem):
             objective=loss,
             lower_bound=max(taken.certify(L).lower_bound for L in tries),
             primal_residual=0.0,
-            n_active=int(np.count_nonzero(taken.misses(components))),
+            n_active=int(np.count_nonzero(taken.losses.total.slopes(components)[0])),
             program=program,
             rigor="float",
             regret_bound=None if reach is None else min(taken.allowance(reach, L) for L in tries),
@@ -253,34 +253,25 @@ class LEGOProblem(Problem):
 
     def lower_bound(self, dual: FloatArray) -> float:
         """What no metric can do without, proven by multipliers, whatever they are; at least 0."""
-        a = self.clip(dual)
-        return self._least_loss.bound(a / (np.abs(a).max() or 1.0))
-
-    # -- parts --------------------------------------------------------------------------------------------------
+        proof, (loss,) = self.losses.dual, self.losses.total.losses
+        a, lifting = loss.clip(dual), np.where(self.sides >= 0.0, 1.0, 0.0)
+        V, null = proof.slack.coordinates(proof.total.pair_weights([lifting]), None)
+        apart = (self.centered[self.pairs[:, 0]] - self.centered[self.pairs[:, 1]]) @ null
+        parted = np.abs(apart).max(axis=1, initial=0.0) > NULL
+        kept = np.where(parted, np.maximum(a, 0.0), a)
+        least = float(np.linalg.eigvalsh(V.T @ proof.total.slack_matrix([kept]) @ V).min(initial=0.0))
+        raised = kept - LIFTED * least * lifting
+        rise, size = -float(raised @ self.targets), float(raised @ raised)
+        if not (rise > 0.0 and size > 0.0):
+            return 0.0
+        return max(0.0, proof.prove([rise / size * raised], self.zero).value)  # the best multiple
 
     @cached_property
-    def _least_loss(self) -> LeastLoss:
-        return LeastLoss(self.X, self.centered, self.pairs, self.targets, self.sides)
+    def losses(self) -> MetricProblem:
+        """What one fixed metric loses, as a sum of one term."""
+        return MetricProblem(self.X, DistanceTargets(self.pairs, self.targets, self.sides))
 
     @cached_property
-    def prior(self) -> LogDetPrior:
-        """``A_0`` with bounds of the divergence from it."""
-        return LogDetPrior.of(self.initial_metric, np.ascontiguousarray(self.root.T))
-
-    def loss_above(self, components: FloatArray, metric: FloatArray | None = None) -> float:
-        """A float not below what the exact metric with a factor of floats, or one near it, loses on all pairs."""
-        low, high = Images.of(self.X, self.centered, components.T, metric=metric).distances(*self.pairs.T)
-        over, under = np.nextafter(high - self.targets, np.inf), np.nextafter(self.targets - low, np.inf)
-        missed = np.maximum(
-            0.0, np.where(self.sides > 0, over, np.where(self.sides < 0, under, np.maximum(over, under)))
-        )
-        return above(0.5 * sum_above(np.nextafter(missed * missed, np.inf)), 2)
-
-    def misses(self, components: FloatArray) -> FloatArray:
-        """``z_t^T A z_t - y_t``, 0 where the target holds, (p,)."""
-        excess = np.sum((self.differences @ components.T) ** 2, axis=1) - self.targets
-        return np.where(self.sides * excess < 0.0, 0.0, excess)
-
-    def clip(self, dual: FloatArray) -> FloatArray:
-        """Multipliers of the right sign: those with the wrong one become 0."""
-        return np.where(self.sides * dual < 0.0, 0.0, dual)
+    def divergence_term(self) -> LogDet:
+        """``D_ld(A, A_0)``."""
+        return LogDet(to=self.initial_metric).bind(self.X)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.losses import LOSSES, Weighted
@@ -27,7 +26,8 @@ class LEGOBatchProblem(MetricProblem):
         D_ld(A, A_0) + eta * sum_t loss_t(A)
 
     a sum of the terms `LogDet` and `DistanceTargets`. Its optimum, times ``1 / eta + reach``, is the tightest allowance
-    of the corrected Theorem 2.2; as a learner it is an offline one.
+    of the corrected Theorem 2.2; as a learner it is an offline one. A pair's multiplier is the slope of its loss times
+    ``eta``; those of the wrong sign are taken as 0.
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ class LEGOBatchProblem(MetricProblem):
     """
 
     statement: ClassVar[str] = "lego-batch"
+    program: ClassVar[str] = "LEGO in batch"
+    counted: ClassVar[str] = "pairs"
 
     stream: LEGOProblem
 
@@ -64,16 +66,6 @@ class LEGOBatchProblem(MetricProblem):
     def with_weights(self, **values: float) -> Self:
         """State the same program with another `learning_rate`."""
         return type(self)(self.stream.with_weights(**values))
-
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> Certificate:
-        """Certify any point; see `MetricProblem.certify` and docs/lego.md.
-
-        A pair's multiplier is the slope of its loss times ``eta``; those of the wrong sign are taken as 0.
-        """
-        found = super().certify(components, metric=metric, dual=dual)
-        return replace(found, program="LEGO in batch", constraints="pairs")
 
     def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
         """All pairs; see `Constrained.constraints`. A target to be equal to is two constraints, one for each side."""

@@ -43,6 +43,7 @@ class LSMLProblem(MetricProblem):
     """
 
     statement: ClassVar[str] = "lsml"
+    title: ClassVar[str] = "LSML (Liu et al. 2012), convex"
 
     def __init__(
         self,
@@ -93,10 +94,6 @@ class LSMLProblem(MetricProblem):
         quadruplets = np.concatenate([rows[near], rows[far]], axis=1)
         products = None if weights is None else weights[near] * weights[far]
         return cls(data, quadruplets, products, prior, comparison_weight)
-
-    def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
-        return f"LSML (Liu et al. 2012), convex: {super().describe()}"
 
 
 def drawn_quadruplets(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, cast
 
@@ -30,7 +30,8 @@ class MCMLProblem(MetricProblem):
         sum_i w_i KL(p0(. | i) || p(. | i)),      p(j | i) = exp(-D(i, j)) / sum_{k != i} exp(-D(i, k))
 
     where ``D`` is the squared distance under M, and all weights w are 1 in the paper. It is the term
-    `sdpmetric.terms.Collapse`. Time and memory are quadratic in the number of examples.
+    `sdpmetric.terms.Collapse`, quadratic in time and memory. Multipliers are distributions ``q(j | i)`` in rows, (n, n);
+    they are normalized.
 
     Parameters
     ----------
@@ -57,6 +58,8 @@ class MCMLProblem(MetricProblem):
     """
 
     statement: ClassVar[str] = "mcml"
+    program: ClassVar[str] = "MCML"
+    counted: ClassVar[str] = "examples"
     refusals: ClassVar[Mapping[str, str]] = {
         "explain": (
             "it has no constraints that a metric could violate, only a softmax over all examples; for multipliers of "
@@ -117,16 +120,6 @@ class MCMLProblem(MetricProblem):
             raise ValueError(f"dual must be a finite ({n}, {n}) array of probabilities, got shape {q.shape}.")
         rows = q[~np.eye(n, dtype=bool)].reshape(n, -1)
         return [(self._term.row_weights * (rows - self._term.ideal)).ravel()]
-
-    def certify(
-        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
-    ) -> Certificate:
-        """Certify any point; see `MetricProblem.certify` and docs/mcml.md.
-
-        Multipliers are distributions ``q(j | i)`` in rows, (n, n), which are normalized; default: those of the point.
-        """
-        found = super().certify(components, metric=metric, dual=dual)
-        return replace(found, program="MCML", constraints="examples")
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """See `Problem.caution`: also too few examples."""

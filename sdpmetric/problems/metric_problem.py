@@ -14,10 +14,8 @@ from scipy.optimize import minimize_scalar
 from sdpmetric.bounds import feasibility
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain, lift_tasks
-from sdpmetric.bounds.fenchel import FenchelDual
+from sdpmetric.bounds.fenchel import FenchelDual, Proven
 from sdpmetric.bounds.free import resolution
-from sdpmetric.bounds.hinge_constraints import hinge_constraints
-from sdpmetric.bounds.segment import Proven
 from sdpmetric.bounds.slack import Slack
 from sdpmetric.bounds.term_checks import check_bound_term
 from sdpmetric.core import validation
@@ -28,6 +26,7 @@ from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity, refuse
 from sdpmetric.engine.deadline import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.losses import Weighted
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.frobenius import Frobenius
@@ -98,6 +97,10 @@ class MetricProblem(Problem):
     """
 
     statement: ClassVar[str] = ""
+    # Of statements that are sums: their name and paper, what certificates call them, and what has a multiplier.
+    title: ClassVar[str] = ""
+    program: ClassVar[str] = "sum of terms"
+    counted: ClassVar[str] = "multipliers"
 
     X: NDArray[np.floating]
     terms: tuple[Term, ...]
@@ -185,7 +188,8 @@ class MetricProblem(Problem):
         """Say in one sentence what is minimised, over how much data."""
         parts = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
         domain = "" if self.domain.whole else f"; over {self.domain.kind}"
-        return f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
+        total = f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
+        return f"{self.title}: {total}" if self.title else total
 
     @cached_property
     def total(self) -> BoundTerms:
@@ -295,13 +299,13 @@ class MetricProblem(Problem):
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
-            program="sum of terms",
+            program=self.program,
             rigor=self.total.rigor,
             primal_residual=max(residual, violation),
             dual_residual=proven.residual,
             complementarity=max(0.0, objective - proven.value) / max(1.0, abs(objective)) if finite else math.inf,
             n_active=int(sum(np.count_nonzero(part) for part in proven.multipliers)),
-            constraints="multipliers",
+            constraints=self.counted,
             null_dimension=proven.null_dimension,
             resolution=self._resolution if objective >= 0.0 >= proven.value and not is_late() else 0.0,
             weakness=weakness,
@@ -319,9 +323,26 @@ class MetricProblem(Problem):
             raise refuse(self, "explain", "its sum has not exactly one loss that is a hinge or a squared hinge.")
         if self.recognised is not None and isinstance(dual, Dual):
             dual = self.recognised.listed(dual, loss.roles())
-        a = self.prove(components, dual).multipliers[0]
+        a, total, K = self.prove(components, dual).multipliers[0], self.total, loss.combination
+        D = total.distances(components)
+        excess, own = total.excess(components, D)[0], total.places[0]
+        columns, listed = K.indices.reshape(loss.size, -1), np.flatnonzero((a > 0.0) | (excess > 0.0))
+        stretch = [
+            (*total.pairs[own][column[listed]].T, -sign[listed] * D[own][column[listed]])
+            for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
+        ]
         alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
-        return hinge_constraints(self.total, loss, components, a, dict(zip(self.names, alone, strict=True)))
+        sums = dict(zip(self.names, alone, strict=True))
+        return Constraints(
+            dual=a,
+            roles={role: index[listed] for role, index in loss.roles().items()},
+            multipliers=a[listed],
+            excess=excess[listed],
+            loss=Weighted(loss.scalar, loss.item_weights[listed]),
+            stretch=stretch,
+            sums=sums,
+            slopes=sums,
+        )
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""

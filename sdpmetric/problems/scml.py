@@ -50,6 +50,7 @@ class SCMLProblem(MetricProblem):
     """
 
     statement: ClassVar[str] = "scml"
+    title: ClassVar[str] = "SCML (Shi et al. 2014)"
 
     def __init__(
         self,
@@ -109,10 +110,6 @@ class SCMLProblem(MetricProblem):
         directions = local_discriminants(rows, index, n_bases, random_state) if bases is None else bases
         products = None if w is None else w[triplets[:, 0]] * w[triplets[:, 2]]
         return cls(data, triplets, directions, sparsity, products)
-
-    def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
-        return f"SCML (Shi et al. 2014): {super().describe()}"
 
 
 def nearest_triplets(X: FloatArray, index: IndexArray, n_neighbors: int, n_impostors: int) -> IndexArray:

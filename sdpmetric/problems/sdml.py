@@ -71,6 +71,7 @@ class SDMLProblem(MetricProblem):
     """
 
     statement: ClassVar[str] = "sdml"
+    title: ClassVar[str] = "SDML (Qi et al. 2009)"
 
     def __init__(
         self,
@@ -133,7 +134,3 @@ class SDMLProblem(MetricProblem):
         data = validation.check_examples(X)
         pairs, similar, w = weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
         return cls(data, pairs, similar, prior, distance_weight, sparsity, w)
-
-    def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
-        return f"SDML (Qi et al. 2009): {super().describe()}"

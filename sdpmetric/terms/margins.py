@@ -44,6 +44,13 @@ class Rows:
         A size of u that counts as large.
     roles : mapping of str to (m,) int array
         Row numbers of X by their role in each loss.
+
+    Examples
+    --------
+    >>> from sdpmetric import losses, terms
+    >>> apart = terms.Rows.of_pairs(losses.Hinge(), [[0, 1], [0, 2]], signs=-1.0, offset=1.0)
+    >>> apart.offset + apart.combination @ [0.5, 3.0]
+    array([ 0.5, -2. ])
     """
 
     scalar: ScalarLoss

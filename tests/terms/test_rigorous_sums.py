@@ -14,7 +14,7 @@ from flint import arb, ctx
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.segment import FURTHEST, best_multiple
+from sdpmetric.bounds.fenchel import FURTHEST, best_multiple
 from sdpmetric.linalg.rigorous import log1p_bounds
 from sdpmetric.losses import LOSSES, LogRatio
 
