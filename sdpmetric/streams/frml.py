@@ -154,7 +154,12 @@ class FRMLStream(FactorStream):
 
     def _end_batch(self) -> None:
         V, c = (np.array(part) for part in zip(*self._pending, strict=True))
-        self._move((V, float(self._lengths(1)[0]) / self._taken * c))
+        c *= float(self._lengths(1)[0]) / self._taken
+        if loops.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
+            self._totals[loops.SHORTENED] += 1
+        self._totals[loops.UPDATES] += 1
+        if self.n_updates % loops.REFRESH == 0:
+            loops.refresh_gram(self.components, self._gram)
         self._pending, self._taken = [], 0
 
     def _steps(self, draws: Draws, related: Relevance, count: int) -> float:

@@ -178,12 +178,7 @@ class TripletStream:
 
     def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
         """Draw triplets and take so many steps; return the sum of their losses."""
-        (queries, items, *lists), loss = draws, 0.0
-        for _ in range(count):
-            q, near, far = loops.draw_triplet(self._random, *lists, len(items))
-            loss += self._step(queries[q], items[near] - items[far])
-            self._totals[loops.ITEMS] += 1
-        return loss
+        raise NotImplementedError
 
 
 class FactorStream(TripletStream):
@@ -214,15 +209,6 @@ class FactorStream(TripletStream):
     def shortened(self) -> int:
         """Steps so far that were too long for the retraction and were shortened; if many, `step` is too long."""
         return int(self._totals[loops.SHORTENED])
-
-    def _move(self, *pieces: tuple[FloatArray, FloatArray]) -> None:
-        """Retract along ``sum_k c_k v_k v_k^T`` of each piece (V, c) in turn; that is one step."""
-        for V, c in pieces:
-            if loops.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
-                self._totals[loops.SHORTENED] += 1
-        self._totals[loops.UPDATES] += 1
-        if self.n_updates % loops.REFRESH == 0:
-            loops.refresh_gram(self.components, self._gram)
 
 
 class LORETAStream(FactorStream):
@@ -257,13 +243,11 @@ class LORETAStream(FactorStream):
     """
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
-        score = float((self.components @ query) @ (self.components @ u))
-        if not score < 1.0:
-            return 0.0
-        self._totals[loops.MISTAKES] += not score > 0.0
-        # The symmetric part of q u^T is (p p^T - m m^T) / 4 with p = q + u and m = q - u: two steps of rank one.
-        self._move(*(((query + sign * u)[None], np.array([0.25 * sign * self.step])) for sign in (1.0, -1.0)))
-        return 1.0 - score
+        return float(loops.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
+
+    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
+        about = (np.full(count, self.step), REACH, self._random, self._totals)
+        return float(loops.loreta(self.components, self._gram, *draws, *about))
 
 
 class OASISStream(TripletStream):
@@ -314,11 +298,8 @@ class OASISStream(TripletStream):
         self.similarity = given
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
-        score, size = float(query @ (self.similarity @ u)), float((query @ query) * (u @ u))
-        if not score < 1.0:
-            return 0.0
-        self._totals[loops.MISTAKES] += not score > 0.0
-        if size > 0.0:
-            self._totals[loops.UPDATES] += 1
-            self.similarity += np.outer(min(self.aggressiveness, (1.0 - score) / size) * query, u)
-        return 1.0 - score
+        return float(loops.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
+
+    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
+        about = (self.aggressiveness, count, self._random, self._totals)
+        return float(loops.oasis(self.similarity, *draws, *about))
