@@ -16,7 +16,7 @@ HEADINGS = {
     "Verbs": ("sdpmetric.verbs", "sdpmetric.core.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
     "Streams": ("sdpmetric.streams",),
-    "Programs in CVXPY": ("sdpmetric.formulations",),
+    "Programs in CVXPY": ("sdpmetric.formulations", "sdpmetric.programs"),
     "Decisions": ("sdpmetric.classification", "sdpmetric.decisions"),
     "Search and rankings": ("sdpmetric.hashing", "sdpmetric.ranking"),
     "More": ("sdpmetric",),

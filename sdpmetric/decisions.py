@@ -27,7 +27,7 @@ from sdpmetric.linalg.rigorous import TINY, U, above, gamma
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.pola import POLAProblem
-from sdpmetric.solvers.backend import no_panic
+from sdpmetric.programs.canonical import no_panic
 from sdpmetric.terms.base import Sum
 from sdpmetric.terms.linear import Pull
 from sdpmetric.terms.margins import MarginLoss

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from sdpmetric import verbs
-from sdpmetric.core.budget import Budget
+from sdpmetric.core.run import Budget
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.engine import Dask, threads

@@ -37,6 +37,8 @@ from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 
 # Passes of equilibration; powers of 2 beyond this are left alone.
 PASSES, LARGEST = 10, 400
+# Entries smaller than this beside the largest of their row do not count for units.
+ROUNDING = 2.0**-46
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class ConeProgram:
         """The same program in units, powers of 2, in which the logarithms of rows and columns are 0 on average."""
         m, n = self.A.shape
         rows, columns = np.zeros(m), np.zeros(n)
-        A, P = self.sizes.tocoo(), abs(self.P).tocoo()
+        A, P = self._large(), abs(self.P).tocoo()
         logs, curved = np.log2(A.data), 0.5 * np.log2(P.data)
         entries, counts = np.bincount(A.row, minlength=m), np.bincount(A.col, minlength=n)
         counts = np.maximum(counts + np.bincount(P.col, minlength=n), 1)
@@ -168,6 +170,14 @@ class ConeProgram:
         scaled = units.of(self)
         nothing = Units(np.zeros(m, dtype=np.int64), np.zeros(n, dtype=np.int64), 0, 0)
         return (scaled, units) if units.exact(self, scaled) else (self, nothing)
+
+    def _large(self) -> sp.coo_array:
+        """The absolute values of A without entries that are rounding beside their row, which would mislead means."""
+        sizes = self.sizes
+        most = np.asarray(sizes.max(axis=1).toarray()).ravel() if sizes.nnz else np.zeros(sizes.shape[0])
+        A = sizes.tocoo()
+        kept = A.data > ROUNDING * most[A.row]
+        return sp.coo_array((A.data[kept], (A.row[kept], A.col[kept])), A.shape)
 
     def _means(self, totals: FloatArray, counts: LongArray) -> FloatArray:
         """Mean logarithms of rows, or of the rows of a block; half of that of each dimension of a semidefinite one."""

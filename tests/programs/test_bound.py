@@ -1,4 +1,4 @@
-"""`sm.bound`: intervals of programs with planted or published optima, and of hostile ones; wrong multipliers prove less."""
+"""`sm.bound`: intervals of programs with planted or published optima; wrong multipliers prove less, never more."""
 
 from __future__ import annotations
 
