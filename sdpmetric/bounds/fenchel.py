@@ -208,6 +208,8 @@ class FenchelDual:
         fixed, way = inner.matrix - start.matrix, start.matrix - moving.matrix
 
         def positive(Q: FloatArray) -> float:
+            if not np.isfinite(Q).all():
+                return math.inf
             values = np.diag(Q) if self.slack.domain.diagonal else np.linalg.eigvalsh(Q)
             with np.errstate(over="ignore"):
                 return float(np.sum(np.maximum(values, 0.0) ** 2))

@@ -219,7 +219,11 @@ class SumDual:
         weights = KT @ a
         weights[: len(total.costs[1])] += total.costs[1]
         V, found = self.differences, None
-        S = adjoint(Y, first, second, weights) if V is None else psd.symmetrize((V * weights[:, None]).T @ V)
+        if V is None:
+            S = adjoint(Y, first, second, weights)
+        else:
+            used = np.flatnonzero(weights)
+            S = psd.symmetrize((V[used] * weights[used, None]).T @ V[used])
         Q = self.target - self._pinched(S)
         if spectrum:
             found = np.linalg.eigh(Q)
