@@ -398,7 +398,9 @@ class POLAProblem(Problem):
         """About the best multiple of multipliers, by the slope and the curvature of the dual at 0."""
         total, used = float(a @ self.signs), a > 0.0
         slope = float(a.sum()) - self.initial_threshold * total
-        curvature = _squared_norm(psd.factor(self.matrix(-a))) + total * total
+        V = self.differences[used]
+        W = psd.symmetrize((V * -(a * self.signs)[used, None]).T @ V)
+        curvature = _squared_norm(psd.factor(W)) + total * total
         if not (slope > 0.0 and curvature > 0.0):
             return a
         multiple = min(slope / curvature, float((self.ceilings[used] / a[used]).min(initial=math.inf)))
@@ -416,7 +418,8 @@ class POLAProblem(Problem):
         tries = self._tries(self.distances(L), b, dual)
         if any(self.contradicts(a) for a in tries):
             raise ValueError("the pairs contradict each other and there is no optimum; see certificate.contradiction.")
-        return self._prove(tries).multipliers[0]
+        found: FloatArray = self._prove(tries).multipliers[0]
+        return found
 
     def _highest(self, components: FloatArray, threshold: float, metric: FloatArray | None) -> float:
         """A float not below the objective of exact components; of a hard margin, of their least feasible multiple."""
@@ -442,17 +445,7 @@ class POLAProblem(Problem):
         return proofs.pola(self, components, dual)
 
     def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
-        """The certificate of online POLA over the first pairs of the stream.
-
-        Parameters
-        ----------
-        loss : float
-            Its cumulative loss, the squared hinges before each update.
-        n_pairs : int
-            Pairs that it has taken.
-        n_updates : int
-            Pairs that it lost on.
-        """
+        """The certificate of online POLA over the first pairs: squared hinges before each update, and its updates."""
         return RegretCertificate(
             objective=loss,
             lower_bound=pair_checks.contradiction_loss(self.pairs[:n_pairs], self.similar[:n_pairs]),
@@ -461,12 +454,6 @@ class POLAProblem(Problem):
             program="POLA online",
             rigor="float",
         )
-
-    def matrix(self, dual: FloatArray) -> FloatArray:
-        """``sum_t a_t y_t v_t v_t^T``, (d, d)."""
-        used = np.flatnonzero(dual)
-        V = self.differences[used]
-        return psd.symmetrize((V * (dual * self.signs)[used, None]).T @ V)
 
     def contradicts(self, dual: FloatArray) -> bool:
         """Whether multipliers (p,) prove that no point satisfies all hard margins; see `contradiction.contradicts`."""

@@ -55,7 +55,9 @@ ARMIJO = 1e-4
 # Dual values are compared up to this share of the numbers they are the difference of.
 ROUNDING = 1e-14
 # The negative part of a spectrum is computed by itself where it was at most this share of all eigenvalues.
-PART = 0.3
+PART = 0.1
+# Differences of pairs are held where they have at most so many entries.
+HELD = 1 << 17
 # A gap estimated in floating point has to be below this share of the tolerance before it is proven.
 PROVEN = 0.8
 # A round that raises the dual by less than this share of the gap is followed by one in the other unknowns of steep
@@ -195,26 +197,41 @@ class SumDual:
         """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
         if self.domain.diagonal:
             return np.maximum(Q, 0.0)
-        few = self.n_negative <= PART * len(Q)
-        part = (-np.inf, 0.0) if few else (0.0, np.inf)
-        values, V = scipy.linalg.eigh(Q, subset_by_value=part, driver="evr", check_finite=False)
-        self.n_negative = len(values) if few else len(Q) - len(values)
-        found = (V * values) @ V.T
-        return np.asarray(Q - found if few else found)
+        if self.n_negative > PART * len(Q):
+            return self._positive(*np.linalg.eigh(Q))
+        values, V = scipy.linalg.eigh(Q, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
+        self.n_negative = len(values)
+        return np.asarray(Q - (V * values) @ V.T)
+
+    def _positive(self, values: FloatArray, V: FloatArray) -> FloatArray:
+        self.n_negative = int(np.count_nonzero(values <= 0.0))
+        return np.asarray((V * np.maximum(values, 0.0)) @ V.T)
+
+    @cached_property
+    def differences(self) -> FloatArray | None:
+        """Of the examples of each pair, (p, k), where they are small."""
+        Y, first, second = self.points
+        return Y[first] - Y[second] if len(first) * Y.shape[1] <= HELD else None
 
     def at(self, a: FloatArray, *, spectrum: bool = False) -> DualValue:
         """The dual at multipliers of the box, (m,); with the spectrum on request."""
         (Y, first, second), (K, KT), total = self.points, self.combination, self.total
         weights = KT @ a
         weights[: len(total.costs[1])] += total.costs[1]
-        Q, found = self.target - self._pinched(adjoint(Y, first, second, weights)), None
-        if spectrum:
-            values, V = found = np.linalg.eigh(Q)
-            self.n_negative = int(np.count_nonzero(values <= 0.0))
-            P = (V * np.maximum(values, 0.0)) @ V.T / self.weight
+        V, found = self.differences, None
+        if V is None:
+            S = adjoint(Y, first, second, weights)
         else:
-            P = self.positive(Q) / self.weight
-        D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
+            used = np.flatnonzero(weights)
+            S = psd.symmetrize((V[used] * weights[used, None]).T @ V[used])
+        Q = self.target - self._pinched(S)
+        if spectrum:
+            found = np.linalg.eigh(Q)
+        P = (self.positive(Q) if found is None else self._positive(*found)) / self.weight
+        if V is None:
+            D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
+        else:
+            D = np.einsum("ij,ij->i", V @ P, V)
         excess, half = self.offset + K @ D, 0.5 * self.weight * float(np.sum(P * P))
         parts, gradient = [float(a @ self.offset), self.constant - half], excess
         if not self.flat:

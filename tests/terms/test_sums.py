@@ -127,6 +127,17 @@ def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain)
     assert other.certificate.lower_bound <= found.objective
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge"])
+def test_newtons_steps_take_the_gap_to_rounding(loss):
+    rng = np.random.default_rng(8)
+    X, triplets = rng.normal(size=(60, 8)), different(rng, 500, 3, 60)
+    i, j, l = triplets.T
+    near, far = (np.sum((X[i, :2] - X[other, :2]) ** 2, axis=1) for other in (j, l))
+    triplets[near > far] = triplets[near > far][:, [0, 2, 1]]  # two features decide
+    problem = sm.MetricProblem(X, terms.TripletHinge(triplets, loss=loss) + terms.Frobenius())
+    assert sm.solve(problem, "dual", tol=1e-9, max_iter=1000).certificate.proves_optimal(1e-9)
+
+
 def test_an_adapter_from_few_comparisons_is_proven_on_the_dual():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(90, 64))
