@@ -280,6 +280,11 @@ def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearO
     Decisions
         Those of the first solution; at most as many as are open change between the two.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As `near_optimal`, and if the two are of different data or statements.
+
     Examples
     --------
     >>> import sdpmetric as sm
@@ -289,12 +294,14 @@ def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearO
     >>> sm.unchanged_between(*solved, lambda near: near.labels(X, y)).share > 0.9
     True
     """
-    ends = (first, second)
+    ends, (own, other) = (first, second), (_stated(first), _stated(second))
+    if type(own) is not type(other) or not np.array_equal(own.X, other.X):
+        raise ValueError("the solutions are of different problems; pass two of one path, which differ in weights only.")
     curved = [_curved(end) for end in ends]
     modulus, found = min(each for each, _ in curved), []
-    for (_, ball), own, other in zip(curved, ends, reversed(ends), strict=True):
-        there = _stated(other).certify(own.components).objective
-        found.append((ball, own.certificate.gap, max(0.0, there - other.lower_bound)))
+    for (_, ball), here, opposite in zip(curved, ends, reversed(ends), strict=True):
+        there = _stated(opposite).certify(here.components).objective
+        found.append((ball, here.certificate.gap, max(0.0, there - opposite.lower_bound)))
     # The gap of each rises along the chord from its own value to the other's; they are taken where both are alike.
     (_, a, b), (_, c, d) = found
     share = min(1.0, max(0.0, (d - a) / (b - a + d - c))) if b - a + d - c > 0.0 else 0.5
@@ -448,7 +455,7 @@ def _curved(solution: Solution) -> tuple[float, NearOptimal]:
             "from it: use FrobeniusLMNNProblem, POLAProblem, or a MetricProblem over all or over diagonal metrics with "
             "terms.Frobenius(); distance_range bounds single distances of other sums of terms."
         )
-    if not isinstance(own, DualityCertificate) or not math.isfinite(own.gap):
+    if not isinstance(own, DualityCertificate) or own.as_saved or not math.isfinite(own.gap):
         raise ValueError(f"the solution has no proven gap ({own}); solve the problem with its default solver.")
     rigor = max(found.rigor, own.rigor, key=RIGORS.index)
     return found.modulus, NearOptimal(found.components, 0.0, found.threshold, rigor)

@@ -259,6 +259,8 @@ def test_statements_that_are_not_strongly_convex_say_what_is_missing():
         sm.near_optimal(solution)
     with pytest.raises(TypeError, match="state it as such a sum"):
         sm.distance_range(solution, (0, 1))
+    with pytest.raises(ValueError, match="different problems"):
+        sm.unchanged_between(solution, sm.solve(statements()["pola"]), lambda near: near.labels(X, y))
     with pytest.raises(ValueError, match="without its problem"):
         sm.near_optimal(replace(solution, problem=None))
     stream = sm.solve(statements()["pola"], solver="online")
