@@ -17,7 +17,7 @@ HEADINGS = {
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
     "Streams": ("sdpmetric.streams",),
     "Programs in CVXPY": ("sdpmetric.formulations",),
-    "Decisions": ("sdpmetric.classification",),
+    "Decisions": ("sdpmetric.classification", "sdpmetric.decisions"),
     "Search and rankings": ("sdpmetric.hashing", "sdpmetric.ranking"),
     "More": ("sdpmetric",),
 }

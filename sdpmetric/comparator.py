@@ -9,11 +9,10 @@ from functools import singledispatch
 
 import cvxpy as cp
 import numpy as np
-from scipy.optimize import minimize
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds import contradiction
-from sdpmetric.core.certificate import RegretCertificate, relative_gap
+from sdpmetric.core.certificate import RegretCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -21,13 +20,13 @@ from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, below, sum_above, sum_below
+from sdpmetric.losses import SquaredHinge
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem
 from sdpmetric.problems.pair_margins import as_sum
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers.backend import no_panic
 from sdpmetric.streams.lego import LEGOStream
-from sdpmetric.terms.losses import SquaredHinge
 from sdpmetric.verbs import solve
 
 # Relative tolerance to which a rerun of the stream must reproduce the solution's loss.

@@ -29,9 +29,9 @@ from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.pola import POLAProblem
 from sdpmetric.solvers.backend import no_panic
 from sdpmetric.terms.base import Sum
+from sdpmetric.terms.linear import Pull
 from sdpmetric.terms.margins import MarginLoss
-from sdpmetric.terms.pull import Pull
-from sdpmetric.terms.repulsion import Repulsion
+from sdpmetric.terms.pairs import Repulsion
 from sdpmetric.verbs import solve
 
 # Share of the objective that programs over all metrics as good as one allow beyond it, to have interior points.
@@ -243,20 +243,22 @@ def leave_one_out(solution: Solution, y: ArrayLike, n_neighbors: int = 3) -> Dec
     ((150,), True)
     """
     modulus, ball = _curved(solution)
-    problem = _stated(solution)
-    losses, k = _losses(problem, solution), n_neighbors
-    gap = max(solution.certificate.gap, solution.objective - losses.lower_bound)
-    own, change = _root(2.0, gap, modulus), losses.norms(problem) / modulus
-    found = Neighbors.of(ball.components, (own + change) * ROUNDING, problem.X, None, k)
+    X, k, losses = _stated(solution).X, n_neighbors, _losses(_stated(solution), solution)
+    own = _root(2.0, max(solution.certificate.gap, solution.objective - losses.lower_bound), modulus)
+    found = Neighbors.of(ball.components, (own + losses.norms() / modulus) * ROUNDING, X, None, k)
     values, settled = found.labels(y)
-    metric, others = ball.components.T @ ball.components, np.arange(len(problem.X))
     for i in np.flatnonzero(~settled).tolist():
-        slope, _ = losses.gradient(problem, i)
-        center, rest = psd.factor(np.asarray(metric + 0.5 / modulus * slope)), others != i
-        radius = (1.21 * own + 0.5 * float(change[i])) * ROUNDING
-        one = Neighbors.of(center, radius, problem.X[rest], problem.X[i : i + 1], k).labels(np.asarray(y)[rest])
-        settled[i] = one[1][0] and one[0][0] == values[i]
+        rest, near = np.arange(len(X)) != i, _without(ball, modulus, own, *losses.gradient(i))
+        one = near.labels(X[rest], np.asarray(y)[rest], X[i : i + 1], k)
+        settled[i] = one.settled[0] and one.values[0] == values[i]
     return Decisions(values, settled, "rounding")
+
+
+def _without(ball: NearOptimal, modulus: float, own: float, slope: FloatArray, shift: float) -> NearOptimal:
+    """A ball around the optimum without losses of this gradient, and around the solution."""
+    metric = ball.components.T @ ball.components + 0.5 / modulus * slope
+    radius = 1.21 * own + 0.5 / modulus * math.hypot(float(np.linalg.norm(slope)), shift)
+    return NearOptimal(psd.factor(np.asarray(metric)), radius * ROUNDING, None, "rounding")
 
 
 def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearOptimal], Decisions]) -> Decisions:
@@ -470,17 +472,17 @@ class _Losses:
     owners: list[IndexArray]
     lower_bound: float
     shifts: FloatArray
-    n: int
+    centered: FloatArray
 
-    def norms(self, problem: Problem) -> FloatArray:
+    def norms(self) -> FloatArray:
         """The norms of the gradients of all rows, (n,)."""
-        found = (self.gradient(problem, i) for i in range(len(problem.X)))
+        found = (self.gradient(i) for i in range(len(self.centered)))
         return np.array([math.hypot(np.linalg.norm(slope), shift) for slope, shift in found])
 
-    def gradient(self, problem: Problem, i: int) -> tuple[FloatArray, float]:
+    def gradient(self, i: int) -> tuple[FloatArray, float]:
         """The sum of the parts that belong to losses of a row, and of their shifts."""
         own = self._of_rows.indices[self._of_rows.indptr[i] : self._of_rows.indptr[i + 1]]
-        V = problem.centered[self.pairs[own, 0]] - problem.centered[self.pairs[own, 1]]
+        V = self.centered[self.pairs[own, 0]] - self.centered[self.pairs[own, 1]]
         return (V.T * self.weights[own]) @ V, float(self.shifts[own].sum())
 
     @cached_property
@@ -488,7 +490,9 @@ class _Losses:
         """Which parts belong to losses of each row."""
         part = np.tile(np.arange(len(self.pairs)), len(self.owners))
         rows, used = np.concatenate(self.owners), self.weights[part] != 0.0
-        return sp.csr_array((np.ones(used.sum()), (rows[used], part[used])), shape=(self.n, len(self.pairs)))
+        return sp.csr_array(
+            (np.ones(used.sum()), (rows[used], part[used])), shape=(len(self.centered), len(self.pairs))
+        )
 
 
 @singledispatch
@@ -505,15 +509,16 @@ def _(problem: FrobeniusLMNNProblem, solution: Solution) -> _Losses:
     pairs = np.concatenate([np.stack(each, axis=1) for each in ((i, l), (i, j), (pull.first, pull.second))])
     owners = [np.concatenate(each) for each in ((i, i, pull.first), (j, j, pull.second), (l, l, pull.first))]
     weights = np.concatenate([-a, a, pull.scales])
-    return _Losses(pairs, weights, owners, problem.dual_point(found).value, np.zeros(len(pairs)), len(problem.X))
+    return _Losses(pairs, weights, owners, problem.dual_point(found).value, np.zeros(len(pairs)), problem.centered)
 
 
 @_losses.register
 def _(problem: POLAProblem, solution: Solution) -> _Losses:
     L = np.asarray(solution.components, dtype=np.float64)
     a = np.asarray(problem.constraints(L, solution.dual).dual)
-    value, signed = problem.dual_point(a).value, a * problem.signs
-    return _Losses(problem.pairs, signed, list(problem.pairs.T), value, signed, len(problem.X))
+    proven = problem.as_sum.dual.prove([a], problem.as_sum.zero)
+    signed = proven.multipliers[0] * problem.signs
+    return _Losses(problem.pairs, signed, list(problem.pairs.T), proven.value, signed, problem.centered)
 
 
 @_losses.register
@@ -532,4 +537,4 @@ def _(problem: MetricProblem, solution: Solution) -> _Losses:
     most = max(len(each) for each in owners)
     roles = [np.concatenate([each[min(t, len(each) - 1)] for each in owners]) for t in range(most)]
     stacked = np.concatenate(pairs)
-    return _Losses(stacked, np.concatenate(weights), roles, proven.value, np.zeros(len(stacked)), len(problem.X))
+    return _Losses(stacked, np.concatenate(weights), roles, proven.value, np.zeros(len(stacked)), problem.centered)

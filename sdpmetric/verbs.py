@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,10 +18,21 @@ from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem, check_problem, refuse
 from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of
-from sdpmetric.core.run import Budget, Callback, Score, after, check_calls, check_tolerance, run
+from sdpmetric.core.run import (
+    Budget,
+    Callback,
+    EarlyStopping,
+    Score,
+    Step,
+    Watch,
+    after,
+    check_calls,
+    check_tolerance,
+    run,
+)
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import TraceRow
+from sdpmetric.core.trace import Recorder, TraceRow
 from sdpmetric.engine import Engine, resolve
 from sdpmetric.engine.interface import using
 
@@ -123,15 +134,25 @@ def solve(
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
         )
-    drive = partial(run, problem, budget=budget, solver=entry.name, tol=tol, callback=callback)
-    drive = partial(drive, score=score, printer=Printer(stream=entry.stream, tol=tol) if verbose else None)
+    printer = Printer(stream=entry.stream, tol=tol) if verbose else None
+
+    def drive(steps: Iterator[Step], *, last: bool, stream: bool = False, relaxed: bool = False) -> Solution:
+        passed = Recorder()
+        watches: list[Watch] = [lambda step, row: passed.see(step.components)]
+        watches += [] if printer is None else [lambda step, row: printer(row)]
+        early = EarlyStopping(patience) if patience is not None and last else None
+        named = partial(run, problem, steps, budget, solver=entry.name, tol=tol, watches=watches, callback=callback)
+        found = named(early=early, score=score, stream=stream, relaxed=relaxed)
+        if printer is not None:
+            printer.end(found)
+        return replace(found, frames=tuple(passed.frames))
+
     with using(resolve(engine)):
         if full is None:
-            steps = entry.steps(problem, budget, tol, **options)
-            full = drive(steps, stream=entry.stream, patience=patience if n_components is None else None)
+            full = drive(entry.steps(problem, budget, tol, **options), stream=entry.stream, last=n_components is None)
         if bounded is None or n_components is None or len(full.components) <= n_components:
             return full
-        return drive(after(full, bounded(problem, budget, full, n_components)), relaxed=True, patience=patience)
+        return drive(after(full, bounded(problem, budget, full, n_components)), relaxed=True, last=True)
 
 
 def _check_options(

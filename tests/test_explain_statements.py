@@ -17,10 +17,11 @@ from instances import assert_close, assert_same, rounding
 from numpy.typing import ArrayLike
 
 import sdpmetric as sm
-from sdpmetric.core.constraints import Constraints, Hinge
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.explanation import Support
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.linalg.distances import adjoint, distances
+from sdpmetric.losses import Hinge, Weighted
 
 N = 14
 RNG = np.random.default_rng(3)
@@ -78,7 +79,7 @@ class Apart(sm.Problem):
             roles={"first": first, "second": second},
             multipliers=a,
             excess=1 - D,
-            loss=Hinge(np.full(len(a), self.w)),
+            loss=Weighted(Hinge(), np.full(len(a), self.w)),
             stretch=[(first, second, D)],
             slopes={"w": float(np.maximum(1 - D, 0).sum())},
             margin=True,

@@ -41,11 +41,9 @@ for name, (loss, conjugate) in LOSS.items():
 
 from dataclasses import dataclass, replace
 
-import scipy.sparse as sp
-
 import sdpmetric as sm
 from sdpmetric import classification, datasets, terms
-from sdpmetric.terms.losses import LOSSES
+from sdpmetric.losses import LOSSES
 
 X, y = datasets.load("iris")
 X = datasets.standardize(X)
@@ -58,8 +56,8 @@ problem = sm.MetricProblem(X_few, 0.5 * near + 0.5 * apart + 1.0 * terms.LogDet(
 print(problem.describe())
 
 # %%
-# Every verb works
-# ----------------
+# Every function works
+# --------------------
 
 fast = sm.solve(problem, tol=1e-4)
 exact = sm.solve(problem, solver="conic")
@@ -102,18 +100,8 @@ class Apart(terms.MarginLoss):
         return f"hinge over {len(self.pairs)} pairs that should be apart"
 
     @property
-    def offset(self):
-        return np.ones(len(self.pairs))
-
-    def distance_pairs(self):
-        return self.pairs
-
-    @property
-    def combination(self):
-        return -sp.eye_array(len(self.pairs), format="csr")
-
-    def roles(self):
-        return dict(zip(("first", "second"), self.pairs.T, strict=True))
+    def rows(self):
+        return terms.Rows.of_pairs(self.scalar, self.pairs, signs=-1.0, offset=1.0)
 
 
 pairs = np.array([(a, b) for a in range(30) for b in range(a) if y_few[a] != y_few[b]])[::7]

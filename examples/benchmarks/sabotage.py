@@ -38,7 +38,7 @@ from damage import damaged, restructured
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.cli import app, tables
+from sdpmetric.cli import app, results
 from sdpmetric.models import Model
 
 PART = 250
@@ -66,7 +66,7 @@ def index_of(seed=0):
 def table(path, seed=0):
     model, X, y = solved(seed)
     labels = np.array([f"class {label}" for label in y])
-    tables.write(model, np.repeat(model.transform(X), 40, axis=0), np.repeat(labels, 40), path)
+    results.write(model, np.repeat(model.transform(X), 40, axis=0), np.repeat(labels, 40), path)
 
 
 def write_data(path):

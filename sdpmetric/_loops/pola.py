@@ -50,6 +50,30 @@ def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
         out[i] = total
 
 
+@nb.njit(cache=True, fastmath=FAST)
+def _next_vector(Q: FloatArray, k: int, w: FloatArray, d: int) -> tuple[float, float]:
+    """Make w orthogonal to the rows of Q up to number k; the coefficients of Lanczos' method."""
+    alpha = dot(Q[k], w, d)
+    for i in range(d):
+        w[i] -= alpha * Q[k, i]
+    for j in range(k, -1, -1):  # against rounding, as the basis is used
+        c = dot(Q[j], w, d)
+        for i in range(d):
+            w[i] -= c * Q[j, i]
+    return alpha, np.sqrt(dot(w, w, d))
+
+
+@nb.njit(cache=True, fastmath=FAST)
+def _combine(Q: FloatArray, s: FloatArray, m: int, size: float, d: int, u: FloatArray) -> None:
+    """``u = sum_j s_j / size q_j`` over the first m rows of Q."""
+    for i in range(d):
+        u[i] = 0.0
+    for j in range(m):
+        c = s[j] / size
+        for i in range(d):
+            u[i] += c * Q[j, i]
+
+
 @nb.njit(cache=True)
 def _fraction(alpha: FloatArray, beta: FloatArray, m: int, last: float, x: float, deltas: FloatArray) -> float:
     """``1 / (e_1^T (T - x)^-1 e_1)`` for m coefficients, the last of which is `last`; fills in its parts."""
@@ -103,14 +127,7 @@ def negative_pair(
         w[i] /= root
     pivot = 1.0
     for k in range(d):
-        alpha[k] = dot(Q[k], w, d)
-        for i in range(d):
-            w[i] -= alpha[k] * Q[k, i]
-        for j in range(k, -1, -1):  # against rounding, as the basis is used
-            c = dot(Q[j], w, d)
-            for i in range(d):
-                w[i] -= c * Q[j, i]
-        beta[k] = np.sqrt(dot(w, w, d))
+        alpha[k], beta[k] = _next_vector(Q, k, w, d)
         m = k + 1
         ended = m == d or beta[k] <= zero
         pivot = alpha[k] + 0.5 * zero - (beta[k - 1] ** 2 / pivot if k else 0.0)
@@ -125,12 +142,7 @@ def negative_pair(
                 total += s[j + 1] ** 2
             size = np.sqrt(total)
             if ended or beta[k] * abs(s[k]) <= exact * size:
-                for i in range(d):
-                    u[i] = 0.0
-                for j in range(m):
-                    c = s[j] / size
-                    for i in range(d):
-                        u[i] += c * Q[j, i]
+                _combine(Q, s, m, size, d, u)
                 return float(x)
         elif ended:
             return 0.0
@@ -193,14 +205,7 @@ def shifted_pair(
         Q[0, i] = v[i] / root
         w[i] = Bv[i] / root
     for k in range(min(d, SHIFTED_STEPS)):
-        alpha[k] = dot(Q[k], w, d)
-        for i in range(d):
-            w[i] -= alpha[k] * Q[k, i]
-        for j in range(k, -1, -1):
-            c = dot(Q[j], w, d)
-            for i in range(d):
-                w[i] -= c * Q[j, i]
-        beta[k] = np.sqrt(dot(w, w, d))
+        alpha[k], beta[k] = _next_vector(Q, k, w, d)
         m = k + 1
         ended = m == d or beta[k] * shift <= ZERO
         if ended or m % LOOK_SHIFTED == 0:
@@ -213,12 +218,7 @@ def shifted_pair(
                     break
             if y < top and abs(y) * beta[k] * abs(z[k]) <= EXACT * np.sqrt(total):
                 size = np.sqrt(total)
-                for i in range(d):
-                    u[i] = 0.0
-                for j in range(m):
-                    c = z[j] / size
-                    for i in range(d):
-                        u[i] += c * Q[j, i]
+                _combine(Q, z, m, size, d, u)
                 # check the pair against A
                 Au = Q[0]
                 times(A, u, d, Au)

@@ -11,28 +11,20 @@ from sdpmetric.arrays import FloatArray, LongArray
 
 
 @nb.njit(cache=True, fastmath=FAST)
-def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray) -> None:
-    """Squared distances, (m, n); equal items get equal numbers, which a matrix product would not promise."""
+def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, products: bool = False) -> None:
+    """Squared distances, (m, n), or minus the inner products; equal items get equal numbers, unlike by a product."""
     for i in range(len(queries)):
         row = out[i]
         row[:] = 0.0
         for k in range(len(columns)):
             a, column = queries[i, k], columns[k]
-            for j in range(len(column)):
-                difference = a - column[j]
-                row[j] += difference * difference
-
-
-@nb.njit(cache=True, fastmath=FAST)
-def products_with(queries: FloatArray, columns: FloatArray, out: FloatArray) -> None:
-    """Minus the inner products, (m, n): the most similar item has the smallest number."""
-    for i in range(len(queries)):
-        row = out[i]
-        row[:] = 0.0
-        for k in range(len(columns)):
-            a, column = queries[i, k], columns[k]
-            for j in range(len(column)):
-                row[j] -= a * column[j]
+            if products:
+                for j in range(len(column)):
+                    row[j] -= a * column[j]
+            else:
+                for j in range(len(column)):
+                    difference = a - column[j]
+                    row[j] += difference * difference
 
 
 @nb.njit(cache=True)

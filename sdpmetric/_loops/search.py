@@ -74,31 +74,3 @@ def scan_tiles(
                             pairs[used, 0], pairs[used, 1] = j, row
                             used += 1
     state[0], state[1] = task, used
-
-
-@nb.njit(cache=True)
-def group_pairs(
-    rows: IndexArray, columns: IndexArray, n_rows: int, n_columns: int
-) -> tuple[NDArray[np.int64], IndexArray]:
-    """Compressed rows of (row, column) pairs, columns in increasing order, by counting twice."""
-    place = np.zeros(n_columns + 1, dtype=np.int64)
-    for p in range(len(columns)):
-        place[columns[p] + 1] += 1
-    for c in range(n_columns):
-        place[c + 1] += place[c]
-    order = np.empty(len(rows), dtype=np.int64)
-    for p in range(len(rows)):
-        order[place[columns[p]]] = p
-        place[columns[p]] += 1
-    indptr = np.zeros(n_rows + 1, dtype=np.int64)
-    for p in range(len(rows)):
-        indptr[rows[p] + 1] += 1
-    for r in range(n_rows):
-        indptr[r + 1] += indptr[r]
-    place = indptr[:-1].copy()
-    out = np.empty(len(rows), dtype=np.int32)
-    for q in range(len(order)):
-        p = order[q]
-        out[place[rows[p]]] = columns[p]
-        place[rows[p]] += 1
-    return indptr, out

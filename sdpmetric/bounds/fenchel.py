@@ -49,13 +49,7 @@ SMALLEST, TINY = 1e-100, 1e-9
 
 @dataclass(frozen=True, eq=False)
 class FenchelDual:
-    """The dual of a sum of terms.
-
-    Attributes
-    ----------
-    total : BoundTerms
-    slack : Slack
-    """
+    """The dual of a sum of terms."""
 
     total: BoundTerms
     slack: Slack
@@ -208,6 +202,8 @@ class FenchelDual:
         fixed, way = inner.matrix - start.matrix, start.matrix - moving.matrix
 
         def positive(Q: FloatArray) -> float:
+            if not np.isfinite(Q).all():
+                return math.inf
             values = np.diag(Q) if self.slack.domain.diagonal else np.linalg.eigvalsh(Q)
             with np.errstate(over="ignore"):
                 return float(np.sum(np.maximum(values, 0.0) ** 2))

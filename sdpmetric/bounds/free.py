@@ -14,8 +14,8 @@ from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.spans import separated
 from sdpmetric.linalg.rigorous import Form, U, above, norm_above
 from sdpmetric.terms.base import Loss
-from sdpmetric.terms.collapse import Collapse
 from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.terms.softmax import Collapse
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]

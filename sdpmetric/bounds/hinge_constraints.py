@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.linalg.distances import distances
+from sdpmetric.losses import Weighted
 from sdpmetric.terms.margins import MarginLoss
 
 FloatArray = NDArray[np.float64]
@@ -23,7 +24,6 @@ def hinge_constraints(
     excess, own, K = total.excess(components, D)[0], len(total.costs[0]), loss.combination
     rows, columns = total.pairs[own:], K.indices.reshape(loss.size, -1)
     listed = np.flatnonzero((a > 0.0) | (excess > 0.0))
-    kind = SquaredHinge if loss.scalar.highest == np.inf else Hinge
     stretch = [
         (*rows[column[listed]].T, -sign[listed] * D[own:][column[listed]])
         for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
@@ -33,7 +33,7 @@ def hinge_constraints(
         roles={role: index[listed] for role, index in loss.roles().items()},
         multipliers=a[listed],
         excess=excess[listed],
-        loss=kind(loss.item_weights[listed]),
+        loss=Weighted(loss.scalar, loss.item_weights[listed]),
         stretch=stretch,
         sums=sums,
         slopes=sums,

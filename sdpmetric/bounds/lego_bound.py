@@ -16,16 +16,7 @@ from sdpmetric.linalg.rigorous import Images, U, above, below, gamma, sum_above
 
 @dataclass(frozen=True, eq=False)
 class LeastLoss:
-    """Pairs with targets, and what multipliers prove about the least loss of a fixed metric.
-
-    Attributes
-    ----------
-    X, centered : (n, d) arrays
-        The exact data, and the data less their mean.
-    pairs : (p, 2) int32 array
-    targets, sides : (p,) arrays
-        As in `LEGOProblem`.
-    """
+    """Pairs with targets, and what multipliers prove about the least loss of a fixed metric."""
 
     X: NDArray[np.floating]
     centered: FloatArray

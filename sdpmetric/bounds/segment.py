@@ -23,21 +23,7 @@ SMALLEST, NOTHING = 1e-300, -1e300
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """What multipliers prove.
-
-    Attributes
-    ----------
-    value : float
-        Below every objective; minus infinity where nothing is proven.
-    multipliers : list of (m,) arrays
-        Those that prove it, loss by loss.
-    residual : float
-        How far the given ones had to be moved, relatively.
-    null_dimension : int
-        Directions in which the data vary at no cost.
-    weakness : str or None
-        Why the bound may be weak.
-    """
+    """What multipliers prove."""
 
     value: float
     multipliers: Lists

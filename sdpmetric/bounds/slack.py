@@ -26,13 +26,6 @@ class Slack:
     """``S = sum_q w_q v_q v_q^T + ridge I + (a matrix)`` as a form on the domain: ``B S B^T`` in given coordinates.
 
     It has to be PSD there; for diagonal metrics only its diagonal counts.
-
-    Attributes
-    ----------
-    X : (n, d) array
-        The exact data.
-    total : BoundTerms
-    domain : Domain
     """
 
     X: NDArray[np.floating]

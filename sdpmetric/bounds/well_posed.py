@@ -25,16 +25,7 @@ FREE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class SampleSize:
-    """What the cost of a metric was learned from.
-
-    Attributes
-    ----------
-    examples : int
-    directions : int
-        In which so many examples can vary.
-    cost : callable
-        Trace of the cost, without a ridge.
-    """
+    """What the cost of a metric was learned from."""
 
     examples: int
     directions: int

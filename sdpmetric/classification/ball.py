@@ -13,11 +13,13 @@ from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 from sdpmetric.classification.nearest import majority, nearest_neighbors
 from sdpmetric.core import validation
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import Images, U, gamma, norms_above
+from sdpmetric.linalg.rigorous import U, gamma, norm_above, norms_above
 
 # Queries with more possible neighbors than this, and this many for each neighbor, are compared by intervals only; those
 # with more than the third are open.
-POSSIBLE, EACH, MANY = 16, 4, 512
+POSSIBLE, EACH, MANY = 16, 4, 128
+# Share of a distance that what the ball adds may be, for the first search to take a crude bound of it.
+SLIGHT = 0.02
 # Distances of queries to examples in memory at once.
 AT_ONCE = 1 << 22
 # More than underflow takes from a product, in units in which data and images are at most about 1.
@@ -52,12 +54,14 @@ class Space:
         data = np.asarray(validation.check_data(X), dtype=np.float64)
         L = validation.check_factors(components, data.shape[1])[0]
         small, flat = (math.frexp(float(np.abs(A).max(initial=0.0)))[1] for A in (data, L))
-        data = np.ldexp(data, -small)
-        images = Images.of(data, data - data.mean(axis=0), np.ldexp(L, -flat).T)
-        raw_off = U * (1.0 + 8.0 * U) * norms_above(images.centered) + FLOOR
+        data, L = np.ldexp(data, -small), np.ldexp(L, -flat)
+        raw = data - data.mean(axis=0)
+        lengths = norms_above(raw) * (1.0 + 8.0 * U)
+        off = gamma(L.shape[1] + 8) * norm_above(L) * lengths * (1.0 + 8.0 * U)
         with np.errstate(over="ignore", under="ignore"):
             scaled = np.nextafter(np.ldexp(radius, -2 * flat), np.inf)
-        return cls(images.centered, raw_off, images.points, images.errors + FLOOR, 2 * (small + flat), scaled)
+        points = np.ascontiguousarray(raw @ L.T)
+        return cls(raw, U * lengths + FLOOR, points, off + FLOOR, 2 * (small + flat), scaled)
 
     def apart(self, first: LongArray, second: LongArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Bounds on exact squared distances, of images and of examples, (p,) each."""
@@ -166,20 +170,24 @@ def _candidates(space: Space, queries: LongArray, n: int, most: FloatArray) -> t
     sizes, longs = np.einsum("ij,ij->i", P, P), np.einsum("ij,ij->i", C, C)
     top = [float(values.max(initial=0.0)) for values in (np.sqrt(sizes), np.sqrt(longs), space.off, space.raw_off)]
     g = gamma(P.shape[1] + C.shape[1] + 16)
-    right = np.concatenate([-2.0 * P[:n].T, 2.0 * C[:n].T, sizes[None, :n], -longs[None, :n]])
-    found: list[tuple[LongArray, LongArray]] = []
-    crowded = np.zeros(len(queries), dtype=bool)
-    step = max(1, AT_ONCE // n)
+    radius = np.minimum(r[queries], 2.0**200)
+    rounding = 32.0 * g * (top[0] ** 2 + radius * top[1] ** 2) + FLOOR
+    rounding += 16.0 * (top[0] * top[2] + radius * top[1] * top[3])
+    limit, crude = most - sizes[queries] + rounding, 4.1 * radius * top[1] ** 2
+    if (crude <= SLIGHT * most).all():  # the product is narrower without the examples themselves
+        limit += crude
+        left, right = P[queries], np.concatenate([-2.0 * P[:n].T, sizes[None, :n]])
+    else:
+        limit += radius * longs[queries]
+        left = np.concatenate([P[queries], radius[:, None] * C[queries], radius[:, None]], axis=1)
+        right = np.concatenate([-2.0 * P[:n].T, 2.0 * C[:n].T, -longs[None, :n], sizes[None, :n]])
+    left = np.concatenate([left, np.ones((len(left), 1))], axis=1)
+    found, step, crowded = [], max(1, AT_ONCE // n), np.zeros(len(queries), dtype=bool)
     for start in range(0, len(queries), step):
-        q = queries[start : start + step]
-        radius = np.minimum(r[q], 2.0**200)[:, None]
-        rounding = 32.0 * g * (top[0] ** 2 + radius[:, 0] * top[1] ** 2)
-        rounding += 16.0 * (top[0] * top[2] + radius[:, 0] * top[1] * top[3]) + FLOOR
-        left = np.concatenate([P[q], radius * C[q], np.ones((len(q), 1)), radius], axis=1)
-        limit = most[start : start + step] - sizes[q] + radius[:, 0] * longs[q] + rounding
-        near = ~(left @ right > limit[:, None])
-        crowded[start : start + step] = np.count_nonzero(near, axis=1) > MANY
-        near[crowded[start : start + step]] = False
-        at = np.nonzero(near)
-        found.append((q[at[0]], at[1]))
-    return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found]), crowded
+        rows = slice(start, start + step)
+        near = left[rows] @ right <= limit[rows, None]
+        crowded[rows] = np.count_nonzero(near, axis=1) > MANY
+        near[crowded[rows]] = False
+        found.append(np.flatnonzero(near) + start * n)
+    q, l = np.divmod(np.concatenate(found), n)
+    return queries[q], l, crowded

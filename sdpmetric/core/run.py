@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -12,12 +13,9 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.budget import Budget as Budget
 from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate, relative_gap
 from sdpmetric.core.multipliers import Multipliers
-from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
-from sdpmetric.core.recorder import Recorder
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow
@@ -27,48 +25,70 @@ from sdpmetric.engine.interface import Threads, TooLittleMemory, using
 from sdpmetric.triplets.limits import BudgetSpent as BudgetSpent
 from sdpmetric.triplets.limits import deadline
 
+
+class Budget:
+    """Time and iterations that a solve may take."""
+
+    def __init__(self, max_time: float | None = None, max_iter: int | None = None) -> None:
+        if max_time is not None and not validation.positive(max_time):
+            raise ValueError(f"max_time must be positive or None (no limit), got {max_time!r}.")
+        if max_iter is not None and not (validation.is_integer(max_iter) and max_iter > 0):
+            raise ValueError(f"max_iter must be a positive integer or None (no limit), got {max_iter!r}.")
+        self.max_time = math.inf if max_time is None else float(max_time)
+        self.max_iter = math.inf if max_iter is None else int(max_iter)
+        self.spent, self.reserve = 0, 0.0
+        self._began = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._began
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, possibly infinite."""
+        return max(self.max_time - self.elapsed, 0.0)
+
+    @property
+    def ends(self) -> float:
+        """When the steps have to end, on the clock of ``time.perf_counter``; possibly infinity."""
+        return self._began + min(self.max_time, max(self.last - self._began - self.reserve, 0.0))
+
+    @property
+    def last(self) -> float:
+        """When the certificate has to be there, on the same clock; the rest is for that of the zero metric."""
+        return self._began + 1.1 * self.max_time + 0.5
+
+    def spend(self, iterations: int = 1) -> None:
+        """Count iterations."""
+        if self.spent >= self.max_iter or time.perf_counter() >= self.ends:
+            raise BudgetSpent
+        self.spent += iterations
+
+    def check_reserve(self) -> None:
+        """Raise `BudgetSpent` where not even a quarter of the reserve, which is generous, is left for a certificate."""
+        if time.perf_counter() + 0.25 * self.reserve > self.last:
+            raise BudgetSpent
+
+
 Callback = Callable[[TraceRow], bool | None]
 Score = Callable[[FloatArray], float]
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a solver reports after some of its iterations.
+    """What a solver reports after some of its iterations; what it does not know is left out."""
 
-    Attributes
-    ----------
-    components : (r, d) array, or (c, r, d) for c metrics
-        The point, in the data's own coordinates.
-    objective : float
-        Over all triplets, or infinity where the solver has not searched them all at this point.
-    lower_bound : float
-        As the solver watches it; -inf without evidence.
-    dual : callable returning multipliers, or None
-        The multipliers behind the lower bound, frozen at this step.
-    certificate : Certificate or None
-        The problem's certificate of this point with these multipliers, where the solver asked for it.
-    step : float
-        Step size or smoothing width.
-    n_active : int
-        Active triplets or pairs.
-    extras : dict of str to float
-        What only some solvers know.
-    score : float
-        Score on validation examples.
-    status : Status or None
-        How the solve ended, if it ends by itself after this step and the problem's certificate does not say.
-    """
-
-    components: FloatArray
-    objective: float = math.inf
-    lower_bound: float = -math.inf
-    dual: Callable[[], Multipliers] | None = None
-    certificate: Certificate | None = None
-    step: float = math.nan
-    n_active: int = 0
-    extras: dict[str, float] = field(default_factory=dict)
-    score: float = math.nan
-    status: Status | None = None
+    components: FloatArray  # (r, d), or (c, r, d) for c metrics: the point, in the data's own coordinates
+    objective: float = math.inf  # infinity where the solver has not searched all triplets at this point
+    lower_bound: float = -math.inf  # as the solver watches it
+    dual: Callable[[], Multipliers] | None = None  # the multipliers behind the lower bound, frozen at this step
+    certificate: Certificate | None = None  # the problem's, of this point, where the solver asked for it
+    step: float = math.nan  # step size or smoothing width
+    n_active: int = 0  # active triplets or pairs
+    extras: dict[str, float] = field(default_factory=dict)  # what only some solvers know
+    score: float = math.nan  # on validation examples
+    status: Status | None = None  # how the solve ended, if it ends by itself here and the certificate does not say
 
     @classmethod
     def certified(
@@ -78,51 +98,43 @@ class Step:
         dual: Multipliers | None = None,
         step: float = math.nan,
     ) -> Self:
-        """A step with the problem's certificate of its point and multipliers.
+        """A step with the problem's certificate of its point and multipliers."""
+        made = problem.certify(components, dual=dual)
+        frozen = None if dual is None else lambda: dual
+        return cls(components, made.objective, made.lower_bound, frozen, made, step, made.n_active)
 
-        Parameters
-        ----------
-        problem : Problem
-        components : (r, d) array, or (c, r, d) for c metrics
-        dual : Dual or (p,) array, optional
-        step : float
-        """
-        certificate = problem.certify(components, dual=dual)
-        return cls(
-            components,
-            certificate.objective,
-            certificate.lower_bound,
-            None if dual is None else lambda: dual,
-            certificate,
-            step,
-            certificate.n_active,
-        )
+
+# Sees each step and its row of the trace.
+Watch = Callable[[Step, TraceRow], None]
+
+
+@dataclass
+class EarlyStopping:
+    """Ends a solve after `patience` steps without a better score; the answer is the best step, the latest of equals."""
+
+    patience: int
+    best: Step | None = None
+    idle: int = 0
+
+    def __call__(self, step: Step) -> bool:
+        """See a step; whether the solve ends with it."""
+        self.idle = 0 if self.best is None or step.score > self.best.score else self.idle + 1
+        if self.best is None or not step.score < self.best.score:
+            self.best = step
+        return self.idle >= self.patience
 
 
 @dataclass
 class _Seen:
     """The best of the steps so far, by each measure, and why the solve ends."""
 
-    status: Status | None
+    status: Status | None = None
     best: Step | None = None
     bound: Step | None = None
-    certified: Step | None = None
-    """The best of those that have a certificate."""
-    favourite: Step | None = None
-    """The step with the best score, the latest of equals."""
-    idle: int = 0
-    """How many steps did not better that score."""
-
-    @property
-    def lower_bound(self) -> float:
-        """The best one."""
-        return -math.inf if self.bound is None else self.bound.lower_bound
+    certified: Step | None = None  # the best of those that have a certificate
 
     def take(self, step: Step, *, last: bool) -> Step:
         """Take a step, which `last` makes the best one whatever its objective; return the best one."""
-        self.idle = self.idle + 1 if self.favourite is not None and not step.score > self.favourite.score else 0
-        if self.favourite is None or not step.score < self.favourite.score:
-            self.favourite = step
         if self.best is None or last or step.objective <= self.best.objective:  # the latest of equals
             self.best = step
         proven = step.lower_bound, step.certificate is not None  # of equal bounds, a certified one
@@ -140,70 +152,34 @@ def run(
     *,
     solver: str,
     tol: float,
+    watches: Sequence[Watch] = (),
     callback: Callback | None = None,
-    stream: bool = False,
+    early: EarlyStopping | None = None,
     score: Score | None = None,
-    patience: int | None = None,
+    stream: bool = False,
     relaxed: bool = False,
-    printer: Printer | None = None,
 ) -> Solution:
     """Run a solver until its own gap is small enough, the budget is spent, or it ends; then certify the best point."""
     check_tolerance(tol)
-    check_calls(callback, score, patience)
-    trace, passed = Trace(), Recorder()
-    seen = _Seen(None if patience is None else Status.STOPPED_EARLY)
+    trace, seen = Trace(), _Seen()
 
     def end() -> Solution:
-        given = seen.best if patience is None or seen.favourite is None else seen.favourite
+        given = seen.best if early is None or early.best is None else early.best
         best, (components, certificate, dual), status = _answer(problem, seen, given, budget, tol, stream)
         if relaxed and isinstance(certificate, DualityCertificate):
             certificate = RelaxationCertificate.of(certificate)
         if status is None or certificate.settles(tol):
             status = certificate.status(tol)
-        solution = Solution(
-            components=components,
-            certificate=certificate,
-            status=status,
-            solver=solver,
-            dual=dual,
-            trace=trace,
-            n_iter=budget.spent,
-            seconds=budget.elapsed,
-            problem=problem,
-            extras=problem.beside(np.asarray(components, dtype=np.float64)) | best.extras,
-            frames=tuple(passed.frames),
-        )
-        if printer is not None:
-            printer.end(solution)
-        return solution
+        spent = budget.spent, budget.elapsed
+        extras = problem.beside(np.asarray(components, dtype=np.float64)) | best.extras
+        return Solution(components, certificate, status, solver, dual, trace, *spent, problem, extras)
 
     try:
         try:
             with threads.one_pool(), deadline(budget.ends, budget.last):
+                seen.status = None if early is None else Status.STOPPED_EARLY
                 for step in steps:
-                    finite = bool(np.isfinite(step.components).all())
-                    if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
-                        seen.status = Status.NUMERICAL_ERROR
-                        break
-                    if score is not None:
-                        step = replace(step, score=float(score(step.components)))
-                    best = seen.take(step, last=stream)
-                    numbers = (step.objective, step.lower_bound, step.step, step.n_active)
-                    rest = (step.extras.get("screened", math.nan), int(step.extras.get("mistakes", 0)), step.score)
-                    row = TraceRow(budget.spent, budget.elapsed, *numbers, *rest)
-                    passed.see(len(trace), step.components)
-                    trace.rows.append(row)
-                    if printer is not None:
-                        printer(row)
-                    seen.status = step.status or seen.status
-                    if not stream and relative_gap(best.objective, seen.lower_bound) <= tol:
-                        break
-                    if step.certificate is not None and step.certificate.proves_optimal(tol):
-                        break
-                    if callback is not None and callback(row):
-                        seen.status = Status.USER_LIMIT
-                        break
-                    if patience is not None and seen.idle >= patience:
+                    if _sees(step, seen, trace, budget, tol, stream, score, watches, callback, early):
                         break
         except TooLittleMemory:  # of a worker, before any work
             raise
@@ -217,6 +193,44 @@ def run(
         return end()
 
 
+def _sees(
+    step: Step,
+    seen: _Seen,
+    trace: Trace,
+    budget: Budget,
+    tol: float,
+    stream: bool,
+    score: Score | None,
+    watches: Sequence[Watch],
+    callback: Callback | None,
+    early: EarlyStopping | None,
+) -> bool:
+    """Take a step into account and show it to those who watch; whether the solve ends with it."""
+    finite = bool(np.isfinite(step.components).all())
+    if not finite or math.isnan(step.objective) or math.isnan(step.lower_bound):
+        seen.status = Status.NUMERICAL_ERROR
+        return True
+    if score is not None:
+        step = replace(step, score=float(score(step.components)))
+    best = seen.take(step, last=stream)
+    numbers = (step.objective, step.lower_bound, step.step, step.n_active)
+    rest = (step.extras.get("screened", math.nan), int(step.extras.get("mistakes", 0)), step.score)
+    row = TraceRow(budget.spent, budget.elapsed, *numbers, *rest)
+    trace.rows.append(row)
+    for watch in watches:
+        watch(step, row)
+    idle = early is not None and early(step)
+    seen.status = step.status or seen.status
+    if not stream and seen.bound is not None and relative_gap(best.objective, seen.bound.lower_bound) <= tol:
+        return True
+    if step.certificate is not None and step.certificate.proves_optimal(tol):
+        return True
+    if callback is not None and callback(row):
+        seen.status = Status.USER_LIMIT
+        return True
+    return idle
+
+
 def after(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
     """Steps that go on from another solve, only the first one where that was interrupted."""
     for step in steps:
@@ -225,7 +239,7 @@ def after(full: Solution, steps: Iterator[Step]) -> Iterator[Step]:
             raise KeyboardInterrupt
 
 
-def check_calls(callback: Callback | None, score: Score | None, patience: int | None = None) -> None:
+def check_calls(callback: Callback | None, score: Score | None, patience: int | None) -> None:
     """Refuse a callback or a score that cannot be called, and a patience that is no count or has no score."""
     for name, given in (("callback", callback), ("score", score)):
         if given is not None and not callable(given):

@@ -13,10 +13,7 @@ def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:
     """Nonnegative weights of n examples, not all 0, float64; None where there are none, or all are 1."""
     if weights is None:
         return None
-    try:
-        array = np.array(unmasked("sample_weight", weights), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must be numbers, one for each example ({error}).") from error
+    array = _numbers("sample_weight", weights, "example")
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):
@@ -32,10 +29,14 @@ def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
     """Positive weights of p pairs, float64; None where there are none, or all are 1."""
     if weights is None:
         return None
-    try:
-        array = np.array(unmasked("pair_weights", weights), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"pair_weights must be numbers, one for each pair ({error}).") from error
+    array = _numbers("pair_weights", weights, "pair")
     if array.shape != (p,) or not (np.isfinite(array) & (array > 0.0)).all():
         raise ValueError(f"pair_weights must be {p} finite positive numbers, one per pair; leave others out.")
     return None if (array == 1.0).all() else array
+
+
+def _numbers(name: str, weights: ArrayLike, what: str) -> FloatArray:
+    try:
+        return np.array(unmasked(name, weights), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, one for each {what} ({error}).") from error

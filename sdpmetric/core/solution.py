@@ -17,9 +17,8 @@ from sdpmetric.core.files import Part, check_arrays, check_values, expected, rea
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Provable
-from sdpmetric.core.recorder import Frame
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import Trace, TraceRow
+from sdpmetric.core.trace import Frame, Trace, TraceRow
 from sdpmetric.linalg import psd
 from sdpmetric.triplets.triplets import Triplets
 

@@ -61,18 +61,7 @@ class TraceDisplay(ABC):
         display = cls._of(ended(solution), against, solution.certificate.kind, solution)
         return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
 
-    @classmethod
-    def from_solution(
-        cls,
-        solution: Solution,
-        *,
-        against: Against = "seconds",
-        ax: Axes | Sequence[Axes] | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Self:
-        """As `from_estimator`."""
-        return cls.from_estimator(solution, against=against, ax=ax, name=name, colour=colour)
+    from_solution = from_estimator
 
     @classmethod
     def from_trace(

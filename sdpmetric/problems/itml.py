@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.constraints import Constraints, LogRatio
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
@@ -20,10 +20,11 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
+from sdpmetric.losses import LogRatio, Weighted
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import Term
-from sdpmetric.terms.distance_bounds import DistanceBounds
 from sdpmetric.terms.log_det import LogDet
+from sdpmetric.terms.pairs import DistanceBounds
 
 FloatArray = NDArray[np.float64]
 
@@ -203,12 +204,7 @@ class ITMLProblem(MetricProblem):
         return self.gamma * (np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights)
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with another `gamma`.
-
-        Parameters
-        ----------
-        **values : float
-        """
+        """State the same problem with another `gamma`."""
         return Problem.with_weights(self, **values)
 
     def certify(
@@ -218,17 +214,8 @@ class ITMLProblem(MetricProblem):
 
         The lower bound of multipliers ``a >= 0`` with signs s is ``log det(I + sum s_p a_p v_p v_p^T) + sum_p gamma_p
         log(1 - s_p a_p xi0_p / gamma_p)``, v in coordinates in which the prior is the identity, at the best of all
-        multiples of a.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric. The objective of a singular one is infinite.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : (p,) array, optional
-            Multipliers of the pairs in their order, slopes of the slacks' divergences; negative ones are taken as 0.
-            Default: those of the point's slacks.
+        multiples of a. Multipliers of the pairs in their order are slopes of the slacks' divergences; negative ones are
+        taken as 0. Default: those of the point's slacks. The objective of a singular metric is infinite.
         """
         return replace(super().certify(components, metric=metric, dual=dual), program="ITML", constraints="pairs")
 
@@ -237,7 +224,7 @@ class ITMLProblem(MetricProblem):
         a = self.prove(components, dual).multipliers[0]
         first, second = self.pairs.T
         D = distances(self.centered @ components.T, first, second)
-        loss, excess = LogRatio(self.gammas, self.bounds, self.signs), self.signs * (D - self.bounds)
+        loss, excess = Weighted(LogRatio(self.signs, self.bounds), self.gammas), self.signs * (D - self.bounds)
         slack = float(loss.values(excess).sum()) / self.gamma
         return Constraints(
             dual=a,

@@ -139,13 +139,7 @@ class LEGOProblem(Problem):
         return cls(data, pairs, np.where(similar, near, far), np.where(similar, 1, -1), learning_rate)
 
     def head(self, n_pairs: int) -> LEGOProblem:
-        """The stream up to its first pairs.
-
-        Parameters
-        ----------
-        n_pairs : int
-            At least 1.
-        """
+        """The stream up to its first `n_pairs` pairs, at least 1."""
         if n_pairs == len(self.pairs):
             return self
         first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
@@ -258,12 +252,7 @@ class LEGOProblem(Problem):
         )
 
     def lower_bound(self, dual: FloatArray) -> float:
-        """What no metric can do without, proven by multipliers, whatever they are; at least 0.
-
-        Parameters
-        ----------
-        dual : (p,) array
-        """
+        """What no metric can do without, proven by multipliers, whatever they are; at least 0."""
         a = self.clip(dual)
         return self._least_loss.bound(a / (np.abs(a).max() or 1.0))
 
@@ -279,14 +268,7 @@ class LEGOProblem(Problem):
         return LogDetPrior.of(self.initial_metric, np.ascontiguousarray(self.root.T))
 
     def loss_above(self, components: FloatArray, metric: FloatArray | None = None) -> float:
-        """A float not below what the exact metric with a factor of floats loses on the whole stream.
-
-        Parameters
-        ----------
-        components : (r, d) array
-        metric : (d, d) array, optional
-            A metric near that of the factor, which is meant in its place.
-        """
+        """A float not below what the exact metric with a factor of floats, or one near it, loses on all pairs."""
         low, high = Images.of(self.X, self.centered, components.T, metric=metric).distances(*self.pairs.T)
         over, under = np.nextafter(high - self.targets, np.inf), np.nextafter(self.targets - low, np.inf)
         missed = np.maximum(

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.constraints import Constraints, SquaredHinge
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.losses import LOSSES, Weighted
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.distance_targets import DistanceTargets
 from sdpmetric.terms.log_det import LogDet
+from sdpmetric.terms.pairs import DistanceTargets
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -90,7 +91,7 @@ class LEGOBatchProblem(MetricProblem):
             columns={"pair": pair, "at_most": sign > 0},
             multipliers=np.maximum(sign * a[pair], 0.0),
             excess=sign * (D - stream.targets[pair]),
-            loss=SquaredHinge(np.full(len(pair), 0.5 * rate)),
+            loss=Weighted(LOSSES["squared_hinge"], np.full(len(pair), 0.5 * rate)),
             stretch=[(first, second, -sign * D)],
             sums={"divergence": divergence, "loss": lost},
             slopes={"learning_rate": lost},

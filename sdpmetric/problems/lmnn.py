@@ -18,7 +18,7 @@ from sdpmetric.bounds.push import DualCandidate, Push, joined, push_sums
 from sdpmetric.bounds.well_posed import Ridge, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
-from sdpmetric.core.constraints import Constraints, Hinge, SquaredHinge
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.problem import Problem
@@ -28,6 +28,7 @@ from sdpmetric.engine.deadline import is_late
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
+from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.problems import proofs
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.bounds import with_rest
@@ -320,9 +321,9 @@ class LargeMarginProblem(Problem):
         push, source, Z = self.push, self.source, self.embed(components)
         listed = [block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)]
         active = Triplets.join(Triplets.from_array(np.zeros((0, 3), np.int32)), *listed)
-        kind = SquaredHinge if push.squared else Hinge
+        loss = SquaredHinge() if push.squared else Hinge()
         if dual is None:
-            dual = Dual(active, kind(push.ceilings(active)).slopes(1.0 - push.margins(Z, active)))
+            dual = Dual(active, Weighted(loss, push.ceilings(active)).slopes(1.0 - push.margins(Z, active)))
         repaired = feasible(check_triplet_multipliers(dual))
         both = Triplets.join(active, repaired.triplets)
         _, first, inverse = np.unique(both.keys(len(self.X)), return_index=True, return_inverse=True)
@@ -331,13 +332,13 @@ class LargeMarginProblem(Problem):
         excess, weights = 1.0 - (far - near), source.weights_of(T)
         pulls, pulled = distances(Z, *push.place(*self.target_pairs)), source.target_weights()
         pull, trace = float(pulls.sum() if pulled is None else pulls @ pulled), float(np.sum(components**2))
-        hinges = float(kind(weights).values(excess).sum())
+        hinges = float(Weighted(loss, weights).values(excess).sum())
         return Constraints(
             dual=repaired,
             roles={"anchor": T.anchors, "target": T.targets, "impostor": T.impostors},
             multipliers=np.bincount(inverse.ravel(), values, minlength=len(first)).astype(np.float64),
             excess=excess,
-            loss=kind(push.weight * weights),
+            loss=Weighted(loss, push.weight * weights),
             stretch=[(T.anchors, T.impostors, far), (T.anchors, T.targets, -near)],
             weights=weights,
             sums={"pull": pull, "push": hinges, "trace": trace},

@@ -16,7 +16,7 @@ from sdpmetric.core.certificate import Certificate
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms.collapse import Collapse
+from sdpmetric.terms.softmax import Collapse
 
 FloatArray = NDArray[np.float64]
 
@@ -123,14 +123,7 @@ class MCMLProblem(MetricProblem):
     ) -> Certificate:
         """Certify any point; see `MetricProblem.certify` and docs/mcml.md.
 
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : (n, n) array, optional
-            Distributions ``q(j | i)`` in rows; default: those of the point. They are normalized.
+        Multipliers are distributions ``q(j | i)`` in rows, (n, n), which are normalized; default: those of the point.
         """
         found = super().certify(components, metric=metric, dual=dual)
         return replace(found, program="MCML", constraints="examples")

@@ -168,13 +168,7 @@ class MetricProblem(Problem):
         self._assign(X=X, terms=terms, domain=domain, names=tuple(names), weights=tuple(names))
 
     def with_weights(self, **values: float) -> Self:
-        """State the same problem with other weights of terms; data are shared.
-
-        Parameters
-        ----------
-        **values : float
-            Positive weights by the names of `weights`.
-        """
+        """State the same problem with other weights of terms, positive, by the names of `weights`."""
         if foreign := sorted(set(values) - set(self.weights)):
             raise TypeError(f"this sum has no term {', '.join(foreign)}; its terms are {', '.join(self.weights)}.")
         for name, value in values.items():
@@ -205,15 +199,7 @@ class MetricProblem(Problem):
         return found if scales is None else found * scales
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        """
+        """The sum of all terms; infinite where a hard constraint is violated by more than 1e-7 of its unit."""
         L, _ = self.check_point(components, metric)
         known = self.recognised
         return self.total.value(L)[0] if known is None else known.factor * known.problem.objective(L)
@@ -224,12 +210,7 @@ class MetricProblem(Problem):
         return L, max(residual, self.domain.check(L))
 
     def task_metrics(self, components: ArrayLike) -> FloatArray:
-        """The metrics ``M_c = sharing M_0 + N_c`` of all tasks, (t, d, d), from components of the lifted problem.
-
-        Parameters
-        ----------
-        components : (r, d) array
-        """
+        """The metrics ``M_c = sharing M_0 + N_c`` of all tasks, (t, d, d), from components of the lifted problem."""
         L, _ = self.check_point(components, None)
         own = [L[:, part].T @ L[:, part] for part in self.domain.parts]
         return np.stack([self.domain.sharing * own[0] + part for part in own[1:]])
@@ -288,23 +269,10 @@ class MetricProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:
-        """Certify any point by Fenchel duality; see ``docs/terms.md``.
+        """Certify any point by Fenchel duality; see `Problem.certify` and ``docs/terms.md``.
 
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        dual : (m,) array, optional
-            Multipliers of all losses in the order of the terms; those out of range are clipped, and all are moved
-            towards feasible ones as far as needed. Default: slopes of the losses at the point.
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite, is not PSD or not in the domain, or the multipliers have
-            another length or are not finite.
+        Multipliers are those of all losses in the order of the terms; those out of range are clipped, and all are moved
+        towards feasible ones as far as needed. Default: slopes of the losses at the point.
         """
         known = self.recognised
         if known is not None and (dual is None or isinstance(dual, Dual)):
@@ -345,13 +313,7 @@ class MetricProblem(Problem):
         return resolution(self.X, self.total, self.domain)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """The constraints of the one hinge of the sum; see `Constrained.constraints`.
-
-        Raises
-        ------
-        TypeError
-            If it has none, or several, or other losses beside it.
-        """
+        """The constraints of the one hinge of the sum, a TypeError without one; see `Constrained.constraints`."""
         loss = self.total.losses[0] if len(self.total.losses) == 1 else None
         if not isinstance(loss, MarginLoss) or loss.scalar.name not in EXPLAINED:
             raise refuse(self, "explain", "its sum has not exactly one loss that is a hinge or a squared hinge.")

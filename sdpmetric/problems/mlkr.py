@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import nca as loops
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, check_soft, check_targets
+from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 
 FloatArray = NDArray[np.float64]
 
@@ -103,35 +103,11 @@ class MLKRProblem(SoftNeighborProblem):
         )
 
     @cached_property
-    def row_targets(self) -> FloatArray:
-        """The targets less their mean, which no error depends on."""
-        return np.asarray(self.targets - self.targets.mean())
-
-    @property
-    def loss(self) -> int:
-        """The squared error of the mean of the neighbors' targets."""
-        return loops.SQUARED_ERROR
-
-    @property
-    def least(self) -> float:
-        """Squares are not negative."""
-        return 0.0
-
-    @cached_property
-    def scale(self) -> float:
-        """The sum of the squared targets, less their mean: stationarity has no units."""
-        return float(self.example_weights @ self.row_targets**2)
-
-    @property
-    def program(self) -> str:
-        """MLKR."""
-        return "MLKR"
+    def value(self) -> Value:
+        """The squared error of the mean of the neighbors' targets, which are taken less their own mean."""
+        y = np.asarray(self.targets - self.targets.mean())
+        return Value(loops.SQUARED_ERROR, y, 0.0, float(self.example_weights @ y**2), "MLKR")
 
     def predictions(self, components: ArrayLike) -> FloatArray:
-        """The leave-one-out prediction of each example's target, (n,).
-
-        Parameters
-        ----------
-        components : (r, d) array
-        """
+        """The leave-one-out prediction of each example's target, (n,)."""
         return self.distribution(components) @ self.targets

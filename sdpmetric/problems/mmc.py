@@ -31,9 +31,8 @@ from sdpmetric.linalg.rigorous import above, below, products_above, sum_above
 from sdpmetric.problems import proofs
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.base import Term
-from sdpmetric.terms.budget import Budget
-from sdpmetric.terms.pull import Pull
-from sdpmetric.terms.spread import Spread
+from sdpmetric.terms.linear import Pull
+from sdpmetric.terms.pairs import Budget, Spread
 
 FloatArray = NDArray[np.float64]
 
@@ -155,13 +154,7 @@ class MMCProblem(MetricProblem):
         return MetricProblem(self.X, far + Budget(near, costs=costs))
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked.
-
-        Parameters
-        ----------
-        components, metric
-            As in `Problem.objective`.
-        """
+        """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked."""
         (loss,), (u,) = self.total.losses, self.total.excess(self.check_point(components, metric)[0])
         return loss.value(u)
 
@@ -206,26 +199,8 @@ class MMCProblem(MetricProblem):
 
         A metric that violates the constraint is divided by its left side first. The lower bound comes from multipliers
         a > 0 of the dissimilar pairs: minus ``sqrt(lambda_max(B(a)) * sum w_p^2 / a_p)``, ``B(a) = sum a_p v_p v_p^T``
-        whitened by the similar pairs' cost, is below every objective. See ``docs/mmc.md``.
-
-        Parameters
-        ----------
-        components, metric
-            As in `Problem.objective`.
-        dual : (p,) array, optional
-            Multipliers of the dissimilar pairs in their order; only their proportions matter. Default: those of the
-            point.
-
-        Returns
-        -------
-        DualityCertificate
-            Its primal residual includes the violation of the constraint.
-
-        Raises
-        ------
-        ValueError
-            If the point has the wrong shape, is not finite, or is not PSD, or the multipliers are not finite or not one
-            per dissimilar pair.
+        whitened by the similar pairs' cost, is below every objective. Multipliers are in the order of the dissimilar
+        pairs, and only their proportions matter. See ``docs/mmc.md``.
         """
         L, residual = self.check_point(components, metric)
         images = self.total.images(self.X, L.T, None, validation.given_metric(metric, residual))

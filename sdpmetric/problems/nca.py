@@ -14,7 +14,7 @@ from sdpmetric._loops import nca as loops
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, check_soft, check_targets
+from sdpmetric.problems.soft_neighbors import SoftNeighborProblem, Value, check_soft, check_targets
 
 Objective = Literal["probability", "log"]
 Targets = Literal["classes", "continuous"]
@@ -179,15 +179,9 @@ class NCAProblem(SoftNeighborProblem):
             raise TypeError(f"NCAProblem has no weight {', '.join(sorted(unknown))}; its weight is bandwidth.")
         y = self.targets * np.sqrt(2) * self.bandwidth
         objective: Objective = "log" if self.logarithm else "probability"
+        rank, w = self.n_components, self.sample_weight
         return type(self)(
-            self.X,
-            y,
-            self.n_components,
-            objective,
-            diagonal=self.diagonal,
-            targets="continuous",
-            sample_weight=self.sample_weight,
-            **values,
+            self.X, y, rank, objective, diagonal=self.diagonal, targets="continuous", sample_weight=w, **values
         )
 
     # -- the data as the loops want them: members of a class side by side
@@ -202,37 +196,14 @@ class NCAProblem(SoftNeighborProblem):
         """Class of each of the `rows`; None for continuous targets."""
         return None if len(self.targets) else self.index[self.order]
 
-    @property
-    def row_targets(self) -> FloatArray:
-        """Continuous targets, in units of ``sqrt(2) s``; empty for classes."""
-        return self.targets
-
-    @property
-    def loss(self) -> int:
-        """Minus the probability, or its logarithm."""
-        return loops.LOGARITHM if self.logarithm else loops.PROBABILITY
-
-    @property
-    def least(self) -> float:
-        """No probability is above 1: minus the weight of the examples that have a match, or 0 for "log"."""
-        return 0.0 if self.logarithm else -self.matched
-
-    @property
-    def scale(self) -> float:
-        """Stationarity is per example."""
-        return float(self.example_weights.sum())
-
-    @property
-    def program(self) -> str:
-        """NCA, and of which form."""
-        return "NCA, log" if self.logarithm else "NCA"
-
     @cached_property
-    def matched(self) -> float:
-        """Weight of the examples that have a match."""
-        if len(self.targets):
-            return self.scale
-        return float(self.example_weights[np.bincount(self.index)[self.index] > 1].sum())
+    def value(self) -> Value:
+        """Minus the probability of a match, at least -1 where there is one, or minus its logarithm, at least 0."""
+        weights = self.example_weights
+        if self.logarithm:
+            return Value(loops.LOGARITHM, self.targets, 0.0, float(weights.sum()), "NCA, log")
+        matched = weights if len(self.targets) else weights[np.bincount(self.index)[self.index] > 1]
+        return Value(loops.PROBABILITY, self.targets, -float(matched.sum()), float(weights.sum()), "NCA")
 
     def match(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
         """How far examples match, between 0 and 1; arrays of example numbers that are broadcast."""

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
+from sdpmetric.losses import ScalarLoss
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.losses import ScalarLoss
-from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.terms.margins import MarginLoss, Rows
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -35,28 +35,12 @@ class ThresholdMargins(MarginLoss):
         """Say in a few words what the term is."""
         return f"{self.scalar.name} over {self.size:,} margins to a threshold"
 
-    @property
-    def scalar(self) -> ScalarLoss:
-        """The loss of a margin."""
-        return self.loss
-
-    @property
-    def offset(self) -> FloatArray:
-        """``1 - y_t``."""
-        return 1.0 - self.signs
-
-    def distance_pairs(self) -> IndexArray:
-        """The pairs, and that of the threshold."""
-        return self.pairs
-
     @cached_property
-    def combination(self) -> sp.csr_array:
-        """``y_t (D(t) - D(own))``."""
-        return sp.csr_array(sp.hstack([sp.diags_array(self.signs), -self.signs[:, None]], format="csr"))
-
-    def roles(self) -> dict[str, IndexArray]:
-        """Row numbers by role."""
-        return {"first": self.pairs[:-1, 0], "second": self.pairs[:-1, 1]}
+    def rows(self) -> Rows:
+        """``1 - y_t + y_t (D(t) - D(own))``."""
+        K = sp.csr_array(sp.hstack([sp.diags_array(self.signs), -self.signs[:, None]], format="csr"))
+        roles = {"first": self.pairs[:-1, 0], "second": self.pairs[:-1, 1]}
+        return Rows(self.loss, self.pairs, K, 1.0 - self.signs, roles=roles)
 
 
 def as_sum(

@@ -16,7 +16,7 @@ from sdpmetric.bounds.segment import Proven
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, RegretCertificate
-from sdpmetric.core.constraints import Constraints, Hinge
+from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem, StrongConvexity
@@ -33,10 +33,10 @@ from sdpmetric.linalg.rigorous import (
     square,
     sum_above,
 )
+from sdpmetric.losses import Hard, Hinge, Weighted
 from sdpmetric.problems import proofs
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.pair_margins import as_sum
-from sdpmetric.terms import losses
 
 # A margin may be missed by this much, relative to the threshold, and count as met.
 ROUNDING = 1e-9
@@ -179,7 +179,7 @@ class POLAProblem(Problem):
     def as_sum(self) -> MetricProblem:
         """The same as a sum with one more feature; see `sdpmetric.problems.pair_margins.as_sum`."""
         soft, start = self.slack_weight is not None, self.initial_threshold
-        scalar, weights = (losses.Hinge(), self.ceilings) if soft else (losses.Hard(), np.ones(len(self.pairs)))
+        scalar, weights = (Hinge(), self.ceilings) if soft else (Hard(), np.ones(len(self.pairs)))
         return as_sum(self.X, self.pairs, self.signs, scalar, weights, start)
 
     @cached_property
@@ -496,7 +496,7 @@ class POLAProblem(Problem):
             columns={"pair": np.arange(len(a)), "similar": self.similar},
             multipliers=a,
             excess=excess,
-            loss=Hinge(self.ceilings),
+            loss=Weighted(Hinge(), self.ceilings),
             stretch=[(first, second, -self.signs * q)],
             sums=sums | slack,
             slopes={"slack_weight": sum(slack.values())} if slack else {},

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.multipliers import Multipliers, check_multipliers, check_triplet_multipliers
+from sdpmetric.core.multipliers import Multipliers, check_triplet_multipliers
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint

@@ -213,15 +213,7 @@ class RCAProblem(Problem):
         return psd.whiten(basis, inverse, psd.triangle([self.root @ basis]))
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """``<C, M> - log det(C M)``, on the directions in which data vary; infinite for a metric singular there.
-
-        Parameters
-        ----------
-        components : (r, d) array, optional
-            Factor L of the metric.
-        metric : (d, d) array, optional
-            The metric itself; exactly one of the two.
-        """
+        """``<C, M> - log det(C M)``, on the directions in which data vary; infinite for a metric singular there."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         if self._dependence is not None:
             return math.inf
@@ -243,13 +235,6 @@ class RCAProblem(Problem):
         With ``s_k > 0`` the eigenvalues of ``C M`` the objective is ``sum_k (s_k - log s_k)``, and ``s - log s >= 1``:
         the dimension of the data is below every objective, whatever C is. The objective is rounded upwards. It is
         infinite where features depend on each other up to rounding and not exactly, unless there is a ridge.
-
-        Parameters
-        ----------
-        components, metric
-            As in `Problem.objective`.
-        dual : optional
-            Ignored: the lower bound needs no multipliers.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
         given = validation.given_metric(metric, primal_residual)

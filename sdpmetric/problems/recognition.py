@@ -15,9 +15,8 @@ from sdpmetric.core.multipliers import Dual
 from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.terms.base import Term
-from sdpmetric.terms.pull import Pull
-from sdpmetric.terms.trace import Trace
-from sdpmetric.terms.triplet_hinge import TripletHinge
+from sdpmetric.terms.comparisons import TripletHinge
+from sdpmetric.terms.linear import Pull, Trace
 from sdpmetric.triplets.triplets import Triplets
 
 FloatArray = NDArray[np.float64]
@@ -26,16 +25,7 @@ IndexArray = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Recognised:
-    """A statement that is a sum of terms, but for a factor.
-
-    Attributes
-    ----------
-    problem : LMNNProblem
-    factor : float
-        The sum is so many times the objective of the problem.
-    shares : (float, float)
-        Below and above the exact quotient of each of its weights and that of the problem, which are rounded.
-    """
+    """A statement that is a sum of terms, but for a factor."""
 
     problem: LMNNProblem
     factor: float

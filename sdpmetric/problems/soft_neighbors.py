@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,31 @@ from sdpmetric.core.problem import Problem
 BLOCK = 4_000_000
 # Off-diagonal entries of a diagonal metric up to this share of its largest entry are rounding.
 OFF_DIAGONAL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The value of an example: its number in the loops, and what certificates say of sums of it.
+
+    Attributes
+    ----------
+    loss : int
+        As `sdpmetric._loops.nca` names it.
+    targets : (n,) array
+        Numbers that it depends on, in the order of `SoftNeighborProblem.rows`; empty where classes decide.
+    least : float
+        What no objective is below.
+    scale : float
+        What the gradient of `SoftNeighborProblem.stationarity` is divided by.
+    program : str
+        What certificates are of.
+    """
+
+    loss: int
+    targets: FloatArray
+    least: float
+    scale: float
+    program: str
 
 
 class SoftNeighborProblem(Problem):
@@ -56,32 +82,10 @@ class SoftNeighborProblem(Problem):
         def sample_weight(self) -> FloatArray | None:
             """Weights of the examples' values."""
 
-    # -- for subclasses ------------------------------------------------------------------------------------------
-
     @property
     @abstractmethod
-    def row_targets(self) -> FloatArray:
-        """Numbers that the examples' values depend on, in the order of `rows`; empty where classes decide."""
-
-    @property
-    @abstractmethod
-    def loss(self) -> int:
-        """Which value an example has, as `sdpmetric._loops.nca` names them."""
-
-    @property
-    @abstractmethod
-    def least(self) -> float:
-        """What no objective is below."""
-
-    @property
-    @abstractmethod
-    def scale(self) -> float:
-        """What the gradient of `stationarity` is divided by."""
-
-    @property
-    @abstractmethod
-    def program(self) -> str:
-        """What certificates are of."""
+    def value(self) -> Value:
+        """What an example's value is."""
 
     @property
     def row_classes(self) -> NDArray[np.int32] | None:
@@ -141,8 +145,8 @@ class SoftNeighborProblem(Problem):
             self.rows,
             L,
             *self.spans,
-            self.row_targets,
-            self.loss,
+            self.value.targets,
+            self.value.loss,
             which,
             weights=self._row_weights,
             differentiate=differentiate,
@@ -188,11 +192,6 @@ class SoftNeighborProblem(Problem):
         """Effective number of neighbors of each example, ``exp(-sum_j p_ij log p_ij)``, (n,): between 1 and n - 1.
 
         The scale of the factor sets it: it falls, or stays, as all distances grow (section 2 of [GRHS2005]).
-
-        Parameters
-        ----------
-        components, metric
-            As in `objective`.
         """
         L, _ = self._check_point(components, metric)
         return perplexity(np.asarray(self.X, dtype=np.float64) @ L.T)
@@ -200,7 +199,7 @@ class SoftNeighborProblem(Problem):
     def certify(
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> StationarityCertificate:
-        """Certify any point: objective, `least` for a lower bound, and the gradient's relative norm.
+        """Certify any point: objective, the least for a lower bound, and the gradient's relative norm.
 
         See `Problem.certify`; there are no multipliers.
         """
@@ -208,15 +207,15 @@ class SoftNeighborProblem(Problem):
         value, gradient = self._evaluate(L, None, True)
         return StationarityCertificate(
             objective=value,
-            lower_bound=self.least,
+            lower_bound=self.value.least,
             primal_residual=primal_residual,
             stationarity=self.stationarity(L, gradient),
-            program=self.program,
+            program=self.value.program,
         )
 
     def stationarity(self, components: FloatArray, gradient: FloatArray) -> float:
-        """``|gradient| |L|`` over `scale`, Frobenius norms: what a relative change of L brings; without units."""
-        return float(np.linalg.norm(gradient) * np.linalg.norm(components)) / self.scale
+        """``|gradient| |L|`` over a scale, Frobenius norms: what a relative change of L brings; without units."""
+        return float(np.linalg.norm(gradient) * np.linalg.norm(components)) / self.value.scale
 
     def _check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """As `check_point`; where the factor is diagonal, the point must be so too."""

@@ -116,7 +116,7 @@ def sorted_scores(
     for first in range(0, len(relevance.queries), height):
         block = relevance.queries[first : first + height]
         scores = np.empty((len(block), len(items)))
-        (loops.products_with if products else loops.distances_to)(queries[block], columns, scores)
+        loops.distances_to(queries[block], columns, scores, products)
         mask = relevance.mask(block)
         irrelevant = np.where(mask, np.inf, scores)
         if relevance.leave_one_out:

@@ -344,7 +344,7 @@ def checks(solution: Solution) -> list[dict[str, str]]:
     ways = [
         {
             "what": "Certify the metric again, from the data and the multipliers:",
-            "code": "sm.certify(problem, solution.components, dual=solution.dual, extras=solution.extras)",
+            "code": "sm.certify(problem, solution.components, dual=solution.dual)",
         }
     ]
     if isinstance(solution.certificate, DualityCertificate):

@@ -32,13 +32,7 @@ SETTINGS: dict[str, list[Options]] = {
 
 @dataclass(frozen=True)
 class Backend:
-    """A CVXPY solver with the settings to try, one after another.
-
-    Attributes
-    ----------
-    name : str
-        As CVXPY spells it.
-    """
+    """A CVXPY solver with the settings to try, one after another."""
 
     name: str
     settings: tuple[Options, ...]

@@ -25,18 +25,7 @@ LARGEST_TABLE = 2**24
 
 @dataclass
 class Point(ABC):
-    """A metric ``L^T L`` of the domain.
-
-    Attributes
-    ----------
-    problem : MetricProblem
-    T : (k, p) array
-        Coordinates of the domain; diagonal where its metrics are.
-    F : array
-        The unknowns.
-    total : BoundTerms
-        The sum, with hard constraints in units of the objective.
-    """
+    """A metric ``L^T L`` of the domain."""
 
     problem: MetricProblem
     T: FloatArray

@@ -80,7 +80,7 @@ class FRMLStream(FactorStream):
         start: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
-        super().__init__(n_features, n_components, step, start, random_state)
+        super().__init__(n_features, n_components, step=step, start=start, random_state=random_state)
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
         self.loss: Literal["warp", "auc"] = loss
@@ -149,24 +149,18 @@ class FRMLStream(FactorStream):
         self.cumulative_loss += loss
         self._taken += 1
         if self._taken == self.batch_size:
-            self._move()
+            self._end_batch()
         return loss
 
-    def _move(self) -> None:
-        length = float(self._lengths(1)[0]) / self._taken
-        V = np.array([v for v, _ in self._pending])
-        c = length * np.array([weight for _, weight in self._pending])
-        if loops.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
-            self._totals[loops.SHORTENED] += 1
-        self._totals[loops.UPDATES] += 1
-        if self.n_updates % loops.REFRESH == 0:
-            loops.refresh_gram(self.components, self._gram)
+    def _end_batch(self) -> None:
+        V, c = (np.array(part) for part in zip(*self._pending, strict=True))
+        self._move((V, float(self._lengths(1)[0]) / self._taken * c))
         self._pending, self._taken = [], 0
 
     def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
         weights = self._weights(len(draws.items), float(related.n_irrelevant[related.queries].mean()))
         if self._taken:
-            self._move()
+            self._end_batch()
         loss = loops.frml(
             self.components,
             self._gram,

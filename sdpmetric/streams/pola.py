@@ -42,10 +42,9 @@ class POLAStream(PairStream):
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:
         validation.check_entries("an example", X, LONGEST / (2 * np.sqrt(self.n_features)))
-        losses, gamma = np.zeros(len(pairs)), self.gamma or 0.0
-        state, counts = self._state, self._counts
-        A, B = self._A, self._B
-        pola.run(X, pairs, similar, 0, len(pairs), gamma, 0.0, A, B, state, counts, losses, np.zeros(len(pairs)))
+        losses, lengths, data = np.zeros(len(pairs)), np.zeros(len(pairs)), np.asarray(X, dtype=np.float64)
+        about = (0, len(pairs), self.gamma or 0.0, 0.0, self._A, self._B, self._state, self._counts)
+        pola.run(data, pairs, similar, *about, losses, lengths)
         return losses
 
     def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:

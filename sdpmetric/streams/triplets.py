@@ -178,14 +178,25 @@ class TripletStream:
 
     def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
         """Draw triplets and take so many steps; return the sum of their losses."""
-        raise NotImplementedError
+        (queries, items, *lists), loss = draws, 0.0
+        for _ in range(count):
+            q, near, far = loops.draw_triplet(self._random, *lists, len(items))
+            loss += self._step(queries[q], items[near] - items[far])
+            self._totals[loops.ITEMS] += 1
+        return loss
 
 
 class FactorStream(TripletStream):
     """A metric ``W = K^T K`` of fixed rank that moves by retractions."""
 
     def __init__(
-        self, n_features: int, n_components: int, step: float, start: ArrayLike | None, random_state: int | None
+        self,
+        n_features: int,
+        n_components: int,
+        *,
+        step: float = 0.01,
+        start: ArrayLike | None = None,
+        random_state: int | None = None,
     ) -> None:
         super().__init__(n_features, random_state)
         self.n_components = validation.check_integer("n_components", n_components, 1, self.n_features)
@@ -203,6 +214,15 @@ class FactorStream(TripletStream):
     def shortened(self) -> int:
         """Steps so far that were too long for the retraction and were shortened; if many, `step` is too long."""
         return int(self._totals[loops.SHORTENED])
+
+    def _move(self, *pieces: tuple[FloatArray, FloatArray]) -> None:
+        """Retract along ``sum_k c_k v_k v_k^T`` of each piece (V, c) in turn; that is one step."""
+        for V, c in pieces:
+            if loops.retract(self.components, self._gram, V, V @ self.components.T, c, REACH) < 1.0:
+                self._totals[loops.SHORTENED] += 1
+        self._totals[loops.UPDATES] += 1
+        if self.n_updates % loops.REFRESH == 0:
+            loops.refresh_gram(self.components, self._gram)
 
 
 class LORETAStream(FactorStream):
@@ -236,24 +256,14 @@ class LORETAStream(FactorStream):
         If a parameter is out of range, the rank is above the number of features, or `start` has not full rank.
     """
 
-    def __init__(
-        self,
-        n_features: int,
-        n_components: int,
-        *,
-        step: float = 0.01,
-        start: ArrayLike | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(n_features, n_components, step, start, random_state)
-
     def _step(self, query: FloatArray, u: FloatArray) -> float:
-        return float(loops.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
-
-    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
-        lengths = np.full(count, self.step)
-        totals = (self._random, self._totals)
-        return float(loops.loreta(self.components, self._gram, *draws, lengths, REACH, *totals))
+        score = float((self.components @ query) @ (self.components @ u))
+        if not score < 1.0:
+            return 0.0
+        self._totals[loops.MISTAKES] += not score > 0.0
+        # The symmetric part of q u^T is (p p^T - m m^T) / 4 with p = q + u and m = q - u: two steps of rank one.
+        self._move(*(((query + sign * u)[None], np.array([0.25 * sign * self.step])) for sign in (1.0, -1.0)))
+        return 1.0 - score
 
 
 class OASISStream(TripletStream):
@@ -304,8 +314,11 @@ class OASISStream(TripletStream):
         self.similarity = given
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
-        return float(loops.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
-
-    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
-        totals = (self._random, self._totals)
-        return float(loops.oasis(self.similarity, *draws, self.aggressiveness, count, *totals))
+        score, size = float(query @ (self.similarity @ u)), float((query @ query) * (u @ u))
+        if not score < 1.0:
+            return 0.0
+        self._totals[loops.MISTAKES] += not score > 0.0
+        if size > 0.0:
+            self._totals[loops.UPDATES] += 1
+            self.similarity += np.outer(min(self.aggressiveness, (1.0 - score) / size) * query, u)
+        return 1.0 - score

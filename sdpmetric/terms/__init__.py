@@ -1,22 +1,14 @@
-"""Terms that statements are sums of; each file is one term. See ``docs/terms.md``."""
+"""Terms that statements are sums of; see ``docs/terms.md``."""
 
 from sdpmetric.terms.base import Loss, Regularizer, Sum, Term
-from sdpmetric.terms.budget import Budget
-from sdpmetric.terms.collapse import Collapse
-from sdpmetric.terms.distance_bounds import DistanceBounds
-from sdpmetric.terms.distance_targets import DistanceTargets
+from sdpmetric.terms.comparisons import QuadrupletHinge, TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
+from sdpmetric.terms.linear import Pull, Trace
 from sdpmetric.terms.log_det import LogDet
-from sdpmetric.terms.margins import MarginLoss
+from sdpmetric.terms.margins import MarginLoss, Rows
 from sdpmetric.terms.off_diagonal import OffDiagonal
-from sdpmetric.terms.pair_hinge import PairHinge
-from sdpmetric.terms.pair_softmax import PairSoftmax
-from sdpmetric.terms.pull import Pull
-from sdpmetric.terms.quadruplet_hinge import QuadrupletHinge
-from sdpmetric.terms.repulsion import Repulsion
-from sdpmetric.terms.spread import Spread
-from sdpmetric.terms.trace import Trace
-from sdpmetric.terms.triplet_hinge import TripletHinge
+from sdpmetric.terms.pairs import Budget, DistanceBounds, DistanceTargets, PairHinge, Repulsion, Spread
+from sdpmetric.terms.softmax import Collapse, PairSoftmax
 
 __all__ = [
     "Budget",
@@ -34,6 +26,7 @@ __all__ = [
     "QuadrupletHinge",
     "Regularizer",
     "Repulsion",
+    "Rows",
     "Spread",
     "Sum",
     "Term",

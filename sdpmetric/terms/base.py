@@ -11,32 +11,22 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.losses import Expression
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 # Roundings between exact multipliers and computed ones; conjugates that are only computed err by so much, relatively.
 ROUNDINGS, ACCURACY = 6, 1e-14
-
-
-class Expression(Protocol):
-    """A CVXPY expression, as far as terms look at it; terms do not import CVXPY."""
-
-    def __add__(self, other: Expression | ArrayLike, /) -> Expression: ...
-    def __sub__(self, other: Expression | ArrayLike, /) -> Expression: ...
-    def __rmul__(self, other: float, /) -> Expression: ...
-    def __neg__(self) -> Expression: ...
-    def __le__(self, other: float, /) -> object: ...
-    def __getitem__(self, key: tuple[IndexArray, IndexArray], /) -> Expression: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -185,13 +175,8 @@ class Regularizer(Term):
     def highest(self, components: FloatArray, errors: FloatArray | None = None) -> float:
         """A float not below the exact `value` of a factor of floats.
 
-        By default within 1e-14 of the computed one, and infinity with errors, of which a value near by says nothing.
-
-        Parameters
-        ----------
-        components : (r, d) array
-        errors : (r, d) array, optional
-            The float is not below the value of any factor within these of the given one, entry by entry.
+        With errors, not below that of any factor within these of the given one, entry by entry. By default within 1e-14
+        of the computed one, and infinity with errors, of which a value near by says nothing.
         """
         value = self.value(components) if errors is None or not errors.any() else math.inf
         return value + ACCURACY * abs(value)
@@ -299,10 +284,6 @@ class Loss(Term):
         """A float not below the exact `value` of all u between two arrays.
 
         By default the larger computed value of the two, which are taken to be accurate to 1e-14.
-
-        Parameters
-        ----------
-        low, high : (m,) arrays
         """
         value = max(self.value(low), self.value(high))
         return value + ACCURACY * abs(value)
@@ -312,15 +293,7 @@ class Loss(Term):
         """The largest ``<a, u> - l*(a) - width / 2 |a - center|^2``, suitably scaled, and the a that attains it.
 
         It is smooth in u, and a, its gradient, is in the domain of the conjugate whatever u is. Losses without kinks
-        need no width.
-
-        Parameters
-        ----------
-        u : (m,) array
-        width : float
-            Positive, in units of the term.
-        center : (m,) array, optional
-            Multipliers; default 0.
+        need no width, which is in units of the term; the center is 0 by default.
         """
 
     @abstractmethod

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import validation
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import TINY, above, gamma, product_above, squares_above
-from sdpmetric.terms.base import Expression, Regularizer
+from sdpmetric.losses import Expression
+from sdpmetric.terms.base import Regularizer
 
 FloatArray = NDArray[np.float64]
 

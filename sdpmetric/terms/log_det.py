@@ -24,7 +24,8 @@ from sdpmetric.linalg.rigorous import (
     sum_below,
 )
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
-from sdpmetric.terms.base import Expression, Regularizer
+from sdpmetric.losses import Expression
+from sdpmetric.terms.base import Regularizer
 
 FloatArray = NDArray[np.float64]
 

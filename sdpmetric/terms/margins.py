@@ -3,26 +3,69 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import TINY, all_above, gamma, sum_above, sum_below
-from sdpmetric.terms.base import Expression, Loss
-from sdpmetric.terms.losses import ScalarLoss
+from sdpmetric.losses import Expression, ScalarLoss
+from sdpmetric.terms.base import Loss
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
 
 # A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
 FEASIBLE = 1e-7
 # Roundings between exact weights of losses and computed ones.
 WEIGHTED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What the losses ``l(u_i)`` of a term are of: ``u = offset + K D`` for the squared distances D of some pairs.
+
+    Attributes
+    ----------
+    scalar : ScalarLoss
+        l.
+    pairs : (p, 2) int array
+    combination : (m, p) sparse array
+        K.
+    offset : (m,) array or float
+    unit : float
+        A size of u that counts as large.
+    roles : mapping of str to (m,) int array
+        Row numbers of X by their role in each loss.
+    """
+
+    scalar: ScalarLoss
+    pairs: IndexArray
+    combination: sp.csr_array
+    offset: FloatArray | float
+    unit: float = 1.0
+    roles: Mapping[str, IndexArray] = field(default_factory=dict)
+
+    @classmethod
+    def of_pairs(
+        cls,
+        scalar: ScalarLoss,
+        pairs: ArrayLike | None,
+        signs: FloatArray | float = 1.0,
+        offset: FloatArray | float = 0.0,
+        unit: float = 1.0,
+    ) -> Rows:
+        """One pair for each loss, ``u = offset + signs D``."""
+        rows = np.asarray(pairs, dtype=np.int32)
+        K = sp.csr_array(sp.diags_array(np.broadcast_to(signs, len(rows)).astype(np.float64)))
+        return cls(scalar, rows, K, offset, unit, dict(zip(("first", "second"), rows.T, strict=True)))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -42,12 +85,41 @@ class MarginLoss(Loss):
 
     @property
     @abstractmethod
+    def rows(self) -> Rows:
+        """The scalar loss of a bound term, and what its numbers are; see `Rows`."""
+
+    @property
     def scalar(self) -> ScalarLoss:
         """The scalar loss l."""
+        return self.rows.scalar
 
-    @abstractmethod
-    def roles(self) -> dict[str, IndexArray]:
+    @property
+    def unit(self) -> float:
+        """A size of u that counts as large."""
+        return self.rows.unit
+
+    @property
+    def offset(self) -> FloatArray:
+        """U at the zero metric, (m,)."""
+        return np.broadcast_to(self.rows.offset, self.size)
+
+    def distance_pairs(self) -> IndexArray:
+        """The pairs of the rows."""
+        return self.rows.pairs
+
+    @property
+    def combination(self) -> sp.csr_array:
+        """That of the rows."""
+        return self.rows.combination
+
+    def roles(self) -> Mapping[str, IndexArray]:
         """Row numbers of X by their role in each loss, (m,)."""
+        return self.rows.roles
+
+    def weighted(self, X: NDArray[np.floating], first: IndexArray) -> Self:
+        """With weights of the losses from given ones and those of their first rows."""
+        w = item_weights(self.name, self.weights, self.sample_weight, first, len(X))
+        return replace(self, weights=w, sample_weight=None)
 
     @property
     def rigor(self) -> Rigor:
@@ -173,6 +245,14 @@ class MarginLoss(Loss):
 def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
     """``a / weights``, 0 where the weight is 0."""
     return np.divide(a, weights, out=np.zeros_like(a), where=weights > 0)
+
+
+def check_term_pairs(name: str, pairs: ArrayLike | None, n: int) -> IndexArray:
+    """Pairs of two different rows, (p, 2); at least one."""
+    try:
+        return pair_checks.check_pairs([] if pairs is None else pairs, n)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def item_weights(

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import BallTree
 
-from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, group_pairs, scan_tiles
+from sdpmetric._loops.search import TILE_COLUMNS, TILE_ROWS, scan_tiles
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.interface import WHOLE, dealt
@@ -107,7 +108,10 @@ def _grouped(anchors: IndexArray, rows: IndexArray, impostors: IndexArray, group
     if groups.max(initial=0) > 0:
         keep = groups[anchors[rows]] == groups[impostors]
         rows, impostors = rows[keep], impostors[keep]
-    return anchors, *group_pairs(rows, impostors, len(anchors), len(groups))
+    # From columns to rows: impostors come in increasing order.
+    entries = np.ones(len(rows), np.int8), (rows, impostors)
+    grouped = sp.csc_array(entries, shape=(len(anchors), len(groups))).tocsr()
+    return anchors, grouped.indptr.astype(np.int64), grouped.indices.astype(np.int32, copy=False)
 
 
 def search_trees(

@@ -1,5 +1,7 @@
 """The command line: what it prints, where it prints it, and its exit code (0 proven, 1 not proven, 2 bad input)."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import re
@@ -460,3 +462,37 @@ def test_help_and_the_checker_load_no_solver(module):
 def test_names_that_are_not_there():
     with pytest.raises(AttributeError, match="module 'sdpmetric' has no attribute 'nothing'"):
         _ = sm.nothing
+
+
+# -- What an import loads decides how long it takes: kept by names of modules, since times depend on the machine -------
+
+
+LIGHT = ("numpy", "scipy", "sklearn", "numba", "cvxpy", "rich", "typer", "sdpmetric.estimators", "sdpmetric.plotting")
+OPTIONAL = ("matplotlib", "polars", "flint", "onnx", "faiss", "selenium", "sphinx", "sdpmetric.report")
+STAGES = f"""
+import sys
+def loaded(names): print([name for name in names if name in sys.modules])
+import sdpmetric
+loaded({(*LIGHT, *OPTIONAL)!r})
+from sdpmetric.estimators import LMNN
+import sdpmetric as sm
+print(callable(sm.solve), "regret" in dir(sm), sm.LMNNProblem.__name__)
+loaded({OPTIONAL!r})
+import sdpmetric.plotting as p
+loaded(["matplotlib"])
+sys.modules["matplotlib"] = None
+try: p.ConvergenceDisplay.from_trace(sm.Trace([sm.TraceRow(0, 1.0, 2.0, 1.0)]))
+except ImportError as error: print(error)
+"""
+
+
+def test_an_import_loads_only_what_it_needs():
+    """One process for all, since each costs seconds: the package, then estimators and public names, then pictures."""
+    done = subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "[]",
+        "True True LMNNProblem",
+        "[]",
+        "[]",
+        "pictures need matplotlib: pip install 'sdpmetric[plot]'.",
+    ]

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import sys
+import time
 
+import numba as nb
 import numpy as np
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from test_contract import EXAMPLES, TOLERANCES, data, entry_of, make
 
 import sdpmetric as sm
+from sdpmetric.core.printer import LOGGER, Printer, compilation_bar, say
 from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.core.status import Status
+from sdpmetric.core.trace import TraceRow
+from sdpmetric.engine import deadline, threads
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.
 SHARES = (0.03, 0.2, 0.5, 0.8, 0.97)
@@ -155,3 +164,160 @@ def test_too_little_memory_for_a_certificate_leaves_a_point_that_has_one(monkeyp
     solution = run(problem, steps(), Budget(), solver="none", tol=1e-9)
     assert np.array_equal(solution.components, good)
     assert solution.status is Status.USER_LIMIT
+
+
+# -- Limits on time without timing: a clock that jumps beyond the limit, and how often it is read after that -----------
+
+
+LIMIT = 1000.0
+# Readings before the clock jumps, and how many may come after that: compiled loops read it when they begin.
+JUMPS, READINGS = (2, 40), 120
+
+
+class Clock:
+    """The time stands still, and is far beyond the limit from the k-th reading on."""
+
+    def __init__(self, jump: int) -> None:
+        self.readings, self.jump = 0, jump
+
+    def __call__(self) -> float:
+        self.readings += 1
+        return 0.0 if self.readings <= self.jump else 10.0 * LIMIT
+
+
+@pytest.mark.parametrize(("name", "solver"), EXAMPLES)
+def test_every_solver_ends_soon_after_its_limit(name, solver, monkeypatch):
+    for jump in JUMPS:
+        problem, clock = make(name), Clock(jump)
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "perf_counter", clock)
+            solution = sm.solve(problem, solver, tol=1e-12, max_time=LIMIT)
+        assert clock.readings - jump <= READINGS, f"{clock.readings - jump} readings after the limit, jump {jump}"
+        assert not np.isnan(solution.objective)
+
+
+def test_of_several_items_the_first_is_always_taken():
+    with deadline.deadline(time.perf_counter() - 1.0):
+        assert list(deadline.in_time([1, 2, 3])) == [1]
+    assert list(deadline.in_time([1, 2, 3])) == [1, 2, 3]
+    assert list(deadline.in_time([])) == []
+
+
+def test_compiled_loops_end_after_the_last_moment_only():
+    now, done = time.perf_counter(), []
+    with deadline.deadline(now - 1.0, now + 1000.0):
+        threads.run(done.append, 2)
+    with deadline.deadline(now - 1.0, now - 1.0), pytest.raises(deadline.BudgetSpent):
+        threads.run(done.append, 2)
+    assert sorted(done) == [0, 1]
+
+
+# -- What is said while a solve runs, and the bar that moves while loops are compiled ----------------------------------
+
+
+@pytest.mark.parametrize(("module", "moves"), [("sdpmetric._loops.pairs", 1), ("numba.np.linalg", 0)])
+def test_bar_moves_once_for_each_loop_of_the_package(module, moves, monkeypatch):
+    advanced = []
+    monkeypatch.setattr(Progress, "advance", lambda self, task, advance=1.0: advanced.append(advance))
+
+    def double(x):
+        return 2 * x
+
+    double.__module__ = module
+    loop = nb.njit(double)
+    screen = io.StringIO()
+    with compilation_bar("compiling", Console(file=screen, force_terminal=True)):
+        loop(1)
+        loop(2)
+    loop(1.5)  # compiled again, but no longer watched
+    assert len(advanced) == moves
+    assert "compiling" in screen.getvalue()
+
+
+def test_without_a_terminal_there_is_one_line():
+    screen = io.StringIO()
+    with compilation_bar("compiling", Console(file=screen)):
+        pass
+    assert screen.getvalue() == "compiling ...\n"
+
+
+def lines(*rows, **options):
+    written = []
+    printer = Printer(written.append, interval=0.0, **options)
+    for row in rows:
+        printer(row)
+    return written
+
+
+def test_what_is_unknown_is_left_blank_and_columns_stay_aligned():
+    rows = TraceRow(3, 0.5, float("inf"), float("-inf")), TraceRow(7, 1.5, 4.0, 3.0, 0.01, 12)
+    head, first, second = lines(*rows)
+    assert head.split() == ["iter", "seconds", "objective", "lower", "bound", "gap", "level", "active"]
+    assert first.split() == ["3", "0.50"]
+    assert second.split() == ["7", "1.50", "4", "3", "2.50e-01", "1.00e-02", "12"]
+    assert second.index("2.50e-01") + 8 == head.index("gap") + 3
+
+
+def test_the_gap_is_of_the_best_so_far_and_of_a_stream_its_own():
+    rows = TraceRow(1, 1.0, 4.0, 3.0), TraceRow(2, 2.0, 6.0, 2.0)
+    assert "2.50e-01" in lines(*rows)[-1]
+    assert "6.67e-01" in lines(*rows, stream=True)[-1]
+
+
+def test_the_time_left_is_extrapolated_from_the_rate_of_the_gap():
+    rows = [TraceRow(k, 10.0 * k, 1.0, 1.0 - 10.0**-k) for k in range(5)]
+    written = lines(*rows, TraceRow(5, 42.0, 1.0, 0.0), TraceRow(6, 99.0, 1.0, 0.0), tol=1e-5)[1:]
+    assert [line.partition("about ")[2] for line in written[1:]] == [f"{s} s left" for s in (40, 30, 20, 10, 8)] + [""]
+    assert "left" not in "".join([written[0], *lines(*rows)])
+
+
+def test_scores_have_a_column():
+    head, row = lines(TraceRow(1, 1.0, 4.0, 3.0, score=0.75))
+    assert head.endswith("score")
+    assert row.endswith("0.7500")
+
+
+def test_rows_that_come_too_soon_are_left_out():
+    written = []
+    printer = Printer(written.append, interval=1.0)
+    for seconds in (0.0, 0.5, 0.9, 1.1):
+        printer(TraceRow(0, seconds, 1.0, 0.0))
+    assert len(written) == 3
+
+
+def test_a_program_that_configures_logging_gets_the_lines(caplog, capsys):
+    with caplog.at_level(logging.INFO, logger="sdpmetric"):
+        say("one line")
+    assert [(record.name, record.message) for record in caplog.records] == [("sdpmetric", "one line")]
+
+
+def test_without_logging_they_go_to_standard_error(capsys, monkeypatch):
+    monkeypatch.setattr(LOGGER, "handlers", [])
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    say("one line")
+    assert capsys.readouterr() == ("", "one line\n")
+
+
+def test_a_late_certificate_of_the_zero_metric_needs_no_coordinates():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 4)), np.repeat([0, 1], 10)
+    for make_one in (sm.LMNNProblem.from_labels, sm.KernelLMNNProblem.from_labels):
+        for loss in ("hinge", "squared_hinge"):
+            problem = make_one(X, y, 2, 0.3, ridge=0.1, loss=loss)
+            with deadline.hurried():
+                late = problem.certify(problem.zero)
+            assert "pull_cost" not in vars(problem) or "coordinates" not in vars(problem.pull_cost)
+            exact = problem.push_weight * problem.source.size
+            assert late.objective >= exact
+            assert late.objective == pytest.approx(exact, rel=1e-12)
+            assert late.lower_bound == 0.0 < problem.certify(problem.zero).lower_bound
+            assert late.program == problem.certify(problem.zero).program
+
+
+def test_work_that_no_certificate_needs_ends_after_the_limit():
+    X, y = np.random.default_rng(0).normal(size=(12, 3)), np.repeat([0, 1], 6)
+    with deadline.deadline(time.perf_counter() - 1.0):
+        with pytest.raises(deadline.BudgetSpent):
+            _ = sm.MCMLProblem(X, y).moderate
+        with pytest.raises(deadline.BudgetSpent):
+            _ = sm.LMNNProblem.from_labels(X, y, 2).coordinates

@@ -1,13 +1,22 @@
 """Bad input at the public edge: every error is a sentence that says what was wrong and what to do; odd input works."""
 
+from __future__ import annotations
+
+import datetime
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from instances import assert_same
+from test_contract import FACTORIES, data, make, point
 
 import sdpmetric as sm
+from sdpmetric.estimators import LMNN
+from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.problems.lmnn import LMNNProblem
+from sdpmetric.streams.lego import LEGOStream
 from sdpmetric.triplets.triplets import Triplets
 
 N = 13
@@ -323,3 +332,147 @@ def test_rows_of_unequal_length_and_weights_of_words_are_refused():
         sm.LMNNProblem.from_labels(X, y, target_neighbors=[[1], [0, 1], [3], [2]])
     with pytest.raises(ValueError, match="weights must be a dense array of real numbers"):
         sm.LMNNProblem.from_triplets(X, [[0, 1, 2]], weights=["a"])
+
+
+# -- Arguments out of range are refused by one sentence before any work ------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("name", FACTORIES)
+def test_huge_points_have_an_infinite_objective_or_are_refused(name):
+    problem = make(name)
+    for size in (1e77, 1e100, 1e145, 1e154, 1e200, 1e300):
+        L = size * point(problem)
+        with np.errstate(over="ignore"):
+            M = np.swapaxes(L, -1, -2) @ L
+        for given in ({"components": L}, {"metric": M}) if np.isfinite(M).all() else ({"components": L},):
+            if size > 1e150:
+                with pytest.raises(ValueError, match="too large"):
+                    sm.certify(problem, **given)
+                continue
+            certificate = sm.certify(problem, **given)
+            assert certificate.objective == math.inf or np.isfinite(certificate.objective)
+            assert certificate.lower_bound < math.inf
+            assert certificate.gap >= 0.0
+
+
+def test_sums_that_overflow_are_infinite():
+    assert sum_above(np.full(3, 1e308)) == math.inf
+    assert sum_below(np.full(3, -1e308)) == -math.inf
+    assert sum_below(np.full(3, 1e308)) <= sum_above(np.full(3, 1e308))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"max_iter": math.inf}, ValueError, "max_iter must be a positive integer or None"),
+        ({"max_iter": 1.5}, ValueError, "max_iter must be a positive integer or None"),
+        ({"callback": 3}, TypeError, "callback must be a function or None, got 3"),
+        ({"score": 3}, TypeError, "score must be a function or None, got 3"),
+    ],
+)
+def test_solve_refuses_before_any_work(options, error, sentence, monkeypatch):
+    problem = make("lmnn")
+    monkeypatch.setattr(type(problem), "objective", None)
+    with pytest.raises(error, match=sentence):
+        sm.solve(problem, **options)
+
+
+@pytest.mark.parametrize("values", [0.5, "half", [0.1, "half"], [0.1, None]])
+def test_path_refuses_values_that_are_no_list_of_numbers(values):
+    with pytest.raises(ValueError, match="push_weight must be a list of numbers, the values along the path"):
+        sm.path(make("lmnn"), push_weight=values)
+
+
+def test_masked_entries_are_refused():
+    X, y = data()
+    hidden = np.ma.masked_greater(X, 1.0)
+    with pytest.raises(ValueError, match="X has masked entries"):
+        sm.LMNNProblem.from_labels(hidden, y)
+    with pytest.raises(ValueError, match="X has masked entries"):
+        LMNN().fit(hidden, y)
+    with pytest.raises(ValueError, match="y has masked entries"):
+        sm.MLKRProblem(X, np.ma.masked_greater(X[:, 0], 1.0))
+    with pytest.raises(ValueError, match="y has masked entries"):
+        sm.LMNNProblem.from_labels(X, np.ma.masked_equal(y, 1))
+    with pytest.raises(ValueError, match="sample_weight has masked entries"):
+        sm.MCMLProblem(X, y, np.ma.masked_greater(1.0 + y, 2.0))
+    with pytest.raises(ValueError, match="pairs has masked entries"):
+        sm.MMCProblem(X, np.ma.masked_equal([[0, 1], [0, 12]], 12), [True, False])
+    with pytest.raises(ValueError, match="components has masked entries"):
+        sm.certify(make("lmnn"), np.ma.masked_equal(np.eye(3), 0.0))
+    nothing = np.ma.masked_greater(X, 1e9)
+    assert sm.LMNNProblem.from_labels(nothing, y).fingerprint() == sm.LMNNProblem.from_labels(X, y).fingerprint()
+
+
+def test_a_learning_rate_that_is_too_large_is_named():
+    rng = np.random.default_rng(0)
+    rows, four = rng.normal(size=(200, 3)), np.array([rng.choice(200, 4, replace=False) for _ in range(2000)])
+    with pytest.raises(ValueError, match=r"learning_rate=1e\+200"):
+        LEGOStream(3, 1e200).partial_fit_comparisons(rows, four)
+
+
+# -- Frames with columns that are no numbers: errors name the column and say what to do; what are numbers passes -------
+
+
+pandas = pytest.importorskip("pandas")
+y = [0, 0, 0, 0, 1, 1, 1, 1]
+numbers = {"a": np.arange(8.0), "b": np.arange(8.0) ** 2 % 5}
+
+BAD = {
+    "text": (["x"] * 8, "text: encode it with .*OneHotEncoder in a ColumnTransformer"),
+    "category": (pandas.Categorical(list("ababcdcd")), "text"),
+    "day": (pandas.date_range("2020-01-01", periods=8), "dates: make numbers of it"),
+    "lasts": (pandas.to_timedelta(range(8), unit="s"), "durations"),
+    "nullable": (pandas.array([1, 2, None, 4, 5, 6, 7, 8], dtype="Int64"), "missing values: fill them with .*Imputer"),
+    "flag": (pandas.array([True, None] * 4, dtype="boolean"), "missing values"),
+    "gaps": ([1, 2, np.nan, 4, 5, 6, 7, 8], "missing values"),
+    "inf": ([1, 2, np.inf, 4, 5, 6, 7, 8], "infinite values: replace them"),
+    "complex": ([1j] * 8, "complex numbers: take real and imaginary part"),
+}
+GOOD = {
+    "flag": [True, False] * 4,
+    "count": pandas.array(range(8), dtype="Int64"),
+    "rank": pandas.Categorical([1, 2] * 4),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_column_is_in_the_message(name, alone):
+    values, sentence = BAD[name]
+    frame = pandas.DataFrame({name: values} if alone else {**numbers, name: values})
+    for check in (LMNN(n_neighbors=1).fit, sm.LMNNProblem.from_labels):
+        with pytest.raises(ValueError, match=f"^column '{name}' of X holds {sentence}"):
+            check(frame, y)
+    if not alone:
+        fitted = LMNN(n_neighbors=1).fit(pandas.DataFrame({**numbers, name: np.arange(8.0)}), y)
+        with pytest.raises(ValueError, match=f"^column '{name}' of X holds {sentence}"):
+            fitted.transform(frame)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_columns_of_numbers_are_taken(name):
+    frame = pandas.DataFrame({**numbers, name: GOOD[name]})
+    assert LMNN(n_neighbors=1).fit(frame, y).components_.shape[1] == 3
+
+
+def test_several_columns_are_counted():
+    frame = pandas.DataFrame({**numbers, **{f"t{i}": ["x"] * 8 for i in range(7)}, "gaps": BAD["gaps"][0]})
+    with pytest.raises(ValueError, match=r"columns 't0', .* 't4' and 2 more of X hold text: .* \(and 1 with"):
+        LMNN(n_neighbors=1).fit(frame, y)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (["x"] * 8, "text"),
+        ([datetime.date(2020, 1, i + 1) for i in range(8)], "dates"),
+        ([1, None] * 4, "missing values"),
+    ],
+)
+def test_polars_frames_too(values, sentence):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({**numbers, "c": values})
+    with pytest.raises(ValueError, match=f"^column 'c' of X holds {sentence}"):
+        LMNN(n_neighbors=1).fit(frame, y)

@@ -158,6 +158,15 @@ def test_shares_of_guarantees(run):
     assert 30 < used <= 75
 
 
+def test_settled_decisions_are_checked(run):
+    import settled
+
+    row, checked, contradicted = settled.measured("iris", 1, 10.0)
+    assert row[0] == "iris"
+    assert checked > 100
+    assert contradicted == 0
+
+
 @pytest.mark.slow
 def test_busy_machines_are_a_table(run, capsys, monkeypatch):
     import busy

@@ -1,11 +1,17 @@
 """The PSD cone: projection axioms, factors, and the coordinates in which a cost is the identity."""
 
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from instances import assert_close
 
+import sdpmetric._loops
 from sdpmetric.linalg import psd
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -153,3 +159,30 @@ def test_stacked_factors_give_the_same_metrics(rng) -> None:
     assert stacked.shape == (3, 3, 4)
     for L, own in zip(stacked, factors, strict=True):
         assert_close(L.T @ L, own.T @ own)
+
+
+# -- What holds for every compiled loop --------------------------------------------------------------------------------
+
+
+# numba gives the code behind these one name each, or one for several of them, whatever they were asked to do.
+VARIANTS = {
+    "sort",
+    "argsort",
+    "searchsorted",
+    "digitize",
+    "partition",
+    "argpartition",
+    "median",
+    "quantile",
+    "percentile",
+}
+
+
+@pytest.mark.parametrize(
+    "file", sorted(Path(sdpmetric._loops.__file__).parent.glob("*.py")), ids=lambda file: file.stem
+)
+def test_no_variants_that_two_processes_could_mix_up_in_their_caches(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(d) for d in node.decorator_list):
+            called = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+            assert not called & VARIANTS, f"{file.name}: {node.name}"

@@ -90,7 +90,7 @@ def test_a_solve_finds_the_direction_that_tells(options):
     solution = sm.solve(problem, tol=1e-3)
     assert solution.status is sm.Status.STATIONARY
     assert solution.certificate.stationarity <= 1e-3
-    assert solution.objective < 0.1 * problem.scale
+    assert solution.objective < 0.1 * problem.value.scale
     assert solution.metric[1, 1] > 0.8 * np.trace(solution.metric)
     assert 1.0 <= solution.extras["perplexity"] <= 89.0
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
-from sdpmetric.core.recorder import MOST, NUMBERS, Recorder
+from sdpmetric.core.trace import MOST, NUMBERS, Recorder
 from sdpmetric.report import contents as report
 from sdpmetric.report.contents import page_data, planes
 
@@ -157,14 +157,14 @@ def test_planes_of_an_unchanged_embedding_do_not_move():
 def test_recorder_keeps_few_points_evenly():
     recorder = Recorder()
     for row in range(1000):
-        recorder.see(row, np.full((2, 3), row))
+        recorder.see(np.full((2, 3), row))
     rows = [frame.row for frame in recorder.frames]
     assert MOST / 2 <= len(rows) <= MOST
     assert rows[0] == 0
     assert len(set(np.diff(rows))) == 1
     large = Recorder()
-    for row in range(10):
-        large.see(row, np.broadcast_to(0.0, (1, NUMBERS)))
+    for _ in range(10):
+        large.see(np.broadcast_to(0.0, (1, NUMBERS)))
     assert len(large.frames) == 1
 
 

@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
-from sdpmetric.solvers.lmnn import factored, frobenius, frobenius_dual
+from sdpmetric.solvers.lmnn import factored, frobenius
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import limits
 

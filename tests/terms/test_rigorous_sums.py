@@ -16,8 +16,7 @@ from sdpmetric import terms
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.segment import FURTHEST, best_multiple
 from sdpmetric.linalg.rigorous import log1p_bounds
-from sdpmetric.terms.log_ratio import LogRatio
-from sdpmetric.terms.losses import LOSSES
+from sdpmetric.losses import LOSSES, LogRatio
 
 rng = np.random.default_rng(0)
 ctx.prec = 256

@@ -13,7 +13,7 @@ from instances import assert_same
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.terms.losses import LOSSES
+from sdpmetric.losses import LOSSES
 
 NAMES = list(one_of_each(np.random.default_rng(0)))
 PHI = {

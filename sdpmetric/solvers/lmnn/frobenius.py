@@ -23,8 +23,8 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.solvers.dual import DualValue, SumDual
+from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.terms.triplet_hinge import TripletHinge
 from sdpmetric.triplets.limits import TooManyCandidates
 from sdpmetric.triplets.margins import margin_adjoint, margins
 from sdpmetric.triplets.triplets import Triplets

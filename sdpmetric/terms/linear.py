@@ -1,4 +1,4 @@
-"""The pull term: target neighbors, or other similar pairs, are to be near."""
+"""Linear terms: the trace, and the distances of pairs that are to be near."""
 
 from __future__ import annotations
 
@@ -8,12 +8,37 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.terms.base import Term
-from sdpmetric.terms.margins import item_weights
-from sdpmetric.terms.targets import check_term_pairs, target_pairs
+from sdpmetric.terms.comparisons import target_pairs
+from sdpmetric.terms.margins import check_term_pairs, item_weights
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Term):
+    """``trace(M)``, linear: every direction costs the same, which makes metrics of low rank.
+
+    Parameters
+    ----------
+    weight : float, default 1
+    """
+
+    name: ClassVar[str] = "trace"
+
+    @property
+    def ridge(self) -> float:
+        """Its weight."""
+        return self.weight
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Nothing has to be checked."""
+        return self
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return "trace"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

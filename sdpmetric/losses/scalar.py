@@ -1,28 +1,42 @@
-"""Losses of one number, the excess u of a constraint ``u <= 0``: value, smoothing, conjugate and CVXPY form of each."""
+"""Losses of one number, the excess u of a constraint ``u <= 0``: value, slope, conjugate, bounds and CVXPY of each."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logit
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Rigor
 from sdpmetric.linalg.rigorous import all_above, all_below, exp_bounds, log1p_bounds, log_bounds
-from sdpmetric.terms.base import Expression
-
-FloatArray = NDArray[np.float64]
 
 # Losses that say nothing else may be off by so much relative to value, argument and 1; smaller squares may underflow.
 ACCURACY, SMALL = 2e-15, 1e-290
+# Slacks, as shares of their bounds, are taken as at least the first where slopes are asked for, at most the second.
+SMALLEST, LARGEST = 1e-100, 1e300
+
+
+class Expression(Protocol):
+    """A CVXPY expression, as far as losses and terms look at it; they do not import CVXPY."""
+
+    def __add__(self, other: Expression | ArrayLike, /) -> Expression: ...
+    def __sub__(self, other: Expression | ArrayLike, /) -> Expression: ...
+    def __rmul__(self, other: float, /) -> Expression: ...
+    def __neg__(self) -> Expression: ...
+    def __le__(self, other: float, /) -> object: ...
+    def __getitem__(self, key: tuple[NDArray[np.int32], NDArray[np.int32]], /) -> Expression: ...
+
+
+Stated = tuple[Expression | None, list[object]]
 
 
 class ScalarLoss(ABC):
-    """A convex function l of one number.
+    """A convex function l of one number; by default smooth, with slopes of at least 0 and no largest one.
 
     Attributes
     ----------
@@ -85,9 +99,9 @@ class ScalarLoss(ABC):
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
         """The s that attains the largest ``s u - l*(s) - width / 2 s^2``, ``l'(u)`` where l has no kink."""
 
-    @abstractmethod
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``l*(s)`` for slopes between 0 and `highest`."""
+        """``l*(s)`` for slopes between `lowest` and `highest`; by default 0, for losses linear on either side of 0."""
+        return np.zeros_like(s)
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
         """The u at which the slope is s; by default 0, for losses that are linear on either side of 0."""
@@ -97,8 +111,12 @@ class ScalarLoss(ABC):
         """The second derivative of a steep loss."""
         raise NotImplementedError(f"{self.name} is not steep")
 
+    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """An interval that holds all slopes s with ``l(u) + l*(s) - s u <= gap``; by default all slopes."""
+        return np.broadcast_to(self.lowest, u.shape), np.broadcast_to(self.highest, u.shape)
+
     @abstractmethod
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """The elementwise loss of a CVXPY vector, None for 0, and constraints that belong to it."""
 
 
@@ -108,25 +126,21 @@ class Hinge(ScalarLoss):
     name = "hinge"
     roundings = 0
     kinked = True
-
-    @property
-    def highest(self) -> float:
-        """1."""
-        return 1.0
+    highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
         """``[u]_+``."""
         return np.maximum(u, 0.0)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``u / width`` between 0 and 1."""
-        return np.clip(u / width, 0.0, 1.0)
+        """``u / width`` between 0 and 1; of width 0, 1 where u is positive."""
+        return np.clip(u / width, 0.0, 1.0) if width else (u > 0.0).astype(np.float64)
 
-    def conjugates(self, s: FloatArray) -> FloatArray:
-        """0."""
-        return np.zeros_like(s)
+    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``(1 - s) [u]_+ <= gap``."""
+        return np.where(u > 0.0, 1.0 - gap / np.maximum(u, 0.0), 0.0), np.ones_like(u)
 
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """``[u]_+``."""
         return cp.pos(u), []
 
@@ -147,16 +161,32 @@ class Linear(ScalarLoss):
         """1."""
         return np.ones_like(u)
 
-    def conjugates(self, s: FloatArray) -> FloatArray:
-        """0."""
-        return np.zeros_like(s)
-
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """U itself."""
         return u, []
 
 
-LINEAR = Linear()
+class Absolute(ScalarLoss):
+    """``|u|``, conjugate 0 on [-1, 1]."""
+
+    name = "absolute value"
+    roundings = 0
+    kinked = True
+    boxed = False  # of entries of the metric
+    lowest = -1.0
+    highest = 1.0
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """``|u|``."""
+        return np.abs(u)
+
+    def slopes(self, u: FloatArray, width: float) -> FloatArray:
+        """``u / width`` between -1 and 1."""
+        return np.clip(u / width, -1.0, 1.0)
+
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+        """``|u|``."""
+        return cp.abs(u), []
 
 
 class SquaredHinge(ScalarLoss):
@@ -181,7 +211,12 @@ class SquaredHinge(ScalarLoss):
         """``s / 2``."""
         return 0.5 * s
 
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``(s - 2 [u]_+)^2 <= 4 gap``."""
+        middle, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
+        return middle - radius, middle + radius
+
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """``[u]_+^2``."""
         return cp.square(cp.pos(u)), []
 
@@ -191,11 +226,7 @@ class SmoothHinge(ScalarLoss):
 
     name = "smooth hinge"
     roundings = 8
-
-    @property
-    def highest(self) -> float:
-        """1."""
-        return 1.0
+    highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
         """A half square, then linear."""
@@ -214,7 +245,7 @@ class SmoothHinge(ScalarLoss):
         """S itself."""
         return s
 
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """Half of Huber's function of the positive part."""
         return 0.5 * cp.huber(cp.pos(u), 1), []
 
@@ -224,11 +255,7 @@ class Logistic(ScalarLoss):
 
     name = "logistic"
     steep = True
-
-    @property
-    def highest(self) -> float:
-        """1."""
-        return 1.0
+    highest = 1.0
 
     def values(self, u: FloatArray) -> FloatArray:
         """``log(1 + exp u)``."""
@@ -261,7 +288,7 @@ class Logistic(ScalarLoss):
         """``l''(u)``."""
         return np.asarray(expit(u) * expit(-u))
 
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """``log(1 + exp u)``."""
         return cp.logistic(u), []
 
@@ -282,13 +309,41 @@ class Hard(ScalarLoss):
         """``[u]_+ / width``, those of a quadratic penalty."""
         return np.asarray(np.maximum(u, 0.0) / width)
 
-    def conjugates(self, s: FloatArray) -> FloatArray:
-        """0."""
-        return np.zeros_like(s)
-
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """The constraint ``u <= 0``."""
         return None, [u <= 0.0]
+
+
+class NegativeRoot(ScalarLoss):
+    """``-sqrt(-u)`` of ``u <= 0``, minus a distance, with conjugate ``1 / (4 s)`` for ``s > 0``."""
+
+    name = "minus a root"
+    boxed = False
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """``-sqrt(-u)``, 0 for u above 0."""
+        return -np.sqrt(np.maximum(-u, 0.0))
+
+    def values_above(self, u: FloatArray) -> FloatArray:
+        """Rounded upwards."""
+        return -all_below(-self.values(u))
+
+    def slopes(self, u: FloatArray, width: float) -> FloatArray:
+        """``1 / (2 sqrt(-u))``."""
+        return 0.5 / np.maximum(-self.values(u), SMALLEST)
+
+    def conjugates(self, s: FloatArray) -> FloatArray:
+        """``1 / (4 s)``; infinity where s is 0."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.asarray(0.25 / s)
+
+    def conjugates_above(self, s: FloatArray) -> FloatArray:
+        """Rounded upwards."""
+        return all_above(self.conjugates(s))
+
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+        """``-sqrt(-u)``."""
+        return -cp.sqrt(-u), []
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,11 +387,132 @@ class HalfSquare(ScalarLoss):
         """S itself."""
         return s
 
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | None, list[object]]:
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """Half the square of the part that costs."""
         above, below = (self.sides >= 0).astype(float), (self.sides <= 0).astype(float)
         squares = cp.multiply(above, cp.square(cp.pos(u))) + cp.multiply(below, cp.square(cp.neg(u)))
         return 0.5 * squares, []
+
+
+@dataclass(frozen=True, eq=False)
+class LogRatio(ScalarLoss):
+    """``r - log r - 1`` of ``r = 1 + s [u]_+ / b``, the divergence of a slack from its bound in ITML [DKJSD2007].
+
+    Its conjugate is ``-s a b - log(1 - s a b)`` for ``a >= 0``, and below ``1 / b`` where s is 1.
+
+    Attributes
+    ----------
+    sides : (m,) array
+        s: 1 where u is the excess over an upper bound, -1 where it is the shortfall below a lower one.
+    bounds : (m,) array
+        b, positive.
+    """
+
+    sides: FloatArray
+    bounds: FloatArray
+
+    name = "log ratio"
+    boxed = False
+
+    @property
+    def highest(self) -> FloatArray:
+        """``1 / b``, exclusive, for upper bounds."""
+        return np.where(self.sides > 0, (1.0 - 4e-15) / self.bounds, np.inf)
+
+    def _more(self, u: FloatArray) -> FloatArray:
+        """``r - 1``, and -1 where the exact one is that or below it."""
+        with np.errstate(over="ignore"):
+            return np.clip(self.sides * np.maximum(u, 0.0) / self.bounds, -1.0, LARGEST)
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """``r - log r - 1``; infinity where a distance is 0 that should be large."""
+        more = self._more(u)
+        with np.errstate(divide="ignore"):
+            return np.asarray(more - np.log1p(more))
+
+    def values_above(self, u: FloatArray) -> FloatArray:
+        """With all roundings; it grows with ``[u]_+``."""
+        return _divergence_above(self.sides * all_above(np.maximum(u, 0.0) / self.bounds))
+
+    def slopes(self, u: FloatArray, width: float) -> FloatArray:
+        """``[u]_+ / (b^2 r)``; there is no kink."""
+        more = self._more(u)
+        with np.errstate(over="ignore"):
+            return np.minimum(np.abs(more) / np.maximum(1.0 + more, SMALLEST) / self.bounds, LARGEST)
+
+    def conjugates(self, s: FloatArray) -> FloatArray:
+        """``-s a b - log(1 - s a b)``."""
+        less = -self.sides * s * self.bounds
+        with np.errstate(divide="ignore"):
+            return np.asarray(less - np.log1p(less))
+
+    def conjugates_above(self, s: FloatArray) -> FloatArray:
+        """With all roundings; it grows with a."""
+        return _divergence_above(-self.sides * all_above(s * self.bounds))
+
+    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.
+
+        Such a y is between ``max(1 - sqrt(2 gap), exp(-1 - gap))`` and ``1 + sqrt(2 gap) + gap``.
+        """
+        least, most = np.fmax(1 - np.sqrt(2 * gap), np.exp(-1 - gap)), 1 + np.sqrt(2 * gap) + gap
+        ends = [self.sides * (1 - y / (1.0 + self._more(u))) / self.bounds for y in (least, most)]
+        return np.fmin(*ends), np.fmax(*ends)
+
+    def expression(self, u: Expression, cp: ModuleType) -> Stated:
+        """``r - log r - 1`` with ``s (r - 1) >= u / b``."""
+        r = cp.Variable(len(self.sides))
+        return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= cp.multiply(1.0 / self.bounds, u)]
+
+
+def _divergence_above(x: FloatArray) -> FloatArray:
+    """Floats not below ``x - log(1 + x)``; infinity where x is not above -1, or infinite."""
+    found = np.where((x > -1.0) & (x < np.inf), 0.0, np.inf)
+    some = (found == 0.0) & (x != 0.0)
+    found[some] = np.nextafter(x[some] - log1p_bounds(x[some])[0], np.inf)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """``c_t l(u_t)`` of each of some constraints; an infinite weight of a hinge makes a hard constraint.
+
+    Attributes
+    ----------
+    scalar : ScalarLoss
+        At least 0, and 0 for ``u <= 0``.
+    weights : (p,) array
+        c.
+    """
+
+    scalar: ScalarLoss
+    weights: FloatArray
+
+    @property
+    def ceilings(self) -> FloatArray:
+        """The largest multipliers that are attained, (p,); infinite where there is no upper bound."""
+        return self.weights * self.scalar.highest if self.scalar.kinked else np.full(len(self.weights), np.inf)
+
+    def values(self, excess: FloatArray) -> FloatArray:
+        """What each constraint costs, (p,)."""
+        values = self.scalar.values(excess)
+        return np.multiply(self.weights, values, out=np.zeros(len(excess)), where=values > 0.0)
+
+    def slopes(self, excess: FloatArray) -> FloatArray:
+        """The multipliers that belong to the excess, (p,)."""
+        slopes = self.scalar.slopes(excess, 0.0)
+        return np.multiply(self.weights, slopes, out=np.zeros(len(excess)), where=slopes > 0.0)
+
+    def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
+        """Where every optimal multiplier lies if a point with this excess is within a gap of the optimum.
+
+        The gap is a sum of terms that are not negative, one of them ``phi(u) + phi*(a) - a u`` for each constraint; as
+        ``phi* >= 0``, ``a (-u) <= gap`` where the constraint holds.
+        """
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            lower, upper = (self.weights * end for end in self.scalar.near_slopes(excess, gap / self.weights))
+            holding = np.where(excess < 0, gap / np.maximum(-excess, 0.0), np.inf)
+        return np.fmax(lower, 0.0), np.where(self.weights > 0.0, np.fmin(upper, holding), 0.0)
 
 
 LOSSES: dict[str, ScalarLoss] = {

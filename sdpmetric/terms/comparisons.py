@@ -1,0 +1,218 @@
+"""Hinges over triplets and quadruplets: one distance is to be smaller than another one by a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
+from sdpmetric.losses import find_loss
+from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs
+from sdpmetric.triplets import neighbors
+from sdpmetric.triplets.triplets import Triplets
+
+IndexArray = NDArray[np.int32]
+
+# Triplets of labels that a term lists; an LMNNProblem needs no list.
+MOST_TRIPLETS = 8_000_000
+# Columns of the near and the far pair of a quadruplet.
+NEAR, FAR = slice(0, 2), slice(2, 4)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class _Comparison(MarginLoss):
+    """``sum_t w_t l(margin + D(near) - D(far))``."""
+
+    margin: float = 1.0
+    loss: str = "hinge"
+
+    def _checked(self) -> float:
+        find_loss(self.loss, type(self).__name__)
+        return validation.check_number("margin", self.margin, 0.0)
+
+    def _compared(self, near: IndexArray, far: IndexArray, names: Sequence[str], listed: IndexArray) -> Rows:
+        one = sp.eye_array(len(listed), format="csr")
+        K, pairs = sp.csr_array(sp.hstack([one, -one], format="csr")), np.concatenate([near, far])
+        roles = dict(zip(names, listed.T, strict=True))
+        return Rows(find_loss(self.loss, self.name), pairs, K, self.margin, self.margin or 1.0, roles)
+
+    def _words(self, what: str) -> str:
+        margin = "" if self.margin == 1.0 else f" with margin {self.margin:g}"
+        return f"{find_loss(self.loss, self.name).name} over {self.size:,} {what}{margin}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TripletHinge(_Comparison):
+    """``sum_t w_t l(margin + D(i, j) - D(i, l))`` over triplets (i, j, l), the push term of LMNN [WS2009].
+
+    With the squared hinge it is that of Schultz and Joachims's and of many later methods. A triplet says "i
+    is nearer to j than to l"; it may come from any source.
+
+    Parameters
+    ----------
+    triplets : (t, 3) integer array or Triplets, optional
+        Columns anchor i, target j, impostor l: three different row numbers of X.
+    margin : float, default 1
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    weights : (t,) array, optional
+        ``w_t >= 0``; default 1.
+    labels : (n,) array, optional
+        In place of triplets: all triplets of an example, one of its `n_neighbors` target neighbors (the nearest of its
+        class), and an example of another class.
+    n_neighbors : int, default 3
+    target_neighbors : (n, k) integer array, optional
+        In place of the nearest of the class, with `labels`.
+    sample_weight : (n,) array, optional
+        Weights of examples; each triplet is multiplied by that of its anchor.
+    weight : float, default 1
+
+    Attributes
+    ----------
+    index : (n,) int32 array or None
+        Of a bound term of labels without weights, the class of each example.
+    chosen : (n, k) int32 array or None
+        And the target neighbors; its triplets are listed when they are asked for.
+    """
+
+    triplets: ArrayLike | Triplets | None = None
+    labels: ArrayLike | None = None
+    n_neighbors: int = 3
+    target_neighbors: ArrayLike | None = None
+    index: IndexArray | None = None
+    chosen: IndexArray | None = None
+
+    name: ClassVar[str] = "triplet_hinge"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the triplets against data, or list those of labels."""
+        margin = self._checked()
+        if (self.triplets is None) == (self.labels is None):
+            raise ValueError("TripletHinge takes either triplets= or labels=; pass exactly one of the two.")
+        if self.labels is not None:
+            index, targets = target_pairs(self.name, X, self.labels, self.n_neighbors, self.target_neighbors)
+            if self.weights is None and self.sample_weight is None:
+                return replace(self, margin=margin, index=index, chosen=targets, labels=None, target_neighbors=None)
+            listed = labelled_triplets(self.name, index, targets)
+        else:
+            given = self.triplets if isinstance(self.triplets, Triplets) else np.asarray(self.triplets)
+            try:
+                listed, _ = validation.check_triplets(given, None, len(X))
+            except ValueError as error:
+                raise ValueError(f"{self.name}: {error}") from error
+            if not len(listed):
+                raise ValueError(f"{self.name}: triplets is empty; pass at least one triplet of row numbers of X.")
+        bound = replace(self.weighted(X, listed.anchors), triplets=listed.to_array(), margin=margin)
+        return replace(bound, labels=None, target_neighbors=None)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return self._words("triplets")
+
+    @property
+    def size(self) -> int:
+        """The number of triplets."""
+        if self.chosen is None or self.index is None:
+            return len(self.item_weights)
+        others = len(self.index) - np.bincount(self.index)[self.index]
+        return int(np.sum((self.chosen >= 0).sum(axis=1) * others))
+
+    @cached_property
+    def item_weights(self) -> FloatArray:
+        """``weight * w_t``."""
+        return self.weight * (np.ones(self.size) if self.weights is None else np.asarray(self.weights))
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Anchors with targets, then anchors with impostors."""
+        if self.chosen is None or self.index is None:
+            listed = np.asarray(self.triplets, dtype=np.int32)
+        else:
+            listed = labelled_triplets(self.name, self.index, self.chosen).to_array()
+        return self._compared(listed[:, :2], listed[:, ::2], ("anchor", "target", "impostor"), listed)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuadrupletHinge(_Comparison):
+    """``sum_t w_t l(margin + D(u, v) - D(w, x))`` over quadruplets (u, v, w, x).
+
+    Comparisons of two pairs that need not share an example, such as "these two are more alike than those two".
+
+    Parameters
+    ----------
+    quadruplets : (t, 4) integer array
+        Row numbers of X: the near pair, then the far pair.
+    margin : float, default 1
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    weights : (t,) array, optional
+        ``w_t >= 0``; default 1.
+    sample_weight : (n,) array, optional
+        Weights of examples; each quadruplet is multiplied by that of its first row.
+    weight : float, default 1
+    """
+
+    quadruplets: ArrayLike | None = None
+
+    name: ClassVar[str] = "quadruplet_hinge"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the quadruplets against data."""
+        margin = self._checked()
+        given = validation.rectangular("quadruplets", [] if self.quadruplets is None else self.quadruplets)
+        if given.ndim != 2 or given.shape[1] != 4 or not len(given):
+            raise ValueError(
+                f"{self.name}: quadruplets must be an integer array of shape (t, 4) with at least one row, the near "
+                f"pair and then the far pair, got shape {given.shape}."
+            )
+        rows = np.concatenate([check_term_pairs(self.name, given[:, side], len(X)) for side in (NEAR, FAR)], axis=1)
+        return replace(self.weighted(X, rows[:, 0]), quadruplets=rows, margin=margin)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return self._words("quadruplets")
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The near pairs, then the far ones."""
+        listed = np.asarray(self.quadruplets, dtype=np.int32)
+        names = ("near_first", "near_second", "far_first", "far_second")
+        return self._compared(listed[:, NEAR], listed[:, FAR], names, listed)
+
+
+def target_pairs(
+    name: str, X: NDArray[np.floating], labels: ArrayLike, n_neighbors: int, target_neighbors: ArrayLike | None
+) -> tuple[IndexArray, IndexArray]:
+    """Class of each example (n,) and its target neighbors (n, k), padded with -1; see `LMNNProblem.from_labels`."""
+    try:
+        classes, index = validation.check_labels(labels, len(X))
+        if target_neighbors is not None:
+            return index, validation.check_target_neighbors(target_neighbors, index)
+        validation.check_class_sizes(classes, index, n_neighbors)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    return index, neighbors.target_neighbors(np.asarray(X, dtype=np.float64), index, int(n_neighbors))
+
+
+def labelled_triplets(name: str, index: IndexArray, targets: IndexArray) -> Triplets:
+    """All triplets of an example, a target neighbor and an example of another class."""
+    i, slot = np.nonzero(targets >= 0)
+    counts = len(index) - np.bincount(index)[index[i]]
+    if counts.sum() > MOST_TRIPLETS:
+        raise ValueError(
+            f"{name}: the labels make {int(counts.sum()):,} triplets, more than the {MOST_TRIPLETS:,} that a term "
+            "lists; state pull and push alone as an LMNNProblem, which needs no list, or pass fewer triplets."
+        )
+    order = np.argsort(index, kind="stable")
+    sorted_classes = index[order]
+    # The others of each example: the order without the range of its own class.
+    own = np.stack([np.searchsorted(sorted_classes, index[i], side) for side in ("left", "right")], axis=1)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    place += np.where(place >= np.repeat(own[:, 0], counts), np.repeat(own[:, 1] - own[:, 0], counts), 0)
+    repeated = np.repeat(np.arange(len(i)), counts)
+    return Triplets(i[repeated].astype(np.int32), targets[i, slot][repeated], order[place].astype(np.int32))

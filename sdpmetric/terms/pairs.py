@@ -1,0 +1,351 @@
+"""Losses of pairs: hinges, bounds, targets, a budget, and distances that are to be large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core import pairs as pair_checks
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import check_similar
+from sdpmetric.losses import HalfSquare, Hard, Linear, LogRatio, NegativeRoot, ScalarLoss, find_loss
+from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs, item_weights
+
+# Share of the mean distance that is added to all of them where the roots are smoothed, and the smallest multiplier.
+SHARE, SMALLEST = 1e-3, 1e-150
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairHinge(MarginLoss):
+    """``sum_p w_p l(margin - y_p (b - D(p)))`` over pairs, y 1 where similar and -1 where not, as in POLA [SSN2004].
+
+    Similar pairs are to be nearer than ``b - margin``, dissimilar ones further than ``b + margin``.
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array
+        Row numbers of X; pairs may repeat.
+    similar : (p,) array
+        bool, or +1 for similar and -1 for dissimilar.
+    threshold : float, default 2
+        ``b``.
+    margin : float, default 1
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    weights : (p,) array, optional
+        ``w_p >= 0``; default 1.
+    sample_weight : (n,) array, optional
+        Weights of examples; each pair is multiplied by that of its first row.
+    weight : float, default 1
+    """
+
+    pairs: ArrayLike | None = None
+    similar: ArrayLike | None = None
+    threshold: float = 2.0
+    margin: float = 1.0
+    loss: str = "hinge"
+
+    name: ClassVar[str] = "pair_hinge"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the pairs against data."""
+        rows = check_term_pairs(self.name, self.pairs, len(X))
+        if self.similar is None:
+            raise ValueError(f"{self.name} needs similar=, a flag for each pair: True where it is similar.")
+        flags = check_similar(self.similar, len(rows))
+        margin = validation.check_number("margin", self.margin, 0.0)
+        threshold = validation.check_number("threshold", self.threshold, 0.0)
+        find_loss(self.loss, type(self).__name__)
+        return replace(self.weighted(X, rows[:, 0]), pairs=rows, similar=flags, margin=margin, threshold=threshold)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        similar = int(np.count_nonzero(np.asarray(self.similar)))
+        kinds = f"{similar:,} similar and {self.size - similar:,} dissimilar pairs"
+        return f"{self.scalar.name} over {kinds} with threshold {self.threshold:g}"
+
+    @cached_property
+    def rows(self) -> Rows:
+        """``margin - y b + y D``, y 1 for similar and -1 for dissimilar pairs."""
+        y = np.where(np.asarray(self.similar), 1.0, -1.0)
+        loss = find_loss(self.loss, self.name)
+        return Rows.of_pairs(loss, self.pairs, y, self.margin - y * self.threshold, self.margin or 1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistanceBounds(MarginLoss):
+    """``sum_p w_p l(D(p) - at_most) + sum_p w_p l(at_least - D(p))``, or hard constraints.
+
+    With ``loss="log_ratio"`` the loss is the divergence ``r - log r - 1`` of the slack from the bound, r being their
+    ratio, as in ITML [DKJSD2007].
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array
+        Row numbers of X.
+    at_most : number or (p,) array, optional
+        Upper bounds; infinite ones are left out.
+    at_least : number or (p,) array, optional
+        Lower bounds; those of 0 are left out.
+    loss : {"hard", "log_ratio", "hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hard"
+        The weight of the term has no effect on hard bounds.
+    weights : (p,) array, optional
+        ``w_p >= 0``; default 1. Hard bounds of weight 0 are left out.
+    sample_weight : (n,) array, optional
+        Weights of examples; each pair is multiplied by that of its first row.
+    weight : float, default 1
+
+    Attributes
+    ----------
+    sides : (m,) array
+        Of a bound term, 1 for upper and -1 for lower bounds; upper ones come first.
+    bounds : (m,) array
+    """
+
+    pairs: ArrayLike | None = None
+    at_most: ArrayLike | None = None
+    at_least: ArrayLike | None = None
+    loss: str = "hard"
+    sides: FloatArray | None = None
+    bounds: FloatArray | None = None
+
+    name: ClassVar[str] = "distance_bounds"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check pairs and bounds against data."""
+        rows = check_term_pairs(self.name, self.pairs, len(X))
+        if self.loss not in ("hard", "log_ratio"):
+            find_loss(self.loss, type(self).__name__)
+        upper = self._given("at_most", self.at_most, len(rows), np.inf)
+        lower = self._given("at_least", self.at_least, len(rows), 0.0)
+        crossed = np.flatnonzero(lower > upper)
+        if len(crossed):
+            p = crossed[0]
+            raise ValueError(
+                f"{self.name}: pair {rows[p].tolist()} has at_least {lower[p]:g} above at_most {upper[p]:g}; "
+                "bounds must be in order."
+            )
+        w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], len(X))
+        used = (w > 0.0) | (self.loss != "hard")
+        bounded = [np.flatnonzero(np.isfinite(upper) & used), np.flatnonzero((lower > 0.0) & used)]
+        if not len(bounded[0]) + len(bounded[1]):
+            which = "" if used.all() else ", of a pair whose weight is not 0"
+            raise ValueError(f"{self.name} needs at_most= or at_least=, with a bound that is not infinite or 0{which}.")
+        if self.loss == "log_ratio" and not (upper[bounded[0]] > 0.0).all():
+            raise ValueError(f"{self.name}: at_most must be positive with loss='log_ratio', which divides by it.")
+        same = (X[rows[bounded[1], 0]] == X[rows[bounded[1], 1]]).all(axis=1)
+        if same.any():
+            raise ValueError(
+                f"{self.name}: pair {rows[bounded[1]][same][0].tolist()} has two equal examples, whose distance is 0 "
+                f"under every metric and below at_least ({int(same.sum())} such pairs); leave it out."
+            )
+        sides = np.repeat([1.0, -1.0], [len(bounded[0]), len(bounded[1])])
+        found, every = np.concatenate([upper[bounded[0]], lower[bounded[1]]]), np.concatenate(bounded)
+        bare = replace(self, at_most=None, at_least=None, sample_weight=None)
+        return replace(bare, pairs=rows[every], weights=w[every], sides=sides, bounds=found)
+
+    def _given(self, what: str, given: ArrayLike | None, p: int, default: float) -> FloatArray:
+        values = np.asarray(default if given is None else given, dtype=np.float64)
+        if values.shape not in ((), (p,)) or not (values >= 0.0).all():
+            raise ValueError(f"{self.name}: {what} must be a number or {p} numbers of at least 0.")
+        return np.array(np.broadcast_to(values, p))
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        upper = int(np.count_nonzero(self.rows.combination.data > 0.0))
+        kinds = [(upper, "upper"), (self.size - upper, "lower")]
+        words = " and ".join(f"{count:,} {kind}" for count, kind in kinds if count)
+        return f"{self.scalar.name} {'' if self.scalar.hard else 'over '}{words} bounds on distances"
+
+    @cached_property
+    def rows(self) -> Rows:
+        """``D - b`` for upper bounds and ``b - D`` for lower ones, in units of the median bound."""
+        s, b = np.asarray(self.sides, dtype=np.float64), np.asarray(self.bounds, dtype=np.float64)
+        own: dict[str, ScalarLoss] = {"hard": Hard(), "log_ratio": LogRatio(s, b)}
+        unit = float(np.median(b[b > 0.0])) if b.any() else 1.0
+        return Rows.of_pairs(own.get(self.loss) or find_loss(self.loss, self.name), self.pairs, s, -s * b, unit)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistanceTargets(MarginLoss):
+    """``sum_p w_p / 2 (D(p) - y_p)^2``, on one side or both, the loss of LEGO [JKDG2008].
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array
+        Row numbers of X.
+    targets : (p,) array or number
+        ``y_p >= 0``, squared distances.
+    sides : (p,) array or number, optional
+        0, the default: the distance is to equal the target; 1: at most the target; -1: at least the target.
+    weights : (p,) array, optional
+        ``w_p >= 0``; default 1.
+    sample_weight : (n,) array, optional
+        Weights of examples; each pair is multiplied by that of its first row.
+    weight : float, default 1
+    """
+
+    pairs: ArrayLike | None = None
+    targets: ArrayLike = 1.0
+    sides: ArrayLike | None = None
+
+    name: ClassVar[str] = "distance_targets"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check pairs and targets against data."""
+        try:
+            given = pair_checks.check_pairs([] if self.pairs is None else self.pairs, len(X))
+            rows, targets, sides = pair_checks.check_targets(X, given, self.targets, self.sides)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+        return replace(self.weighted(X, rows[:, 0]), pairs=rows, targets=targets, sides=sides)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return f"half squares over {self.size:,} target distances"
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The distances less their targets."""
+        sides, targets = (np.asarray(given, dtype=np.float64) for given in (self.sides, self.targets))
+        return Rows.of_pairs(HalfSquare(sides), self.pairs, 1.0, -targets)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Repulsion(MarginLoss):
+    """``-sum_p w_p D(p)``, linear, as for the dissimilar pairs of SDML [QTZCZ2009].
+
+    Without bound by itself: other terms have to cost more in every direction, as LogDet does where the weights are
+    small. What has a margin, `PairHinge`, needs no such care.
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array
+        Row numbers of X; pairs may repeat.
+    weights : (p,) array, optional
+        ``w_p >= 0``; default 1.
+    sample_weight : (n,) array, optional
+        Weights of examples; each pair is multiplied by that of its first row.
+    weight : float, default 1
+    """
+
+    pairs: ArrayLike | None = None
+
+    name: ClassVar[str] = "repulsion"
+    nonnegative: ClassVar[bool] = False
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the pairs against data."""
+        rows = check_term_pairs(self.name, self.pairs, len(X))
+        return replace(self.weighted(X, rows[:, 0]), pairs=rows)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return f"repulsion of {self.size:,} pairs"
+
+    def anchor(self, a: FloatArray) -> FloatArray:
+        """The weights, the only multipliers there are; what they take away, other terms have to outweigh."""
+        return self.clip(a)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Minus the squared distances."""
+        return Rows.of_pairs(Linear(), self.pairs, -1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Budget(MarginLoss):
+    """The constraint ``sum_p c_p D(p) <= bound``, as in MMC [XNJR2002], which sets the scale of a metric.
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array
+        Row numbers of X.
+    bound : float, default 1
+        Positive.
+    costs : (p,) array, optional
+        ``c_p >= 0``; default 1.
+    weight : float, default 1
+        Without effect.
+    """
+
+    pairs: ArrayLike | None = None
+    bound: float = 1.0
+    costs: ArrayLike | None = None
+
+    name: ClassVar[str] = "budget"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check pairs and bound against data."""
+        rows = check_term_pairs(self.name, self.pairs, len(X))
+        if validation.check_number(f"bound of {self.name}", self.bound, 0.0) == 0.0:
+            raise ValueError(f"the bound of {self.name} must be positive.")
+        costs = item_weights(self.name, self.costs, None, rows[:, 0], len(X))
+        return replace(self, pairs=rows, costs=costs, weights=np.ones(1), sample_weight=None)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return f"at most {self.bound:g} for the sum of {len(self.distance_pairs()):,} distances"
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The weighted sum over the bound, less 1."""
+        K = sp.csr_array(np.asarray(self.costs, dtype=np.float64)[None] / self.bound)
+        return Rows(Hard(), np.asarray(self.pairs, dtype=np.int32), K, -1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Spread(MarginLoss):
+    """``-sum_p w_p sqrt(D(p))``, the objective of MMC [XNJR2002]; some other term has to bound it.
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array
+        Row numbers of X.
+    weights : (p,) array, optional
+        ``w_p >= 0``; default 1.
+    sample_weight : (n,) array, optional
+        Weights of examples; each pair is multiplied by that of its first row.
+    weight : float, default 1
+    """
+
+    pairs: ArrayLike | None = None
+
+    name: ClassVar[str] = "spread"
+    nonnegative: ClassVar[bool] = False
+    rough: ClassVar[bool] = True
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the pairs against data; pairs of equal examples, whose distance is always 0, are left out."""
+        rows = check_term_pairs(self.name, self.pairs, len(X))
+        w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], len(X))
+        distinct = (w > 0.0) & (X[rows[:, 0]] != X[rows[:, 1]]).any(axis=1)
+        if not distinct.any():
+            raise ValueError(f"{self.name}: all pairs coincide or have weight 0; check the data.")
+        return replace(self, pairs=rows[distinct], weights=w[distinct], sample_weight=None)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return f"minus the sum of {self.size:,} distances"
+
+    def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
+        """With a share of the mean added to each squared distance, so that slopes are finite."""
+        D, shares = np.maximum(-u, 0.0), SHARE * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum()
+        roots = np.sqrt(D + float(shares @ D))
+        slopes = 0.5 * self.item_weights / np.maximum(roots, SMALLEST)
+        return -float(self.item_weights @ roots), slopes + float(slopes.sum()) * shares
+
+    def clip(self, a: FloatArray) -> FloatArray:
+        """At least a tiny share of the largest; 0 where none is positive."""
+        top = float(a.max(initial=0.0))
+        return np.maximum(a, max(1e-12 * top, SMALLEST) if top > 0.0 else 0.0)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Minus the squared distances."""
+        return Rows.of_pairs(NegativeRoot(), self.pairs, -1.0)

@@ -1,0 +1,326 @@
+"""Losses of soft neighbors: divergences of given distributions from a softmax of minus squared distances."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import entr
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
+from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.linalg.rigorous import (
+    above,
+    all_above,
+    distributions,
+    entropies,
+    gamma,
+    log_bounds,
+    log_sum_exp,
+    sum_above,
+    sum_below,
+)
+from sdpmetric.losses import Expression
+from sdpmetric.terms.base import Loss
+from sdpmetric.terms.margins import check_term_pairs, item_weights
+
+IndexArray = NDArray[np.int32]
+
+# Exponential cones beyond which no program is stated.
+MAX_CONES = 200_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Softmax(Loss):
+    """``sum_g w_g (log sum_j exp u_gj - <p_g, u_g> - h_g)`` over rows u of minus squared distances.
+
+    Multipliers are ``w (q - p)`` for distributions q, row by row.
+    """
+
+    inside: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of examples."""
+
+    @property
+    @abstractmethod
+    def row_weights(self) -> FloatArray:
+        """W, the term's weight included, (g, 1)."""
+
+    @property
+    @abstractmethod
+    def ideal(self) -> FloatArray:
+        """P, rows that sum to 1, (g, m)."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> FloatArray:
+        """Numbers of which h are the logarithms, (g,)."""
+
+    @property
+    @abstractmethod
+    def roundings(self) -> int:
+        """At least how many relative roundings weights and p are off by."""
+
+    @cached_property
+    def _logs(self) -> tuple[FloatArray, FloatArray]:
+        """Floats below and above the exact h."""
+        return log_bounds(self.counts)
+
+    @property
+    def size(self) -> int:
+        """The numbers of all rows."""
+        return int(self.ideal.size)
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """0."""
+        return np.zeros(self.size)
+
+    def distance_pairs(self) -> IndexArray:
+        """All pairs a < b, row by row."""
+        return np.stack(np.triu_indices(self.n, 1), axis=1).astype(np.int32)
+
+    def value(self, u: FloatArray) -> float:
+        """The weighted sum of divergences."""
+        return self.smoothed(u, 0.0)[0]
+
+    def highest(self, low: FloatArray, high: FloatArray) -> float:
+        """Highest partition functions less lowest pulls; see `Loss.highest`."""
+        lowest, highest = low.reshape(self.ideal.shape), high.reshape(self.ideal.shape)
+        partition, pull, least = log_sum_exp(lowest, highest)[1], self.ideal * lowest, self._logs[0]
+        sizes = np.abs(pull).sum(axis=1) + np.abs(partition) + np.abs(self._logs).max(axis=0)
+        slack = gamma(self.ideal.shape[1] + self.roundings + 8) * sizes
+        found = np.maximum(partition - pull.sum(axis=1) - least + slack, 0.0)
+        return above(sum_above(self.row_weights[:, 0] * found), self.roundings + 4)
+
+    def probabilities(self, a: FloatArray) -> FloatArray:
+        """The numbers q of given multipliers, 0 where they are negative, (g, m)."""
+        rows, w = a.reshape(self.ideal.shape), self.row_weights
+        return np.maximum(np.divide(rows, w, out=np.zeros_like(rows), where=w > 0.0) + self.ideal, 0.0)
+
+    def dual_value(self, a: FloatArray) -> float:
+        """See `Loss.dual_value`: the exact multipliers are those of distributions."""
+        found = np.stack([entropies(distributions(self.probabilities(a)), 2)[0], -self._logs[1]])
+        parts = (self.row_weights[:, 0] * found).ravel()
+        return sum_below(parts - all_above(gamma(self.roundings + 4) * np.abs(parts)))
+
+    def errors(self, a: FloatArray) -> FloatArray:
+        """See `Loss.errors`."""
+        q = distributions(self.probabilities(a))
+        off = np.abs(self.row_weights * (q - self.ideal) - a.reshape(self.ideal.shape))
+        return np.asarray(off + gamma(2 * self.roundings + 14) * self.row_weights * (q + self.ideal)).ravel()
+
+    def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
+        """There is no kink; the slopes are ``w (q - p)`` for the softmax q."""
+        rows = u.reshape(self.ideal.shape)
+        top, nearest = rows.max(axis=1, keepdims=True), np.where(self.ideal > 0.0, rows, -np.inf).max(axis=1)
+        q = np.exp(rows - top)
+        sums = q.sum(axis=1, keepdims=True)
+        # Beside the nearest that p has, so that small divergences keep their digits.
+        pull = np.einsum("ij,ij->i", self.ideal, rows - nearest[:, None])
+        divergences = np.log(sums[:, 0]) + (top[:, 0] - nearest) - pull - np.log(self.counts)
+        value = float(self.row_weights[:, 0] @ np.maximum(divergences, 0.0))
+        return value, (self.row_weights * (q / sums - self.ideal)).ravel()
+
+    def conjugates(self, a: FloatArray) -> FloatArray:
+        """H less the entropy of q, for each row at its first number."""
+        found = np.zeros(self.ideal.shape)
+        found[:, 0] = self.row_weights[:, 0] * (np.log(self.counts) - entr(self.probabilities(a)).sum(axis=1))
+        return found.ravel()
+
+    def clip(self, a: FloatArray) -> FloatArray:
+        """Such that q is a distribution."""
+        q = self.probabilities(a)
+        sums = q.sum(axis=1, keepdims=True)
+        q = np.where(sums > 0.0, q / np.where(sums > 0.0, sums, 1.0), self.ideal)
+        return np.asarray(self.row_weights * (q - self.ideal)).ravel()
+
+    def ceiling(self, a: FloatArray, step: FloatArray) -> float:
+        """The largest t at which no probability is negative."""
+        q, down = (self.row_weights * self.ideal).ravel() + a, step < 0.0
+        return max(0.0, float((q[down] / -step[down]).min(initial=np.inf)))
+
+    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
+        """The weighted sum of divergences."""
+        if self.size > MAX_CONES:
+            raise ValueError(
+                f"the program would have {self.size:,} exponential cones; it is stated up to {MAX_CONES:,}. Solve with "
+                "solver='factored', or take fewer examples."
+            )
+        rows, w = cp.reshape(u, self.ideal.shape, order="C"), self.row_weights[:, 0]
+        pull = cp.sum(cp.multiply(self.row_weights * self.ideal, rows)) + float(w @ np.log(self.counts))
+        return w @ cp.log_sum_exp(rows, axis=1) - pull, []
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Collapse(_Softmax):
+    """``sum_i w_i KL(p0(. | i) || p(. | i))`` with ``p(j | i)`` a softmax of ``-D(i, j)``, MCML's objective [GR2006].
+
+    ``p0(. | i)`` is uniform over the other members of i's class. Time and memory are quadratic in the number of
+    examples. Multipliers are ``w_i (q(j | i) - p0(j | i))`` for distributions q, row by row without the diagonal.
+
+    Parameters
+    ----------
+    labels : (n,) array
+        Class labels of any kind; at least two classes, each with at least two members.
+    sample_weight : (n,) array, optional
+        ``w``, nonnegative; default 1.
+    weight : float, default 1
+
+    Attributes
+    ----------
+    index : (n,) int32 array
+        Of a bound term, the class of each example.
+    """
+
+    labels: ArrayLike | None = None
+    sample_weight: ArrayLike | None = None
+    index: IndexArray | None = None
+
+    name: ClassVar[str] = "collapse"
+    roundings: ClassVar[int] = 2
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the labels against data."""
+        try:
+            classes, index = validation.check_labels([] if self.labels is None else self.labels, len(X))
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+        counts = np.bincount(index)
+        if counts.min() == 1:
+            raise ValueError(
+                f"{self.name}: class {classes.tolist()[counts.argmin()]!r} has one member; each class needs two at "
+                "least: merge or drop such classes."
+            )
+        weights = check_sample_weight(self.sample_weight, len(X))
+        return replace(self, labels=None, index=index, sample_weight=weights)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        return f"divergence of soft neighbors from the classes of {self.n:,} examples"
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self._classes)
+
+    @property
+    def _classes(self) -> IndexArray:
+        return np.asarray(self.index, dtype=np.int32)
+
+    @cached_property
+    def row_weights(self) -> FloatArray:
+        """``weight * w_i``, (n, 1)."""
+        w = np.ones(self.n) if self.sample_weight is None else np.asarray(self.sample_weight, dtype=np.float64)
+        return self.weight * w[:, None]
+
+    @cached_property
+    def combination(self) -> sp.csr_array:
+        """Minus the squared distance of each ordered pair, example by example."""
+        first, second = np.nonzero(~np.eye(self.n, dtype=bool))
+        rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
+        return sp.csr_array(rows, shape=(self.size, self.size // 2))
+
+    @cached_property
+    def ideal(self) -> FloatArray:
+        """``p0``, (n, n - 1)."""
+        same = (self._classes[:, None] == self._classes)[~np.eye(self.n, dtype=bool)].reshape(self.n, -1)
+        return np.asarray(same / same.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """Of other members of the class, (n,)."""
+        return np.asarray(np.bincount(self._classes)[self._classes] - 1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairSoftmax(_Softmax):
+    """``-sum_(a, b) w_ab log( exp(-D(a, b)) / sum_(c, d) exp(-D(c, d)) )``, Eq. 8 of [GRHS2005].
+
+    Given pairs are to be near, each as much as its weight says; (c, d) are all ordered pairs of different examples, so
+    that everything else is pushed apart. The paper has a network between examples and distances. Of a linear map the
+    function is convex in the metric: the distances are linear in it, and the logarithm of a sum of exponentials is
+    convex. All pairs are listed: time and memory are quadratic in the number of examples.
+
+    Parameters
+    ----------
+    pairs : (p, 2) integer array
+        Row numbers of X; a repeated pair counts each time.
+    weights : (p,) array, optional
+        ``w_ab >= 0``, not all 0; default 1.
+    sample_weight : (n,) array, optional
+        Weights of examples; each pair is multiplied by that of its first row.
+    weight : float, default 1
+
+    Attributes
+    ----------
+    shares : (n (n - 1) / 2,) array
+        Of a bound term, the weights of all pairs c < d divided by their sum `total`.
+    """
+
+    pairs: ArrayLike | None = None
+    weights: ArrayLike | None = None
+    sample_weight: ArrayLike | None = None
+    n: int = 0
+    shares: FloatArray | None = None
+    total: float = 0.0
+
+    name: ClassVar[str] = "pair_softmax"
+
+    def bind(self, X: NDArray[np.floating]) -> Self:
+        """Check the pairs against data."""
+        n = len(X)
+        rows = check_term_pairs(self.name, self.pairs, n)
+        w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], n)
+        total = float(w.sum())
+        if not total > 0.0:
+            raise ValueError(f"the weights of {self.name} are all 0, so that no pair is to be near; give one a weight.")
+        place = _place(rows[:, 0], rows[:, 1], n)
+        shares = np.bincount(place, w, n * (n - 1) // 2) / total
+        return replace(self, pairs=rows, weights=w, sample_weight=None, n=n, shares=shares, total=total)
+
+    def describe(self) -> str:
+        """Say in a few words what the term is."""
+        count = len(np.asarray(self.pairs))
+        return f"softmax of {count:,} pairs among all pairs of {self.n:,} examples"
+
+    @property
+    def row_weights(self) -> FloatArray:
+        """The weights of all pairs together, (1, 1)."""
+        return np.full((1, 1), self.weight * self.total)
+
+    @cached_property
+    def ideal(self) -> FloatArray:
+        """`shares` as one row."""
+        return np.asarray(self.shares)[None]
+
+    @property
+    def counts(self) -> FloatArray:
+        """1 / 2: ordered pairs are twice as many."""
+        return np.full(1, 0.5)
+
+    @property
+    def roundings(self) -> int:
+        """Those of sums over the pairs."""
+        return 2 * len(np.asarray(self.pairs)) + 16
+
+    @cached_property
+    def combination(self) -> sp.csr_array:
+        """Minus the squared distances."""
+        return -sp.eye_array(self.size, format="csr")
+
+
+def _place(first: NDArray[np.integer], second: NDArray[np.integer], n: int) -> NDArray[np.intp]:
+    """The numbers of pairs among all pairs a < b, row by row."""
+    low, high = np.minimum(first, second).astype(np.intp), np.maximum(first, second)
+    return np.asarray(low * (2 * n - low - 1) // 2 + high - low - 1)
