@@ -56,8 +56,8 @@ problem = sm.MetricProblem(X_few, 0.5 * near + 0.5 * apart + 1.0 * terms.LogDet(
 print(problem.describe())
 
 # %%
-# Every verb works
-# ----------------
+# Every function works
+# --------------------
 
 fast = sm.solve(problem, tol=1e-4)
 exact = sm.solve(problem, solver="conic")

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from sdpmetric import verbs
-from sdpmetric.core.run import Budget
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.run import Budget
 from sdpmetric.core.solution import Solution
 from sdpmetric.engine import Dask, threads
 from sdpmetric.engine.deadline import BudgetSpent, deadline
