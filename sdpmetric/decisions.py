@@ -346,8 +346,8 @@ def distance_range(solution: Solution, pair: tuple[int, int], *, tol: float = 1e
     --------
     >>> import sdpmetric as sm
     >>> from sdpmetric import terms
-    >>> X = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]
-    >>> problem = sm.MetricProblem(X, terms.Trace() + terms.TripletHinge([[0, 1, 2]]))
+    >>> X, triplets = [[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]], [[0, 1, 2]]
+    >>> problem = sm.MetricProblem(X, terms.TripletHinge(triplets) + terms.Trace())
     >>> low, high = sm.distance_range(sm.solve(problem, tol=1e-9), (0, 2))
     >>> bool(0.99 < low <= 1.0 <= high < 1.01)
     True
