@@ -18,7 +18,7 @@ from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.owned import owned
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
-from sdpmetric.linalg.distances import distances
+from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.linalg.rigorous import above
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.log_det import LogDet
@@ -255,16 +255,20 @@ class LEGOProblem(Problem):
         """What no metric can do without, proven by multipliers, whatever they are; at least 0."""
         proof, (loss,) = self.losses.dual, self.losses.total.losses
         a, lifting = loss.clip(dual), np.where(self.sides >= 0.0, 1.0, 0.0)
+        a = a / (np.abs(a).max() or 1.0)
         V, null = proof.slack.coordinates(proof.total.pair_weights([lifting]), None)
-        apart = (self.centered[self.pairs[:, 0]] - self.centered[self.pairs[:, 1]]) @ null
-        parted = np.abs(apart).max(axis=1, initial=0.0) > NULL
+        first, second = self.pairs.T
+        Y, Z = self.centered @ V, self.centered @ null
+        parted = np.abs(Z[first] - Z[second]).max(axis=1, initial=0.0) > NULL
         kept = np.where(parted, np.maximum(a, 0.0), a)
-        least = float(np.linalg.eigvalsh(V.T @ proof.total.slack_matrix([kept]) @ V).min(initial=0.0))
-        raised = kept - LIFTED * least * lifting
-        rise, size = -float(raised @ self.targets), float(raised @ raised)
-        if not (rise > 0.0 and size > 0.0):
+        S = adjoint(Y, first, second, kept)
+        if not np.isfinite(S).all():
             return 0.0
-        return max(0.0, proof.prove([rise / size * raised], self.zero).value)  # the best multiple
+        raised = kept - LIFTED * float(np.linalg.eigvalsh(S).min(initial=0.0)) * lifting
+        best = -float(raised @ self.targets) / (float(raised @ raised) or 1.0)
+        if not 0.0 < best < np.inf:
+            return 0.0
+        return max(0.0, proof.prove([best * raised], self.zero).value)
 
     @cached_property
     def losses(self) -> MetricProblem:

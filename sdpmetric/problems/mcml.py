@@ -30,8 +30,8 @@ class MCMLProblem(MetricProblem):
         sum_i w_i KL(p0(. | i) || p(. | i)),      p(j | i) = exp(-D(i, j)) / sum_{k != i} exp(-D(i, k))
 
     where ``D`` is the squared distance under M, and all weights w are 1 in the paper. It is the term
-    `sdpmetric.terms.Collapse`, quadratic in time and memory. Multipliers are distributions ``q(j | i)`` in rows,
-    (n, n); they are normalized.
+    `sdpmetric.terms.Collapse`, quadratic in time and memory. Multipliers are distributions ``q(j | i)``, (n, n), with
+    rows that are normalized.
 
     Parameters
     ----------
