@@ -234,12 +234,8 @@ class FrobeniusLMNNProblem(Problem):
         """The metric and the dual value of multipliers, after each is clipped to its box."""
         clipped = frobenius_certificate.clip(self, dual)
         B = margin_adjoint(self.base.centered, clipped.triplets, clipped.values)
-        return self.dual_point_of(float(clipped.values.sum()), B)
-
-    def dual_point_of(self, total: float, B: FloatArray) -> DualPoint:
-        """The same from ``sum a_t`` and ``sum a_t B_t``."""
         excess = psd.factor(B - self.linear_cost)
-        value = total - 0.5 * float(np.sum((excess @ excess.T) ** 2)) / self.frobenius
+        value = float(clipped.values.sum()) - 0.5 * float(np.sum((excess @ excess.T) ** 2)) / self.frobenius
         return DualPoint(excess / math.sqrt(self.frobenius), value)
 
     def screen(
