@@ -101,8 +101,7 @@ class Push:
         if self.n_regions == 1:
             return examples
         C, shift = examples, np.int32(region * len(self.X))
-        targets = self.placed_targets(C.targets)
-        return Candidates(C.anchors + shift, targets, C.indptr, C.impostors + shift, C.weights)
+        return Candidates(C.anchors + shift, self.placed_targets(C.targets), C.indptr, C.impostors + shift, C.weights)
 
     def placed_targets(self, targets: IndexArray) -> IndexArray:
         """Target neighbors by numbers of points, padded with -1."""
@@ -149,12 +148,12 @@ class Push:
             return
         assert isinstance(source, LabeledTriplets)
         anchors = source.anchors(among)
-        none = np.zeros(0, dtype=np.int32)
-        rows = self.placed(0, Candidates(anchors, source.targets[anchors], np.zeros(1, dtype=np.int64), none))
-        limits = (1.0 + self.target_distances(Z, rows).max(axis=1, initial=0.0)) * (1.0 + widen)
+        targets = self.placed_targets(source.targets[anchors])
+        near = target_distances(Z, targets // np.int32(n) * np.int32(n) + anchors[:, None], targets)
+        limits = (1.0 + near.max(axis=1, initial=0.0)) * (1.0 + widen)
         for region in range(self.n_regions):
-            members, own = np.flatnonzero(self.regions == region), slice(region * n, (region + 1) * n)
-            columns = members.astype(np.int32)
+            columns = np.flatnonzero(self.regions == region).astype(np.int32)
+            own = slice(region * n, (region + 1) * n)
             for part in source.within(Z[own], groups[own], anchors, limits, columns=columns, method=self.search):
                 yield region, part
 

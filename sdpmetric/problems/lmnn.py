@@ -42,7 +42,6 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 
 Loss = Literal["hinge", "squared_hinge"]
 
-
 # Where the infimum is proven to be 0, gaps of this share of what the lightest triplet costs count as closed: rounding
 # leaves such objectives of null directions.
 RESOLUTION = 1e-9
@@ -257,16 +256,10 @@ class LargeMarginProblem(Problem):
             best = max(sums.candidates(push, cones), key=lambda candidate: candidate.bound[0])
         else:
             best = DualCandidate.of(push, check_triplet_multipliers(dual), cones)
-        objective, (lower_bound, multiple) = (
-            above(cost + product_above(push.weight, sum_above(np.array(sums.losses))), 2),
-            best.bound,
-        )
-        aligned = sum(
-            float(np.sum((W @ form.matrix) * W))
-            for W, form in zip(
-                (cone.whitened(F) for cone, F in zip(cones, factors, strict=True)), best.forms, strict=True
-            )
-        )
+        objective = above(cost + product_above(push.weight, sum_above(np.array(sums.losses))), 2)
+        lower_bound, multiple = best.bound
+        whitened = [cone.whitened(F) for cone, F in zip(cones, factors, strict=True)]
+        aligned = sum(float(np.sum((W @ form.matrix) * W)) for W, form in zip(whitened, best.forms, strict=True))
         free = lower_bound == 0.0 and push.source.totals_within([cone.apart for cone in cones], push.regions)[1] == 0
         return DualityCertificate(
             objective=objective,
