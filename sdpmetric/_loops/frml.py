@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from sdpmetric._loops import FAST
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 
+# Queries, items, the queries to draw from, `which`, `indptr`, `indices` and `self_at`.
+Draws = tuple[FloatArray, FloatArray, IndexArray, IndexArray, LongArray, IndexArray, LongArray]
+
 # Steps between exact recomputations of the Gram matrix of the factor, which is updated in between.
 REFRESH = 256
 # What ``totals`` counts, here and for similarities: steps, violators or mistakes, queries or triplets, steps that were
@@ -192,13 +195,7 @@ def refresh_gram(components: FloatArray, gram: FloatArray) -> None:
 def frml(
     components: FloatArray,
     gram: FloatArray,
-    queries: FloatArray,
-    items: FloatArray,
-    asked: IndexArray,
-    which: IndexArray,
-    indptr: LongArray,
-    indices: IndexArray,
-    self_at: LongArray,
+    draws: Draws,
     weights: FloatArray,
     warp: bool,
     gamma: float,
@@ -210,8 +207,8 @@ def frml(
     totals: LongArray,
 ) -> float:
     """One step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses."""
-    r, d = components.shape
-    n = len(items)
+    queries, items, asked, which, indptr, indices, self_at = draws
+    (r, d), n = components.shape, len(items)
     V, E, c = np.empty((2 * batch_size, d)), np.empty((2 * batch_size, r)), np.empty(2 * batch_size)
     loss = 0.0
     for step in steps:
@@ -251,19 +248,12 @@ def frml(
 
 
 @nb.njit(cache=True)
-def draw_triplet(
-    state: NDArray[np.uint64],
-    asked: IndexArray,
-    which: IndexArray,
-    indptr: LongArray,
-    indices: IndexArray,
-    self_at: LongArray,
-    n_items: int,
-) -> tuple[int, int, int]:
-    """A query, a relevant and an irrelevant item of it, each uniformly; see the lists above."""
+def draw_triplet(state: NDArray[np.uint64], draws: Draws) -> tuple[int, int, int]:
+    """A query, a relevant and an irrelevant item of it, each uniformly."""
+    _, items, asked, which, indptr, indices, self_at = draws
     q = asked[uniform(state, len(asked))]
     members = indices[indptr[which[q]] : indptr[which[q] + 1]]
-    return q, draw_relevant(state, members, self_at[q]), draw_irrelevant(state, members, n_items)
+    return q, draw_relevant(state, members, self_at[q]), draw_irrelevant(state, members, len(items))
 
 
 @nb.njit(cache=True, fastmath=FAST)
@@ -319,13 +309,7 @@ def loreta_step(
 def loreta(
     components: FloatArray,
     gram: FloatArray,
-    queries: FloatArray,
-    items: FloatArray,
-    asked: IndexArray,
-    which: IndexArray,
-    indptr: LongArray,
-    indices: IndexArray,
-    self_at: LongArray,
+    draws: Draws,
     steps: FloatArray,
     reach: float,
     state: NDArray[np.uint64],
@@ -334,8 +318,8 @@ def loreta(
     """One step of LORETA on a drawn triplet for every entry of `steps`; the sum of the losses."""
     loss = 0.0
     for step in steps:
-        q, near, far = draw_triplet(state, asked, which, indptr, indices, self_at, len(items))
-        loss += loreta_step(components, gram, queries[q], items[near] - items[far], step, reach, totals)
+        q, near, far = draw_triplet(state, draws)
+        loss += loreta_step(components, gram, draws[0][q], draws[1][near] - draws[1][far], step, reach, totals)
         totals[ITEMS] += 1
     return loss
 
@@ -376,13 +360,7 @@ def oasis_step(
 @nb.njit(cache=True)
 def oasis(
     similarity: FloatArray,
-    queries: FloatArray,
-    items: FloatArray,
-    asked: IndexArray,
-    which: IndexArray,
-    indptr: LongArray,
-    indices: IndexArray,
-    self_at: LongArray,
+    draws: Draws,
     aggressiveness: float,
     n_triplets: int,
     state: NDArray[np.uint64],
@@ -391,7 +369,7 @@ def oasis(
     """OASIS on drawn triplets; the sum of the losses."""
     loss = 0.0
     for _ in range(n_triplets):
-        q, near, far = draw_triplet(state, asked, which, indptr, indices, self_at, len(items))
-        loss += oasis_step(similarity, queries[q], items[near] - items[far], aggressiveness, totals)
+        q, near, far = draw_triplet(state, draws)
+        loss += oasis_step(similarity, draws[0][q], draws[1][near] - draws[1][far], aggressiveness, totals)
         totals[ITEMS] += 1
     return loss

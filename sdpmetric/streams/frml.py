@@ -12,7 +12,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
 from sdpmetric.ranking.scores import RankLoss, rank_weights
-from sdpmetric.streams.triplets import REACH, Draws, FactorStream, check_vector
+from sdpmetric.streams.triplets import REACH, FactorStream, check_vector
 
 
 class FRMLStream(FactorStream):
@@ -162,14 +162,14 @@ class FRMLStream(FactorStream):
             loops.refresh_gram(self.components, self._gram)
         self._pending, self._taken = [], 0
 
-    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
-        weights = self._weights(len(draws.items), float(related.n_irrelevant[related.queries].mean()))
+    def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
+        weights = self._weights(len(draws[1]), float(related.n_irrelevant[related.queries].mean()))
         if self._taken:
             self._end_batch()
         loss = loops.frml(
             self.components,
             self._gram,
-            *draws,
+            draws,
             weights,
             self.loss == "warp",
             self.gamma,

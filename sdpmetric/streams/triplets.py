@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric._loops import frml as loops
-from sdpmetric.arrays import FloatArray, IndexArray, LongArray
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.ranking.relevance import Relevance
 
@@ -17,24 +17,12 @@ from sdpmetric.ranking.relevance import Relevance
 REACH = 1.0
 
 
-class Draws(NamedTuple):
-    """Queries, items and relevance, in the argument order of the compiled loops."""
-
-    queries: FloatArray
-    items: FloatArray
-    asked: IndexArray
-    which: IndexArray
-    indptr: LongArray
-    indices: IndexArray
-    self_at: LongArray
-
-
 def check_draws(
     X: ArrayLike,
     relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix,
     queries: ArrayLike | None,
     n_features: int,
-) -> tuple[Draws, Relevance]:
+) -> tuple[loops.Draws, Relevance]:
     """Items, queries and relevance for a learner of `n_features` features."""
     items = np.asarray(validation.check_data(X), dtype=np.float64)
     related = Relevance.of(relevance, len(items))
@@ -52,7 +40,7 @@ def check_draws(
             f"{len(asked)} rows of queries, {'the items themselves' if queries is None else 'given apart from X'}."
         )
     lists = (related.which, related.indptr, related.indices, related.self_at)
-    return Draws(asked, items, related.queries, *lists), related
+    return (asked, items, related.queries, *lists), related
 
 
 def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
@@ -176,7 +164,7 @@ class TripletStream:
         """Take a query and the relevant item less the irrelevant one; return the loss before."""
         raise NotImplementedError
 
-    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
+    def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
         """Draw triplets and take so many steps; return the sum of their losses."""
         raise NotImplementedError
 
@@ -245,9 +233,9 @@ class LORETAStream(FactorStream):
     def _step(self, query: FloatArray, u: FloatArray) -> float:
         return float(loops.loreta_step(self.components, self._gram, query, u, self.step, REACH, self._totals))
 
-    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
+    def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
         about = (np.full(count, self.step), REACH, self._random, self._totals)
-        return float(loops.loreta(self.components, self._gram, *draws, *about))
+        return float(loops.loreta(self.components, self._gram, draws, *about))
 
 
 class OASISStream(TripletStream):
@@ -300,6 +288,6 @@ class OASISStream(TripletStream):
     def _step(self, query: FloatArray, u: FloatArray) -> float:
         return float(loops.oasis_step(self.similarity, query, u, self.aggressiveness, self._totals))
 
-    def _steps(self, draws: Draws, related: Relevance, count: int) -> float:
+    def _steps(self, draws: loops.Draws, related: Relevance, count: int) -> float:
         about = (self.aggressiveness, count, self._random, self._totals)
-        return float(loops.oasis(self.similarity, *draws, *about))
+        return float(loops.oasis(self.similarity, draws, *about))
