@@ -272,7 +272,8 @@ class POLAProblem(Problem):
         near, far = self._extremes(q)
         if far <= near or far == math.inf:
             return 1.0 if far <= near else 0.0
-        nearest = (self.initial_threshold + 1.0) * far / (_squared_norm(components) + far * far)
+        size = _squared_norm(components) + far * far
+        nearest = (self.initial_threshold + 1.0) * far / size if size > 0.0 else math.inf
         multiple = max(2.0 / (far - near), nearest)
         return multiple if multiple < math.inf else 1.0
 
