@@ -161,7 +161,7 @@ def loosened(solution: sm.Solution, seed: int, size: float) -> sm.Solution:
 def constraints_of(solution: sm.Solution) -> tuple[sm.Explanation, Constraints]:
     found, problem = sm.explain(solution), solution.problem
     assert problem is not None
-    return found, problem.constraints(np.asarray(solution.components, float), found.dual)
+    return found, problem.constraints(np.asarray(solution.components, float), solution.dual)
 
 
 def fenchel_young(problem: sm.Problem, found: Constraints) -> np.ndarray:

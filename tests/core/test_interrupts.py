@@ -26,7 +26,7 @@ SHARES = (0.03, 0.2, 0.5, 0.8, 0.97)
 
 
 class Interrupt:
-    """Ctrl-C at the n-th call of a function of this package, once; `inside` says whether `run` was at work."""
+    """Ctrl-C at the n-th call of a function of this package, once; `inside` says whether `run` guarded its work."""
 
     def __init__(self, at: float) -> None:
         self.calls, self.at, self.inside = 0, at, False
@@ -36,7 +36,7 @@ class Interrupt:
             self.calls += 1
             if self.calls == self.at:
                 while frame is not None:
-                    self.inside = self.inside or frame.f_code is run.__code__
+                    self.inside = self.inside or (frame.f_code is run.__code__ and "end" in frame.f_locals)
                     frame = frame.f_back
                 raise KeyboardInterrupt
 
