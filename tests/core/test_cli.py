@@ -28,8 +28,9 @@ SOLVERS = [entry.name for entry in solvers_of(sm.LMNNProblem)]
 
 def replace_steps(monkeypatch, name, steps):
     """Let a solver of LMNN take other steps."""
+    of_lmnn = sm.LMNNProblem.__mro__
     entries = [
-        (scope, dataclasses.replace(entry, steps=steps) if scope in sm.LMNNProblem.__mro__ and entry.name == name else entry)
+        (scope, dataclasses.replace(entry, steps=steps) if (entry.name, scope in of_lmnn) == (name, True) else entry)
         for scope, entry in registry._SOLVERS
     ]
     monkeypatch.setattr(registry, "_SOLVERS", entries)

@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sdpmetric.estimators import MLKR, NCA
-from sdpmetric.problems.mlkr import MLKRProblem
 
 
 def data(n=80):

@@ -69,7 +69,9 @@ def test_too_few_examples_are_warned_of(wide):
         MCML(tol=10.0).fit(X, y)
     with pytest.warns(sm.UselessOptimumWarning, match=r"RCA: 120 examples in 100 directions"):
         RCA(ridge=0.0).fit(X, y)
-    with pytest.warns(sm.UselessOptimumWarning, match=r"MultiMetricLMNN: directions of the data that cost no pull separate 100%"):
+    with pytest.warns(
+        sm.UselessOptimumWarning, match=r"MultiMetricLMNN: directions .* that cost no pull separate 100%"
+    ):
         MultiMetricLMNN(ridge=0.0, tol=0.5).fit(X, y)
 
 
