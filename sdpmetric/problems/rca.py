@@ -110,7 +110,7 @@ class RCAProblem(Problem):
         weights = check_sample_weight(sample_weight, len(data))
         self._assign(X=data, chunks=given.astype(np.int64), sample_weight=weights)
         self._assign(ridge=self.sample_size.ridge(ridge))
-        if not self.coordinates.rank:
+        if not self.coordinates.rank or not len(self._members[0]):
             raise ValueError(
                 "no chunklet has two different members, so that no covariance is known; pass larger chunklets."
             )

@@ -142,6 +142,8 @@ def test_labels_are_chunklets_and_the_statement_says_what_it_is():
         ([0.0, 0.0, 1.0, 1.0], {}, "chunks must be 4 integers"),
         ([0, 0, -2, 1], {}, "of at least -1"),
         ([0, 1, 2, -1], {}, "no chunklet has two different members"),
+        ([0, 1, 2, -1], {"ridge": 1.0}, "no chunklet has two different members"),
+        ([0, 0, 1, -1], {"ridge": 1.0, "sample_weight": [1.0, 0.0, 1.0, 1.0]}, "no chunklet has two different members"),
         ([0, 0, -1, -1], {}, "vary in 1 directions in which no chunklet does"),
         ([0, 0, 1, 1], {"ridge": -1.0}, "ridge must be a finite number"),
     ],
