@@ -31,7 +31,7 @@ X = datasets.standardize(X)
 problem = sm.LMNNProblem.from_labels(X, y)
 
 exact = sm.solve(problem, solver="conic")
-found = problem.constraints(exact.components, exact.dual, {})
+found = problem.constraints(exact.components, exact.dual)
 a = found.multipliers
 print(
     "violated:",
