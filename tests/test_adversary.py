@@ -57,6 +57,9 @@ def test_few_statements_refuse_their_data(outcomes):
         (30916, "frobenius", "enormous"),
         (30860, "tasks", "huge"),
         (537, "itml", "equal classes"),
+        (100824, "lmnn", "beside"),
+        (101658, "sums", "enormous"),
+        (201254, "rca", "few"),
     ],
 )
 def test_problems_that_broke_something_are_certified(seed, statement, family):

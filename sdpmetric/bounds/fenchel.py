@@ -180,16 +180,21 @@ class FenchelDual:
                 tries.append(self._along(Segment(start, whole, U)))  # all made smaller, in place of the largest
             if tries[-1].value > -math.inf and not self.total.regularizers:
                 break  # the others are expected to prove less
-        if U and self.final is None:
-            tries.append(self._in_cone(self._raised(a, U)))
+        if U and self.final is None and (raised := self._raised(a, U)) is not None:
+            tries.append(self._in_cone(raised))
         found = max(tries, key=lambda proven: proven.value)
         return replace(found, residual=max(off / size if size else 0.0, found.residual))
 
-    def _raised(self, a: Lists, U: Lists) -> Segment:
-        """Given multipliers, and slopes of the first regularizer plus a multiple of the identity that makes S PSD."""
+    def _raised(self, a: Lists, U: Lists) -> Segment | None:
+        """Given multipliers, and slopes of the first regularizer plus a multiple of the identity that makes S PSD.
+
+        None where numbers are too large for that.
+        """
         B = self.slack.domain.basis
         S = B @ (self.total.slack_matrix(a) + sum(U, np.zeros((self.d, self.d)))) @ B.T
         lengths, size = np.maximum(np.einsum("ij,ij->i", B, B), SMALLEST), float(np.abs(S).max(initial=0.0))
+        if not math.isfinite(size):
+            return None
         values = self.slack.relative(np.diag(lengths), self.slack.domain.pinched(S))
         more = max(0.0, -float(values.min(initial=0.0))) + RAISED * size / float(lengths.max(initial=1.0))
         return Segment(a, [np.zeros_like(part) for part in a], [U[0] + more * np.eye(self.d), *U[1:]], True)

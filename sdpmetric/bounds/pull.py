@@ -240,7 +240,11 @@ class DualCone:
             f"{int(live.sum()) - rank} directions cost nothing up to rounding, which is not proven exactly: "
             "they are taken as directions of very little cost"
         )
-        return self._images(self._extended(live), live), groups, weakness
+        extended = self._extended(live)
+        if not np.isfinite(extended).all():
+            weakness = "some features are too small for coordinates in floats, so that the bound is 0"
+            return self._images(np.zeros((len(V), 1)), varying), groups, weakness
+        return self._images(extended, live), groups, weakness
 
     def _images(self, V: FloatArray, used: NDArray[np.bool_]) -> tuple[Images, Form]:
         """Images and their cost; features outside `used` are equal within groups, and no difference has them."""
@@ -274,7 +278,8 @@ class DualCone:
         sizes[: len(sigma)] = sigma
         sizes = np.maximum(sizes, 1e-18 * sizes.max()) * math.sqrt(float(self.pull.scales.max(initial=0.0)))
         V = np.zeros((len(live), len(Vt)))
-        V[live] = Vt.T / sizes / scale[:, None]
+        with np.errstate(over="ignore"):
+            V[live] = Vt.T / sizes / scale[:, None]
         return V
 
     def _complemented(self, varying: NDArray[np.bool_]) -> FloatArray:
