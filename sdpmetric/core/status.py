@@ -8,7 +8,7 @@ from enum import Enum
 class Status(Enum):
     """How a solve ended; every member carries advice."""
 
-    OPTIMAL = ("optimal", "The asked relative gap is reached, at the rigor of the certificate.")
+    OPTIMAL = ("optimal", "The requested relative gap is proven, at the rigor of the certificate.")
     OPTIMAL_INACCURATE = (
         "optimal_inaccurate",
         "The solver stopped by its own criterion, but the asked tolerance is not proven: "

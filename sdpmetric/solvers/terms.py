@@ -38,7 +38,7 @@ NEAR = (-0.05, 0.05)
 # Levels without a better gap after which the solver stops; without a smaller violation before there is one.
 PATIENCE, PATIENCE_INFEASIBLE = 4, 40
 # Penalties of hard constraints change by this factor, so many times at most: they grow where a level does not reduce
-# what is violated to a share SLOW, and shrink where a descent ends at a slope above a share OFF of the gap asked for.
+# what is violated to a share SLOW, and shrink where a descent ends at a slope above a share OFF of the requested gap.
 # The room of hard constraints shrinks where it costs more than that share.
 STIFFER, CHANGES, SLOW, OFF = 10.0, 40, 0.25, 0.1
 # Room of hard constraints as a share of the tolerance, and the smallest.

@@ -88,7 +88,7 @@ def test_the_grade_is_said_wherever_a_bound_is(small, grade, words):
         assert words in text
     assert words in results.sentence(certificate, 1e-9)
     assert sm.Certificate.from_dict(certificate.to_dict()) == certificate
-    assert solution.status.advice == "The asked relative gap is reached, at the rigor of the certificate."
+    assert solution.status.advice == "The requested relative gap is proven, at the rigor of the certificate."
     if words:
         with pytest.raises(ValueError, match="is no proof"):
             solution.save_proof("nowhere.npz")

@@ -340,7 +340,11 @@ def test_an_error_that_is_no_sentence_names_the_files(folder, monkeypatch):
 def test_a_standard_output_that_cannot_be_written(folder, monkeypatch, capfd, stream, code):
     reader, writer = os.pipe()
     os.close(reader)
-    streams = {"pipe": os.fdopen(writer, "w"), "full": open("/dev/full", "w"), "closed": None}  # noqa: SIM115
+    streams = {
+        "pipe": os.fdopen(writer, "w"),
+        "full": os.fdopen(os.open("/dev/full", os.O_WRONLY), "w"),
+        "closed": None,
+    }
     monkeypatch.setattr(sys, "argv", ["sdpmetric", "transform", str(folder / "model.npz"), str(folder / "data.csv")])
     monkeypatch.setattr("warnings.showwarning", None)  # which the command replaces
     monkeypatch.setattr(sys, "stdout", streams[stream])
