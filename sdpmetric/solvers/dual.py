@@ -42,12 +42,15 @@ PATIENCE = 3
 SETTLED = 100
 # Proximal centers, and Newton steps for each of them, at most.
 CENTERS, STEPS = 12, 12
-# Weights of the proximal term, where the curvature along each multiplier is at most 1: from first to last.
-PROXIMAL, LEAST_PROXIMAL = 1e-2, 1e-8
+# Weights of the proximal term, where the curvature along each multiplier is at most 1: the first, the last, each as a
+# share of the one before. Steps below the last share of the way from a center end the search for the next one.
+PROXIMAL, LEAST_PROXIMAL, LESS_PROXIMAL, SETTLED_STEP = 1e-2, 1e-8, 0.1, 1e-2
 # Newton's equations are solved up to this size, and the root of the curvature has at most so many entries (400 MB).
 MAX_EQUATIONS, MAX_ENTRIES = 2500, 5 * 10**7
 # A Newton direction is tried at so many lengths, each this share of the one before.
 LENGTHS, SHORTER = 8, 0.4
+# How often the model of a Newton step is solved, each time with other multipliers at their bounds.
+ACTIVE_SETS = 12
 # Multipliers within this share of the largest one of a bound may count as at it.
 NEAR = 1e-3
 # The share of the ascent that the gradient promises which a step has to bring (Armijo).
@@ -330,7 +333,7 @@ class SumDual:
         here, weight = self.at(a, spectrum=True), PROXIMAL
         yield a, here
         for _ in range(CENTERS if self.bends is not None else 0):
-            center, before = a, self.gap(a, here.gradient)
+            center = a
             for _ in range(STEPS):
                 new = self._newton_step(a, here, center, weight, budget)
                 if new is None:
@@ -338,9 +341,9 @@ class SumDual:
                 moved = float(np.linalg.norm((new[0] - a) / self.units))
                 a, here = new
                 yield a, here
-                if moved <= 1e-3 * float(np.linalg.norm((a - center) / self.units)):
+                if moved <= SETTLED_STEP * float(np.linalg.norm((a - center) / self.units)):
                     break
-            weight = max(LEAST_PROXIMAL, weight * (0.1 if self.gap(a, here.gradient) < 0.5 * before else 0.3))
+            weight = max(LEAST_PROXIMAL, LESS_PROXIMAL * weight)
 
     @cached_property
     def units(self) -> FloatArray:
@@ -398,7 +401,8 @@ class SumDual:
             F = self.curvature_root(here.spectrum, free)
             if not np.isfinite(np.sum(F * F) + np.sum(gradient)):  # products of such data overflow
                 return None
-            direction[free] = unit[free] * _damped(F, weight + bends[free] * unit[free] ** 2, gradient[free])
+            ends = (lowest[free] - a[free]) / unit[free], (highest[free] - a[free]) / unit[free]
+            direction[free] = unit[free] * _boxed(F, weight + bends[free] * unit[free] ** 2, gradient[free], *ends)
         rounding = ROUNDING * (abs(here.value) + float(np.abs(a).sum()))
         value = here.value - 0.5 * weight * float(np.sum(((a - center) / unit) ** 2))
         for trial in range(LENGTHS):
@@ -427,14 +431,27 @@ class SumDual:
         return np.concatenate([np.zeros(0), *(loss.conjugate_slopes(part) for loss, part in parts)])
 
 
-def _damped(F: FloatArray, weights: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve ``(F F^T + diag(weights)) x = right`` on the smaller side of F."""
-    rows, columns = F.shape
-    if rows <= columns:
-        return np.asarray(scipy.linalg.solve(F @ F.T + np.diag(weights), right, assume_a="pos"))
-    scaled = F / weights[:, None]
-    inner = scipy.linalg.solve(np.eye(columns) + F.T @ scaled, scaled.T @ right, assume_a="pos")
-    return np.asarray(right / weights - scaled @ inner)
+def _boxed(F: FloatArray, weights: FloatArray, right: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Minimize ``x^T (F F^T + diag(weights)) x / 2 - right^T x`` in a box around 0, by a primal-dual active set."""
+    x, free = np.zeros_like(right), np.ones(len(right), dtype=np.bool_)
+    gram = F @ F.T if F.shape[0] <= F.shape[1] else None
+    for _ in range(ACTIVE_SETS):
+        x[free] = 0.0
+        rest, w = (right - F @ (F.T @ x))[free], weights[free]
+        if gram is not None:
+            x[free] = scipy.linalg.solve(gram[np.ix_(free, free)] + np.diag(w), rest, assume_a="pos")
+        else:
+            own = F[free]
+            scaled = own / w[:, None]
+            inner = scipy.linalg.solve(np.eye(F.shape[1]) + own.T @ scaled, scaled.T @ rest, assume_a="pos")
+            x[free] = rest / w - scaled @ inner
+        slope = right - F @ (F.T @ x) - weights * x
+        inside = np.where(free, (x > low) & (x < high), ((x <= low) & (slope > 0.0)) | ((x >= high) & (slope < 0.0)))
+        x = np.clip(x, low, high)
+        if (inside == free).all():
+            break
+        free = inside
+    return x
 
 
 @solver(MetricProblem, "dual", tol=1e-4, default=fits, when=takes)
