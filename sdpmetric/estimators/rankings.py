@@ -227,8 +227,10 @@ class FRML(RankingEstimator):
         return self._fit(*self._checked_labels(X, y))
 
     def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
-        rank = min(RANK, self.n_features_in_) if self.n_components is None else self.n_components
-        return super()._state(make, *given, n_components=rank, **named)
+        return super()._state(make, *given, n_components=self._rows(self.n_features_in_), **named)
+
+    def _rows(self, d: int) -> int:
+        return self.n_components or min(RANK, d)
 
     def _options(self, problem: Problem) -> dict[str, object]:
         own = {name: getattr(self, name) for name in ("step", "decay", "batch_size", "passes")}

@@ -172,7 +172,7 @@ class POLA(StreamingEstimator):
     verbose: Verbosity = False
     random_state: Seed = None
     early_stopping: bool = False
-    validation_fraction: Share = 0.3
+    validation_fraction: Share = 0.1
     n_iter_no_change: Count = 10
     stream_: POLAStream = field(init=False)
     statement = POLAProblem

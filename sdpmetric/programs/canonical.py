@@ -8,6 +8,7 @@ solvers expect is rounded, and is left to the solver's copy.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -374,18 +375,21 @@ def _triangles(index: LongArray) -> sp.csr_array:
 
 # -- solvers --------------------------------------------------------------------------------------------------------
 
+# Whose exceptions are not a backend's own.
+KNOWN = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
 SOLVERS = ("CLARABEL", "SCS")
 
 
 @contextmanager
 def no_panic() -> Iterator[None]:
-    """Raise CVXPY's error where a backend written in Rust panics, which is no `Exception`."""
+    """Raise CVXPY's error for those that a backend defines itself, and where one written in Rust panics."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        home, panic = type(error).__module__.partition(".")[0], type(error).__name__ == "PanicException"
+        if not panic and (not isinstance(error, Exception) or home in KNOWN):
             raise
-        raise cp.error.SolverError(f"the backend panicked: {error}") from error
+        raise cp.error.SolverError(f"the backend says: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

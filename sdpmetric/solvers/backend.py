@@ -74,7 +74,9 @@ class Backend:
                 check_last()
                 with no_panic():
                     program.solve(solver=self.name, **self.timed(budget, options))
-        except cp.error.SolverError:
+        except cp.error.SolverError as error:
+            if error.__cause__ is not None:  # as that there is no license
+                warnings.warn(f"{self.name} failed: {error.__cause__}", RuntimeWarning, stacklevel=2)
             return "solver_error"
         except ValueError as error:
             if "Problem data contains" not in str(error):  # NaN or infinity, which no backend takes

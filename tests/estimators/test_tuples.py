@@ -34,6 +34,7 @@ from sdpmetric.estimators import (
     MMC,
     POLA,
     RCA,
+    SCML,
     KernelLMNN,
     MultiMetricLMNN,
     PairClassifier,
@@ -293,6 +294,13 @@ def test_thresholds_by_hand():
     assert best_threshold(near, np.array([True, False])) == 1.0
 
 
+class NeverFitted(PCA):
+    """Arguments are checked before any work."""
+
+    def fit(self, X, y=None):
+        raise AssertionError
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -306,7 +314,7 @@ def test_arguments_of_the_threshold_are_checked(arguments, words):
     with pytest.raises(ValueError, match=words):
         classifier.calibrate_threshold(X[PAIRS], SIMILAR, **arguments)
     with pytest.raises(ValueError, match=words):
-        PairClassifier(PCA(), **arguments).fit(X[PAIRS], SIMILAR)
+        PairClassifier(NeverFitted(), **arguments).fit(X[PAIRS], SIMILAR)
     one_kind = PAIRS[SIMILAR == 1]
     with pytest.raises(ValueError, match="none is dissimilar"):
         classifier.calibrate_threshold(X[one_kind], np.ones(len(one_kind)), "f_beta")
@@ -418,6 +426,28 @@ def test_quadruplets_are_predicted_by_any_metric():
     assert labelled.score(QUADRUPLETS) > 0.8
     with pytest.raises(TypeError, match="LMNN does not learn from quadruplets"):
         QuadrupletClassifier(LMNN(), examples=X).fit(QUADRUPLETS)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "tuples"),
+    [
+        (TripletClassifier(LMNN(ridge=0.1), examples=X), TRIPLETS),
+        (QuadrupletClassifier(SCML(bases=np.eye(4)), examples=X), QUADRUPLETS),
+    ],
+    ids=["triplets", "quadruplets"],
+)
+def test_weights_of_comparisons_reach_the_learner_and_the_score(classifier, tuples):
+    weights = np.linspace(0.1, 3.0, len(tuples))
+    one, other = (clone(classifier).fit(X[tuples], sample_weight=w) for w in (weights, weights[::-1]))
+    learn = getattr(clone(classifier.estimator), f"fit_{classifier.name}")
+    same = learn(X[tuples].reshape(-1, 4), np.arange(tuples.size).reshape(tuples.shape), weights)
+    np.testing.assert_array_equal(one.estimator_.components_, same.components_)
+    assert not np.allclose(one.estimator_.components_, other.estimator_.components_, rtol=1e-3)
+    swapped = np.concatenate([tuples[:2], tuples[2:, [0, 2, 1, 3][: tuples.shape[1]]]])
+    right = one.predict(swapped) == 1
+    assert one.score(swapped, sample_weight=weights) == pytest.approx(weights[right].sum() / weights.sum())
+    with pytest.raises(ValueError, match="sample_weight"):
+        clone(classifier).set_params(estimator=PCA()).fit(tuples, sample_weight=np.ones(len(tuples)))
 
 
 # -- the metric as a function -----------------------------------------------------------------------------------------
