@@ -186,6 +186,15 @@ class LMNN(LargeMarginEstimator):
     KernelLMNN : In the feature space of a kernel.
     EnergyClassifier : Predicts labels by the objective of LMNN.
 
+    Notes
+    -----
+    The statement and what is proven: docs/statements.md.
+
+    References
+    ----------
+    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
+        classification. Journal of Machine Learning Research 10:207-244, 2009.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -250,6 +259,15 @@ class KernelLMNN(LargeMarginEstimator):
     See Also
     --------
     LMNN : Without a kernel.
+
+    Notes
+    -----
+    The statement and what is proven: docs/kernel.md.
+
+    References
+    ----------
+    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
+        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------
@@ -358,6 +376,15 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     --------
     LMNN : One metric, which has an embedding.
     EnergyClassifier : Predicts labels by the objective.
+
+    Notes
+    -----
+    The statement and what is proven: docs/multi_metric.md.
+
+    References
+    ----------
+    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
+        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------

@@ -113,6 +113,15 @@ class MLR(RankingEstimator, SolvedEstimator):
     --------
     FRML : Rankings, too, by stochastic steps at a fixed rank.
 
+    Notes
+    -----
+    The statement and what is proven: docs/mlr.md.
+
+    References
+    ----------
+    [ML2010] B. McFee and G. Lanckriet. Metric learning to rank. Proceedings of the 27th International Conference on
+        Machine Learning, 2010.
+
     Examples
     --------
     >>> from sklearn.datasets import load_wine
@@ -181,6 +190,15 @@ class FRML(RankingEstimator):
     See Also
     --------
     MLR : Rankings, too, by a convex program of any rank.
+
+    Notes
+    -----
+    The statement and what is proven: docs/frml.md.
+
+    References
+    ----------
+    [LL2014] D. Lim and G. Lanckriet. Efficient learning of Mahalanobis metrics for ranking. Proceedings of the 31st
+        International Conference on Machine Learning, 2014.
 
     Examples
     --------

@@ -163,6 +163,15 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     MLKR : For numbers that are to be predicted.
     MCML : A convex relative.
 
+    Notes
+    -----
+    The statement and what is proven: docs/nca.md.
+
+    References
+    ----------
+    [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighbourhood components analysis. Advances
+        in Neural Information Processing Systems 17, 2005.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -269,6 +278,15 @@ class MLKR(SoftNeighborEstimator):
     See Also
     --------
     NCA : For classes; ``targets="continuous"`` matches numbers softly.
+
+    Notes
+    -----
+    The statement and what is proven: docs/mlkr.md.
+
+    References
+    ----------
+    [WT2007] K. Q. Weinberger and G. Tesauro. Metric learning for kernel regression. Proceedings of the 11th
+        International Conference on Artificial Intelligence and Statistics, 2007.
 
     Examples
     --------
