@@ -8,10 +8,9 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import cvxpy as cp
-
 from sdpmetric.core.run import Budget
 from sdpmetric.engine.deadline import check_last
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.programs.canonical import no_panic
 
 BackendOptions = Mapping[str, float | int | bool | str]
