@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import singledispatch
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
@@ -18,6 +17,7 @@ from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, below, sum_above, sum_below
 from sdpmetric.losses import SquaredHinge

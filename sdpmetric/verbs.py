@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpmetric import solvers as solvers  # which registers all of them
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
 from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem, check_problem, refuse
-from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of
+from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of, solvers_in
 from sdpmetric.core.run import (
     Budget,
     Callback,
@@ -38,6 +37,8 @@ from sdpmetric.engine.interface import using
 
 if TYPE_CHECKING:
     from distributed import Client
+
+solvers_in("sdpmetric.solvers")
 
 
 def solve(

@@ -9,5 +9,52 @@ sides of np.searchsorted: numba names the variants alike except for a counter of
 one process can be taken for another variant by the next, with silently wrong results.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from importlib import import_module
+from threading import RLock
+from typing import Any
+
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
+
+
+class Loop:
+    """A loop that is compiled by its first call; numba, which takes half a second to import, is loaded then."""
+
+    lock = RLock()
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, object]) -> None:
+        self.function, self.options = function, options
+        self.ready: Callable[..., Any] | None = None
+        update_wrapper(self, function)
+
+    def compiled(self) -> Callable[..., Any]:
+        """The compiled loop; in the loop's own module it takes the place of this one, as do those that it calls."""
+        with self.lock:
+            if self.ready is None:
+                from numba import njit
+
+                self.ready = njit(self.function, cache=True, **self.options)
+                names = self.function.__globals__
+                names.update({name: one.compiled() for name, one in names.items() if isinstance(one, Loop)})
+            return self.ready
+
+    def __call__(self, *given: object) -> object:
+        """Run the loop."""
+        return self.compiled()(*given)
+
+    def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
+        """By name, as functions are pickled."""
+        return _named, (self.function.__module__, self.function.__qualname__)
+
+
+def _named(module: str, name: str) -> object:
+    return getattr(import_module(module), name)
+
+
+def loop(**options: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator of loops, with options of numba's ``njit``."""
+    return lambda function: Loop(function, options)

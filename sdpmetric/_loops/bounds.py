@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric._loops.pairs import distance
 from sdpmetric.arrays import FloatArray, IndexArray
 
@@ -21,7 +20,7 @@ SQUARE = 1e-15
 TINY, SMALL_SQUARE = 5e-324, 1e-260
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, inline="always")
+@loop(nogil=True, fastmath=FAST, inline="always")
 def _bounds(length: float, g: float, error: float) -> tuple[float, float]:
     """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
     near, far = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
@@ -31,7 +30,7 @@ def _bounds(length: float, g: float, error: float) -> tuple[float, float]:
     return least, most
 
 
-@nb.njit(cache=True, nogil=True)
+@loop(nogil=True)
 def _small_length(P: FloatArray, i: int, j: int) -> float:
     """The distance between two rows of P whose squares may underflow."""
     top = 0.0
@@ -45,7 +44,7 @@ def _small_length(P: FloatArray, i: int, j: int) -> float:
     return top * math.sqrt(s)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def distance_bounds(
     P: FloatArray,
     errors: FloatArray,
@@ -64,7 +63,7 @@ def distance_bounds(
         low[p], high[p] = _bounds(length, g, errors[first[p]] + errors[second[p]])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def largest_hinges(
     P: FloatArray,
     errors: FloatArray,
@@ -105,7 +104,7 @@ def largest_hinges(
         losses[r], active[r] = total, count
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def form_error(
     P: FloatArray,
     first: IndexArray,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric._loops.ranking import count_below
 from sdpmetric.arrays import FloatArray, LongArray
 
@@ -18,7 +17,7 @@ TILE = 8 * CHUNK
 NUMBERS = FAST | {"nnan"}
 
 
-@nb.njit(cache=True, fastmath=NUMBERS)
+@loop(fastmath=NUMBERS)
 def _any_below(some: NDArray[np.floating], limits: NDArray[np.floating]) -> tuple[bool, float]:
     """Whether any distance is below its limit, and the smallest distance."""
     count, smallest = 0, some[0]
@@ -29,7 +28,7 @@ def _any_below(some: NDArray[np.floating], limits: NDArray[np.floating]) -> tupl
     return count > 0, smallest
 
 
-@nb.njit(cache=True)
+@loop()
 def _insert(some: NDArray[np.floating], nearest: FloatArray) -> None:
     """Keep the smallest of `nearest`, ascending, and some further distances."""
     k = len(nearest)
@@ -43,7 +42,7 @@ def _insert(some: NDArray[np.floating], nearest: FloatArray) -> None:
             nearest[slot] = value
 
 
-@nb.njit(cache=True)
+@loop()
 def _depth(some: NDArray[np.floating], reach: FloatArray) -> float:
     """Sum of ``[reach_ij - some_i]_+``."""
     total = 0.0
@@ -56,7 +55,7 @@ def _depth(some: NDArray[np.floating], reach: FloatArray) -> float:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@loop(nogil=True)
 def scan(
     queries: NDArray[np.floating],
     train: NDArray[np.floating],
@@ -96,7 +95,7 @@ def scan(
                         _insert(distances, near[t, c])
 
 
-@nb.njit(cache=True, nogil=True)
+@loop(nogil=True)
 def own_impostors(
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],
@@ -142,7 +141,7 @@ def own_impostors(
     return push
 
 
-@nb.njit(cache=True, nogil=True)
+@loop(nogil=True)
 def cheapest_labels(
     D: NDArray[np.floating],
     smallest: NDArray[np.floating],

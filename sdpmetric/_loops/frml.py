@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 
 # Queries, items, the queries to draw from, `which`, `indptr`, `indices` and `self_at`.
@@ -26,7 +25,7 @@ REFRESH = 256
 UPDATES, MISTAKES, ITEMS, SHORTENED, EVALUATIONS = range(5)
 
 
-@nb.njit(cache=True)
+@loop()
 def uniform(state: NDArray[np.uint64], n: int) -> int:
     """A number from 0 to n - 1, by SplitMix64; the one word of state moves on."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -37,7 +36,7 @@ def uniform(state: NDArray[np.uint64], n: int) -> int:
     return int(float(z >> np.uint64(11)) * 2.0**-53 * n)
 
 
-@nb.njit(cache=True)
+@loop()
 def draw_relevant(state: NDArray[np.uint64], members: IndexArray, self_at: int) -> int:
     """A relevant item of a query, each as likely as the next."""
     if self_at < 0:
@@ -46,7 +45,7 @@ def draw_relevant(state: NDArray[np.uint64], members: IndexArray, self_at: int) 
     return int(members[at + (at >= self_at)])
 
 
-@nb.njit(cache=True)
+@loop()
 def draw_irrelevant(state: NDArray[np.uint64], members: IndexArray, n_items: int) -> int:
     """An item that is not in a sorted list, each as likely as the next.
 
@@ -63,7 +62,7 @@ def draw_irrelevant(state: NDArray[np.uint64], members: IndexArray, n_items: int
     return int(r + low)
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def embed_difference(components: FloatArray, a: FloatArray, b: FloatArray, v: FloatArray, e: FloatArray) -> float:
     """``v = a - b``, its embedding e, and the squared distance."""
     for k in range(len(v)):
@@ -78,7 +77,7 @@ def embed_difference(components: FloatArray, a: FloatArray, b: FloatArray, v: Fl
     return total
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _gram(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
     """``out = A @ B.T``."""
     for i in range(len(A)):
@@ -89,7 +88,7 @@ def _gram(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
             out[i, j] = s
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
     """``out += A @ B``."""
     for i in range(len(A)):
@@ -99,7 +98,7 @@ def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
                 out[i, k] += a * B[j, k]
 
 
-@nb.njit(cache=True)
+@loop()
 def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
     """``rows = rows @ inverse(gram)`` in place by Cholesky's method; False where the Gram matrix is not definite."""
     r = len(gram)
@@ -128,7 +127,7 @@ def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
     return True
 
 
-@nb.njit(cache=True)
+@loop()
 def retract(
     components: FloatArray, gram: FloatArray, V: FloatArray, E: FloatArray, c: FloatArray, reach: float
 ) -> float:
@@ -185,13 +184,13 @@ def retract(
     return share
 
 
-@nb.njit(cache=True)
+@loop()
 def refresh_gram(components: FloatArray, gram: FloatArray) -> None:
     """``gram = K K^T``, afresh."""
     _gram(components, components, gram)
 
 
-@nb.njit(cache=True)
+@loop()
 def frml(
     components: FloatArray,
     gram: FloatArray,
@@ -247,7 +246,7 @@ def frml(
     return loss
 
 
-@nb.njit(cache=True)
+@loop()
 def draw_triplet(state: NDArray[np.uint64], draws: Draws) -> tuple[int, int, int]:
     """A query, a relevant and an irrelevant item of it, each uniformly."""
     _, items, asked, which, indptr, indices, self_at = draws
@@ -256,7 +255,7 @@ def draw_triplet(state: NDArray[np.uint64], draws: Draws) -> tuple[int, int, int
     return q, draw_relevant(state, members, self_at[q]), draw_irrelevant(state, members, len(items))
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _embed(components: FloatArray, v: FloatArray, e: FloatArray) -> None:
     for i in range(len(components)):
         s = 0.0
@@ -265,7 +264,7 @@ def _embed(components: FloatArray, v: FloatArray, e: FloatArray) -> None:
         e[i] = s
 
 
-@nb.njit(cache=True)
+@loop()
 def loreta_step(
     components: FloatArray,
     gram: FloatArray,
@@ -305,7 +304,7 @@ def loreta_step(
     return 1.0 - score
 
 
-@nb.njit(cache=True)
+@loop()
 def loreta(
     components: FloatArray,
     gram: FloatArray,
@@ -324,7 +323,7 @@ def loreta(
     return loss
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def oasis_step(
     similarity: FloatArray, query: FloatArray, difference: FloatArray, aggressiveness: float, totals: LongArray
 ) -> float:
@@ -357,7 +356,7 @@ def oasis_step(
     return loss
 
 
-@nb.njit(cache=True)
+@loop()
 def oasis(
     similarity: FloatArray,
     draws: Draws,

@@ -6,18 +6,17 @@ positive. Machines store the lowest byte of a word first, so that it is also bit
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray
 
 Rows = NDArray[np.floating]
 Keys = NDArray[np.uint64]
 
 
-@nb.njit(cache=True, inline="always")
+@loop(inline="always")
 def _bits_set(word: np.uint64) -> np.uint64:
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -25,7 +24,7 @@ def _bits_set(word: np.uint64) -> np.uint64:
     return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@nb.njit(cache=True, inline="always")
+@loop(inline="always")
 def _word(packed: Keys, w: int) -> np.uint64:
     """64 flags of one byte each, eight to a number, as the bits of one word."""
     word = np.uint64(0)
@@ -36,7 +35,7 @@ def _word(packed: Keys, w: int) -> np.uint64:
     return word
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _dot(row: Rows, vector: Rows) -> float:
     """Inner product, summed in float64."""
     s = 0.0
@@ -45,7 +44,7 @@ def _dot(row: Rows, vector: Rows) -> float:
     return s
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _products(rows: Rows, x: Rows, out: Rows) -> None:
     """Inner products of x with the rows of a matrix, summed in their type; four at once, which share the loads of x."""
     zero = x[0] - x[0]
@@ -67,7 +66,7 @@ def _products(rows: Rows, x: Rows, out: Rows) -> None:
         l += 1
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def pack_signs(P: Rows, alive: NDArray[np.bool_], keys: Keys) -> int:
     """Write the keys of projections P (n, b) into `keys` (n, words); returns how many bits were different before."""
     flips, b = 0, P.shape[1]
@@ -84,7 +83,7 @@ def pack_signs(P: Rows, alive: NDArray[np.bool_], keys: Keys) -> int:
     return flips
 
 
-@nb.njit(cache=True)
+@loop()
 def _change(products: Rows, scales: FloatArray, others: Rows) -> float:
     """Sum of the pending steps' changes of a squared norm, from the inner products with their rights and mates."""
     total, m = 0.0, 0
@@ -98,7 +97,7 @@ def _change(products: Rows, scales: FloatArray, others: Rows) -> float:
     return total
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def follow(
     X: Rows,
     rights: Rows,
@@ -126,7 +125,7 @@ def follow(
                     P[i, j] += products[l] * images[l, j]
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def list_near(
     P: Rows,
     alive: NDArray[np.bool_],
@@ -162,7 +161,7 @@ def list_near(
     return count, len(P)
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def flip_bits(
     X: Rows,
     slots: NDArray[np.int32],
@@ -192,7 +191,7 @@ def flip_bits(
     return flips, changed, looked
 
 
-@nb.njit(cache=True)
+@loop()
 def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
     """Total weight of the bits in which each value of each byte of a key differs from `key`, (bytes, 256)."""
     table = np.zeros(((len(weights) + 7) // 8, 256), dtype=np.uint16)
@@ -204,7 +203,7 @@ def disagreements(weights: NDArray[np.int64], key: Keys) -> NDArray[np.uint16]:
     return table
 
 
-@nb.njit(cache=True)
+@loop()
 def nearest_keys(
     keys: NDArray[np.uint8], alive: NDArray[np.bool_], table: NDArray[np.uint16], top: int, wanted: int
 ) -> NDArray[np.int32]:
@@ -238,7 +237,7 @@ def nearest_keys(
     return found[:size]
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def rank(
     X: Rows,
     slots: NDArray[np.int32],

@@ -6,16 +6,15 @@ neighbors (padded with -1), and a slice of possible impostors.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric._loops.pairs import distance
 from sdpmetric.arrays import FloatArray, IndexArray
 
 
-@nb.njit(cache=True, inline="always")
+@loop(inline="always")
 def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
     """Value and slope at u > 0 of the squared hinge, or of the hinge made quadratic on [0, gamma]."""
     if squared:
@@ -25,7 +24,7 @@ def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
     return 0.5 * u * u / gamma, u / gamma
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def hinge_slopes(
     Z: NDArray[np.floating],
     anchors: IndexArray,
@@ -75,7 +74,7 @@ def hinge_slopes(
     sums[0], sums[1], sums[2], sums[3] = total, slope, square, active
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def smoothed_push(
     Z: NDArray[np.floating],
     anchors: IndexArray,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray
 
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
@@ -22,7 +21,7 @@ LEAST, MOST = 1e-300, 1e300
 LARGEST = 1e200
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def image(G: FloatArray, z: FloatArray, left: FloatArray, right: FloatArray) -> float:
     """Write ``G z`` to `left` and ``G^T G z`` to `right`; return the squared length ``z^T G^T G z``."""
     right[:] = 0.0
@@ -39,7 +38,7 @@ def image(G: FloatArray, z: FloatArray, left: FloatArray, right: FloatArray) -> 
     return total
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def move(G: FloatArray, alpha: float, left: FloatArray, right: FloatArray) -> None:
     """``G += alpha outer(left, right)``, `left` being scaled in place."""
     for i in range(len(G)):
@@ -49,7 +48,7 @@ def move(G: FloatArray, alpha: float, left: FloatArray, right: FloatArray) -> No
             row[j] += part * right[j]
 
 
-@nb.njit(cache=True)
+@loop()
 def implicit(distance: float, target: float, rate: float) -> float:
     """The distance after LEGO's step, Eq. 2.3: positive root x of ``rate d x^2 + (1 - rate y d) x - d = 0``."""
     linear = rate * target * distance - 1.0
@@ -58,7 +57,7 @@ def implicit(distance: float, target: float, rate: float) -> float:
     return 2.0 * distance / (root - linear) if linear < 0.0 else (linear + root) / (2.0 * rate * distance)
 
 
-@nb.njit(cache=True)
+@loop()
 def strength(distance: float, target: float, rate: float, explicit: bool) -> tuple[float, float]:
     """Coefficient of a step of the inverse metric along the pair, and the ratio of new to old distance.
 
@@ -75,13 +74,13 @@ def strength(distance: float, target: float, rate: float, explicit: bool) -> tup
     return step * excess, 1.0 / (1.0 + step * excess * distance)
 
 
-@nb.njit(cache=True)
+@loop()
 def satisfied(excess: float, side: float) -> bool:
     """Whether a target is satisfied; side is 0 for "equal", 1 for "at most", -1 for "at least"."""
     return excess == 0.0 or side * excess < 0.0
 
 
-@nb.njit(cache=True)
+@loop()
 def largest(v: FloatArray) -> float:
     """The largest absolute entry of a vector."""
     found = 0.0
@@ -90,7 +89,7 @@ def largest(v: FloatArray) -> float:
     return found
 
 
-@nb.njit(cache=True)
+@loop()
 def book(
     distance: float, target: float, rate: float, explicit: bool, size: float, totals: FloatArray
 ) -> tuple[float, float]:
@@ -115,7 +114,7 @@ def book(
     return sigma, ratio
 
 
-@nb.njit(cache=True)
+@loop()
 def pair_step(
     G: FloatArray,
     z: FloatArray,
@@ -145,7 +144,7 @@ def pair_step(
     return distance, True
 
 
-@nb.njit(cache=True)
+@loop()
 def take_pairs(
     G: FloatArray,
     X: FloatArray,
@@ -169,7 +168,7 @@ def take_pairs(
     return len(pairs)
 
 
-@nb.njit(cache=True)
+@loop()
 def comparison_strength(near: float, far: float, cross: float, margin: float, rate: float) -> float:
     """What a comparison's step adds to the inverse metric along the near pair, and takes from it along the far one.
 
@@ -196,7 +195,7 @@ def comparison_strength(near: float, far: float, cross: float, margin: float, ra
     return low / unit if high < MOST else np.inf
 
 
-@nb.njit(cache=True, error_model="numpy")
+@loop(error_model="numpy")
 def along(G: FloatArray, z: FloatArray, sigma: float, left: FloatArray, right: FloatArray) -> float:
     """Add ``sigma z z^T`` to the inverse metric; the factor steps by ``outer(left, right)``. Return the distance."""
     distance: float = image(G, z, left, right)
@@ -205,7 +204,7 @@ def along(G: FloatArray, z: FloatArray, sigma: float, left: FloatArray, right: F
     return distance
 
 
-@nb.njit(cache=True)
+@loop()
 def comparison_step(
     G: FloatArray,
     near: FloatArray,
@@ -244,7 +243,7 @@ def comparison_step(
     return excess, True
 
 
-@nb.njit(cache=True)
+@loop()
 def take_comparisons(
     G: FloatArray, X: FloatArray, comparisons: IndexArray, margin: float, rate: float, totals: FloatArray
 ) -> int:
@@ -259,7 +258,7 @@ def take_comparisons(
     return len(comparisons)
 
 
-@nb.njit(cache=True)
+@loop()
 def take_kernel_pairs(
     S: FloatArray,
     K: FloatArray,

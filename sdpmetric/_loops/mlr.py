@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric._loops import loop
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
 
 
-@nb.njit(cache=True)
+@loop()
 def most_violated(
     scores: FloatArray, order: LongArray, members: BoolArray, own: NDArray[np.int32], average: bool, slopes: FloatArray
 ) -> FloatArray:
@@ -45,7 +45,7 @@ def most_violated(
     return losses
 
 
-@nb.njit(cache=True)
+@loop()
 def _place_for_auc(D: FloatArray, near: LongArray, far: LongArray, above: LongArray) -> None:
     """An irrelevant item is above a relevant one where that gains: where it is nearer than the margin of 1/2."""
     j = 0
@@ -55,7 +55,7 @@ def _place_for_auc(D: FloatArray, near: LongArray, far: LongArray, above: LongAr
         above[i] = j
 
 
-@nb.njit(cache=True)
+@loop()
 def _place_for_precision(D: FloatArray, near: LongArray, far: LongArray, unit: float, above: LongArray) -> None:
     """[YFRJ2007]: the best place of each irrelevant item, one after the other.
 

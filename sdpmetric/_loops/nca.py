@@ -7,10 +7,9 @@ The exponential is a polynomial that the compiler vectorizes, within 1e-15 of th
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine import threads
 
@@ -28,7 +27,7 @@ LOWEST = -708.0
 LANES = 64
 
 
-@nb.njit(cache=True, fastmath=STRICT, inline="always")
+@loop(fastmath=STRICT, inline="always")
 def _exp(x: float) -> float:
     """The exponential of a number that is not positive, without a branch; 0 where it would not be a normal number."""
     y = max(x, LOWEST)
@@ -59,14 +58,14 @@ def _exp(x: float) -> float:
 # index might be negative, which means "from the end".
 
 
-@nb.njit(cache=True, fastmath=STRICT)
+@loop(fastmath=STRICT)
 def _exponentials(row: FloatArray, shift: float) -> None:
     """``row = exp(shift - row)``."""
     for j in range(len(row)):
         row[j] = _exp(shift - row[j])
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _sum(row: FloatArray) -> float:
     total = 0.0
     for j in range(len(row)):
@@ -74,7 +73,7 @@ def _sum(row: FloatArray) -> float:
     return total
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _smallest(row: FloatArray) -> float:
     lanes = np.full(LANES, np.inf)
     whole = len(row) // LANES
@@ -91,14 +90,14 @@ def _smallest(row: FloatArray) -> float:
     return least
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _squares(row: FloatArray, own: float, norms: FloatArray) -> None:
     """Squared distances from inner products, in place."""
     for j in range(len(row)):
         row[j] = max(own + norms[j] - 2.0 * row[j], 0.0)
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _weigh(row: FloatArray, factor: float, columns: FloatArray) -> None:
     for j in range(len(row)):
         weight = row[j] * factor
@@ -106,7 +105,7 @@ def _weigh(row: FloatArray, factor: float, columns: FloatArray) -> None:
         columns[j] += weight
 
 
-@nb.njit(cache=True)
+@loop()
 def _class_row(
     row: FloatArray, i: int, begin: int, end: int, logarithm: bool, weight: float, columns: FloatArray
 ) -> float:
@@ -143,7 +142,7 @@ def _class_row(
     return float(-weight * p)
 
 
-@nb.njit(cache=True, fastmath=STRICT)
+@loop(fastmath=STRICT)
 def _soft_row(
     row: FloatArray, i: int, targets: FloatArray, logarithm: bool, weight: float, columns: FloatArray, match: FloatArray
 ) -> float:
@@ -180,7 +179,7 @@ def _soft_row(
     return float(-weight * p)
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _regression_row(
     row: FloatArray, i: int, targets: FloatArray, weight: float, columns: FloatArray, away: FloatArray
 ) -> float:
@@ -202,7 +201,7 @@ def _regression_row(
     return float(weight * error * error)
 
 
-@nb.njit(cache=True, nogil=True)
+@loop(nogil=True)
 def weighted_rows(
     own: FloatArray,
     which: LongArray,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, IndexArray
 
 
-@nb.njit(cache=True, fastmath=FAST, inline="always")
+@loop(fastmath=FAST, inline="always")
 def distance(Z: NDArray[np.floating], i: int, j: int) -> float:
     """Squared Euclidean distance between two rows of Z."""
     s = 0.0
@@ -20,14 +19,14 @@ def distance(Z: NDArray[np.floating], i: int, j: int) -> float:
     return s
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def pair_distances(Z: FloatArray, first: IndexArray, second: IndexArray, begin: int, end: int, out: FloatArray) -> None:
     """Squared Euclidean distances between rows of Z, for pairs `begin` to `end`."""
     for p in range(begin, end):
         out[p] = distance(Z, first[p], second[p])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def pair_forms(
     P: FloatArray, W: FloatArray, first: IndexArray, second: IndexArray, begin: int, end: int, out: FloatArray
 ) -> None:
@@ -39,7 +38,7 @@ def pair_forms(
         out[p] = s
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def laplacian_times(
     X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, begin: int, end: int, Y: FloatArray
 ) -> None:

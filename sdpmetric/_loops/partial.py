@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from sdpmetric._loops import loop
 from sdpmetric.arrays import FloatArray, LongArray
 
 # Coordinates that are added up before the sum is compared.
 CHUNK = 4
 
 
-@nb.njit(cache=True)
+@loop()
 def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray, LongArray, int]:
     """The k nearest rows of `train` for each query; a distance is given up once its partial sum exceeds the k-th best.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray
 
 # The one negative eigenpair of a PSD matrix less a rank-one matrix, without a full decomposition.
@@ -31,7 +30,7 @@ LOOK, LOOK_SHIFTED = 4, 2
 SHIFTED_STEPS = 40
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def dot(x: FloatArray, y: FloatArray, d: int) -> float:
     """Inner product of the leading d entries."""
     total = 0.0
@@ -40,7 +39,7 @@ def dot(x: FloatArray, y: FloatArray, d: int) -> float:
     return total
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
     """``out = A[:d, :d] @ x``."""
     for i in range(d):
@@ -50,7 +49,7 @@ def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
         out[i] = total
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _next_vector(Q: FloatArray, k: int, w: FloatArray, d: int) -> tuple[float, float]:
     """Make w orthogonal to the rows of Q up to number k; the coefficients of Lanczos' method."""
     alpha = dot(Q[k], w, d)
@@ -63,7 +62,7 @@ def _next_vector(Q: FloatArray, k: int, w: FloatArray, d: int) -> tuple[float, f
     return alpha, np.sqrt(dot(w, w, d))
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _combine(Q: FloatArray, s: FloatArray, m: int, size: float, d: int, u: FloatArray) -> None:
     """``u = sum_j s_j / size q_j`` over the first m rows of Q."""
     for i in range(d):
@@ -74,7 +73,7 @@ def _combine(Q: FloatArray, s: FloatArray, m: int, size: float, d: int, u: Float
             u[i] += c * Q[j, i]
 
 
-@nb.njit(cache=True)
+@loop()
 def _fraction(alpha: FloatArray, beta: FloatArray, m: int, last: float, x: float, deltas: FloatArray) -> float:
     """``1 / (e_1^T (T - x)^-1 e_1)`` for m coefficients, the last of which is `last`; fills in its parts."""
     deltas[m - 1] = last - x
@@ -83,7 +82,7 @@ def _fraction(alpha: FloatArray, beta: FloatArray, m: int, last: float, x: float
     return float(deltas[0])
 
 
-@nb.njit(cache=True)
+@loop()
 def _root(
     alpha: FloatArray, beta: FloatArray, m: int, level: float, x: float, zero: float, deltas: FloatArray
 ) -> float:
@@ -101,7 +100,7 @@ def _root(
     return x
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def negative_pair(
     A: FloatArray,
     d: int,
@@ -156,7 +155,7 @@ def negative_pair(
     return 0.0
 
 
-@nb.njit(cache=True)
+@loop()
 def _shifted_solve(alpha: FloatArray, beta: FloatArray, m: int, y: float, deltas: FloatArray, z: FloatArray) -> float:
     """``z = (I - y T)^-1 T e_1`` for m coefficients; returns ``||z||^2``."""
     deltas[m - 1] = 1.0 - y * alpha[m - 1]
@@ -174,7 +173,7 @@ def _shifted_solve(alpha: FloatArray, beta: FloatArray, m: int, y: float, deltas
     return float(total)
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def shifted_pair(
     A: FloatArray,
     B: FloatArray,
@@ -237,7 +236,7 @@ def shifted_pair(
     return 0.0
 
 
-@nb.njit(cache=True)
+@loop()
 def add_outer(A: FloatArray, d: int, factor: float, v: FloatArray) -> None:
     """``A[:d, :d] += factor * outer(v, v)``."""
     for i in range(d):
@@ -246,7 +245,7 @@ def add_outer(A: FloatArray, d: int, factor: float, v: FloatArray) -> None:
             A[i, j] += a * v[j]
 
 
-@nb.njit(cache=True)
+@loop()
 def shifted_inverse(A: FloatArray, d: int, shift: float, B: FloatArray) -> None:
     """``B[:d, :d] = (A[:d, :d] + shift I)^-1``."""
     S = A[:d, :d].copy()
@@ -256,7 +255,7 @@ def shifted_inverse(A: FloatArray, d: int, shift: float, B: FloatArray) -> None:
     B[:d, :d] = 0.5 * (inverse + inverse.T)
 
 
-@nb.njit(cache=True)
+@loop()
 def refresh(A: FloatArray, d: int) -> None:
     """Project the leading (d, d) part of a metric onto the cone by a full decomposition, in place."""
     S = 0.5 * (A[:d, :d] + A[:d, :d].T)
@@ -281,7 +280,7 @@ SHIFTED_FROM, OFF = 24, 8.0
 DEPENDENT, INDEFINITE = 1e-10, 1e-8
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def update(
     A: FloatArray,
     B: FloatArray,
@@ -363,7 +362,7 @@ def update(
     return loss, length
 
 
-@nb.njit(cache=True)
+@loop()
 def run(
     X: NDArray[np.floating],
     pairs: NDArray[np.int32],
@@ -397,7 +396,7 @@ def run(
     return len(pairs)
 
 
-@nb.njit(cache=True)
+@loop()
 def run_kernel(
     G: FloatArray,
     K: FloatArray,

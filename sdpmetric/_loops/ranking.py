@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import FloatArray, LongArray
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, products: bool = False) -> None:
     """Squared distances, (m, n), or minus the inner products; equal items get equal numbers, unlike by a product."""
     for i in range(len(queries)):
@@ -27,7 +26,7 @@ def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, prod
                     row[j] += difference * difference
 
 
-@nb.njit(cache=True)
+@loop()
 def measure(
     relevant: FloatArray,
     irrelevant: FloatArray,
@@ -64,7 +63,7 @@ def measure(
         out[q, 1] = average / len(near)
 
 
-@nb.njit(cache=True)
+@loop()
 def expected_losses(
     relevant: FloatArray,
     irrelevant: FloatArray,
@@ -90,7 +89,7 @@ def expected_losses(
         out[q] = total / len(near)
 
 
-@nb.njit(cache=True)
+@loop()
 def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
     """How many entries are below a value, or not above it; see `sdpmetric._loops` on np.searchsorted."""
     low, high = 0, len(ascending)
@@ -103,7 +102,7 @@ def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
     return low
 
 
-@nb.njit(cache=True)
+@loop()
 def expected_slopes(
     scores: FloatArray,
     members: NDArray[np.bool_],

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST
+from sdpmetric._loops import FAST, loop
 from sdpmetric.arrays import IndexArray
 
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
@@ -14,7 +13,7 @@ from sdpmetric.arrays import IndexArray
 TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
 
 
-@nb.njit(cache=True, fastmath=FAST)
+@loop(fastmath=FAST)
 def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], limit: float) -> bool:
     """Whether any value is at or below its ceiling or the limit; without a branch, so that it is vectorized."""
     count = np.float32(0.0)
@@ -23,7 +22,7 @@ def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], li
     return bool(count > 0.0)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@loop(nogil=True, fastmath=FAST)
 def scan_tiles(
     left: NDArray[np.floating],
     tiles: NDArray[np.floating],

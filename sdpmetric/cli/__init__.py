@@ -290,7 +290,7 @@ def demo(
 ) -> None:
     """Solve iris, wine and digits with three solvers, set them side by side, and say what is proven."""
     from sdpmetric.cli import inputs, results
-    from sdpmetric.core.printer import compilation_bar
+    from sdpmetric.cli.compilation import compilation_bar
     from sdpmetric.core.registry import solvers_of
     from sdpmetric.verbs import solve as solve_problem
 

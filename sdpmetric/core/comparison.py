@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from sdpmetric.core import html
 from sdpmetric.core.certificate import RIGORS, absolute_gap
 from sdpmetric.core.solution import Solution
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,9 @@ class Comparison:
 
     def __rich__(self) -> Table:
         # Narrow enough for 80 columns; where that is not enough, cells fold rather than lose digits.
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
         table = Table(
             box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), caption=self.verdict, caption_justify="left"
         )
@@ -74,6 +77,8 @@ class Comparison:
         return table
 
     def __str__(self) -> str:
+        from rich.console import Console
+
         console = Console(width=120, no_color=True, highlight=False)
         with console.capture() as capture:
             console.print(self.__rich__())

@@ -5,26 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from numba.core import event
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sdpmetric.core.certificate import relative_gap
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from sdpmetric.core.solution import Solution
     from sdpmetric.core.trace import TraceRow
 
 LOGGER = logging.getLogger("sdpmetric")
-
-# Loops that the first solve of an LMNN problem compiles; the rest of them come with other solvers.
-LOOPS = 9
 
 
 class _StandardError(logging.Handler):
@@ -111,36 +101,3 @@ class Printer:
 def known(value: float, form: str) -> str:
     """A number as text, or as many blanks where it is infinite or NaN."""
     return format(value, form) if math.isfinite(value) else " " * int(form.split(".")[0])
-
-
-@contextmanager
-def compilation_bar(title: str, console: Console | None = None) -> Iterator[None]:
-    """A bar that moves with every loop that is compiled; no more than the title where there is no terminal.
-
-    Nothing moves where all loops are found in the cache of an earlier run.
-    """
-    console = console or Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        console.print(f"{title} ...", soft_wrap=True, markup=False)
-        yield
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    bar = Progress(*columns, console=console, transient=True)
-    listener = _Advance(bar, bar.add_task(title, total=LOOPS))
-    with bar, event.install_listener("numba:compile", listener):
-        yield
-
-
-class _Advance(event.Listener):
-    """Moves a bar when a loop of this package has been compiled."""
-
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        self.bar, self.task = bar, task
-
-    def on_start(self, event: event.Event) -> None:
-        """Nothing moves yet."""
-
-    def on_end(self, event: event.Event) -> None:
-        """Move, unless it was a function of numba's own that a loop is made of."""
-        if event.data["dispatcher"].py_func.__module__.startswith("sdpmetric"):
-            self.bar.advance(self.task)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sdpmetric.core.problem import Problem
@@ -60,6 +61,18 @@ class Solver:
 _SOLVERS: list[tuple[Scope, Solver]] = []
 _PROGRAMS: dict[type, tuple[Callable[..., object], bool]] = {}
 _RANK_BOUNDS: dict[type, tuple[Steps, Callable[..., None]]] = {}
+# Packages that register solvers when they are imported, which is when the first solver is looked for.
+_PACKAGES: list[str] = []
+
+
+def solvers_in(package: str) -> None:
+    """Register the solvers of a package without importing it yet."""
+    _PACKAGES.append(package)
+
+
+def _load() -> None:
+    for package in _PACKAGES:
+        import_module(package)
 
 
 def solver(
@@ -127,6 +140,7 @@ def find_solver(problem: Problem, name: str) -> Solver:
 
 
 def _registered(statement: type[Problem]) -> list[Solver]:
+    _load()
     found: dict[str, Solver] = {}
     for own in (True, False):  # a statement's own solvers, then those of its capabilities
         for scope, entry in _SOLVERS:
@@ -193,6 +207,7 @@ def rank_bound(
 
 def rank_bound_of(statement: type[Problem]) -> tuple[Steps, Callable[..., None]] | None:
     """The way to a metric of bounded rank and its check; None where there is none."""
+    _load()
     return next((_RANK_BOUNDS[kind] for kind in statement.__mro__ if kind in _RANK_BOUNDS), None)
 
 

@@ -18,7 +18,6 @@ from functools import cache
 from threading import Lock
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -38,7 +37,14 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 def count() -> int:
     """Threads that work is shared among: ``NUMBA_NUM_THREADS`` (default: one for each core), or what `limited` says."""
     limit = _limit.get()
-    return int(config.NUMBA_NUM_THREADS) if limit is None else limit
+    return cores() if limit is None else limit
+
+
+def cores() -> int:
+    """``NUMBA_NUM_THREADS``, by default one for each core."""
+    from numba import config  # half a second to import, with the first loop that runs
+
+    return int(config.NUMBA_NUM_THREADS)
 
 
 @contextmanager
@@ -99,7 +105,7 @@ def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None)
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
     """The pool of this process; a forked child has none of its parent's threads. Threads start when first needed."""
-    return ThreadPoolExecutor(max(int(config.NUMBA_NUM_THREADS), 1), thread_name_prefix="sdpmetric")
+    return ThreadPoolExecutor(max(cores(), 1), thread_name_prefix="sdpmetric")
 
 
 class _Blas:

@@ -53,7 +53,7 @@ from sdpmetric.estimators.data import (
     tuple_score,
     weighed,
 )
-from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator
+from sdpmetric.estimators.options import Count, Matrix, Positive, Seed, Share, Verbosity, estimator, seed_of
 from sdpmetric.linalg.distances import distances
 from sdpmetric.verbs import solve
 
@@ -77,7 +77,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     n_components: int | None
     # of estimators without these options:
     solver: str = "auto"
-    random_state: int | np.random.RandomState | np.random.Generator | None = None
+    random_state: Seed = None
     init: ArrayLike | None = None
     warm_start: bool = False
     early_stopping: bool = False
@@ -105,11 +105,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return X
 
     def _seed(self) -> int:
-        """A seed from ``random_state``: an integer as it is, None is 0, a generator gives one."""
-        given, most = self.random_state, np.iinfo(np.int32).max
-        if isinstance(given, np.random.Generator):
-            return int(given.integers(most))
-        return int(given.randint(most)) if isinstance(given, np.random.RandomState) else int(given or 0)
+        return seed_of(self.random_state)
 
     def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
         """State a problem, with those of its arguments that are parameters of this estimator."""
@@ -267,9 +263,13 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return {"components_": self._padded(components)}
 
     def _padded(self, components: Data) -> Data:
-        """Components with rows of zeros where there are fewer than asked for, or none."""
-        missing = max(0, (getattr(self, "n_components", None) or 1) - components.shape[-2])
+        """Components with rows of zeros where there are fewer than asked for; another fit has as many."""
+        missing = max(0, self._rows(components.shape[-1]) - components.shape[-2])
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
+
+    def _rows(self, d: int) -> int:
+        """How many rows `components_` has."""
+        return getattr(self, "n_components", None) or d
 
     def _keep(self, problem: Problem, solution: Solution, score: float | None = None) -> None:
         """Set the attributes of a fit."""
@@ -403,7 +403,7 @@ class SolvedEstimator(MetricEstimator):
     init: Matrix | None = None
     warm_start: bool = False
     early_stopping: bool = False
-    validation_fraction: Share = 0.3
+    validation_fraction: Share = 0.1
     n_iter_no_change: Count = 10
 
 

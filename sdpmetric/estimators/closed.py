@@ -40,6 +40,15 @@ class RCA(MetricEstimator):
     LFDA : Looks at the scatter between classes, too.
     ITML : Learns from dissimilar pairs, too.
 
+    Notes
+    -----
+    The statement and what is proven: docs/statements.md.
+
+    References
+    ----------
+    [BHSW2005] A. Bar-Hillel, T. Hertz, N. Shental and D. Weinshall. Learning a Mahalanobis metric from equivalence
+        constraints. Journal of Machine Learning Research 6:937-965, 2005.
+
     Examples
     --------
     >>> import numpy as np
@@ -110,6 +119,15 @@ class LFDA(MetricEstimator):
     See Also
     --------
     RCA : Whitens within classes or chunklets.
+
+    Notes
+    -----
+    The statement and what is proven: docs/lfda.md.
+
+    References
+    ----------
+    [S2007] M. Sugiyama. Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis.
+        Journal of Machine Learning Research 8:1027-1061, 2007.
 
     Examples
     --------

@@ -134,8 +134,8 @@ class LMNN(LargeMarginEstimator):
     Parameters
     ----------
     n_components : int, optional
-        Bound on the rank of the metric (LMNN-R, section 5.4); `transform` then gives so many columns. Default: none,
-        and as many columns as the metric's rank.
+        Columns of `transform`, and a bound on the rank of the metric (LMNN-R, section 5.4). Default: as many columns as
+        features, and no bound; columns past the rank are 0.
     n_neighbors : int, default 3
         Target neighbors per example.
     push_weight : float, default 0.5
@@ -159,7 +159,7 @@ class LMNN(LargeMarginEstimator):
         Of what early stopping sets aside; None is 0.
     init, warm_start : (r, d) array and bool, default None and False
         Components to start from, or those of the last fit; the optimum is the same.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.1 and 10
         Keep a share of the examples or triplets out of the fit, and end it after so many steps without a better score
         on them, the accuracy of nearest neighbors, or the share of triplets in order; the best metric is taken.
 
@@ -185,6 +185,15 @@ class LMNN(LargeMarginEstimator):
     MultiMetricLMNN : One metric for each class or region.
     KernelLMNN : In the feature space of a kernel.
     EnergyClassifier : Predicts labels by the objective of LMNN.
+
+    Notes
+    -----
+    The statement and what is proven: docs/statements.md.
+
+    References
+    ----------
+    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
+        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------
@@ -217,7 +226,8 @@ class KernelLMNN(LargeMarginEstimator):
     Parameters
     ----------
     n_components : int, optional
-        Bound on the rank of the metric; `transform` then gives so many columns. Default: none.
+        Columns of `transform`, and a bound on the rank of the metric. Default: no bound, and as many columns as the
+        rank.
     kernel : {"rbf", "poly", "linear", "laplacian", "sigmoid", "cosine", "precomputed"}, default "rbf"
         As in `sklearn.metrics.pairwise.pairwise_kernels`. With "precomputed", `fit` takes the (n, n) kernel matrix and
         `transform` the (m, n) kernel values with the training examples.
@@ -250,6 +260,15 @@ class KernelLMNN(LargeMarginEstimator):
     --------
     LMNN : Without a kernel.
 
+    Notes
+    -----
+    The statement and what is proven: docs/kernel.md.
+
+    References
+    ----------
+    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
+        classification. Journal of Machine Learning Research 10:207-244, 2009.
+
     Examples
     --------
     >>> from sklearn.datasets import make_circles
@@ -271,6 +290,9 @@ class KernelLMNN(LargeMarginEstimator):
     space_: FeatureSpace = field(init=False)
     statement = KernelLMNNProblem
     fit_triplets = routes.fit_triplets
+
+    def _rows(self, d: int) -> int:
+        return self.n_components or 1  # none by default: the feature space has as many directions as examples
 
     def _ranked(self, X: Data) -> Data:
         return X  # the feature space may have more directions than there are features; the solver checks
@@ -354,6 +376,15 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     --------
     LMNN : One metric, which has an embedding.
     EnergyClassifier : Predicts labels by the objective.
+
+    Notes
+    -----
+    The statement and what is proven: docs/multi_metric.md.
+
+    References
+    ----------
+    [WS2009] K. Q. Weinberger and L. K. Saul. Distance metric learning for large margin nearest neighbor
+        classification. Journal of Machine Learning Research 10:207-244, 2009.
 
     Examples
     --------

@@ -33,6 +33,16 @@ N_PAIRS = 10_000
 PLAIN = {bool: "boolean", int: Integral, float: Real, NoneType: None, Callable: callable}
 
 
+def seed_of(random_state: Seed) -> int:
+    """A seed: an integer as it is, None is 0, a generator gives one."""
+    most = np.iinfo(np.int32).max
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(most))
+    return (
+        int(random_state.randint(most)) if isinstance(random_state, np.random.RandomState) else int(random_state or 0)
+    )
+
+
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
 def estimator(kind: type[T]) -> type[T]:
     """Write the ``__init__`` of an estimator from its fields, and its constraints from their types.

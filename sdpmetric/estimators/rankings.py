@@ -113,6 +113,15 @@ class MLR(RankingEstimator, SolvedEstimator):
     --------
     FRML : Rankings, too, by stochastic steps at a fixed rank.
 
+    Notes
+    -----
+    The statement and what is proven: docs/mlr.md.
+
+    References
+    ----------
+    [ML2010] B. McFee and G. Lanckriet. Metric learning to rank. Proceedings of the 27th International Conference on
+        Machine Learning, 2010.
+
     Examples
     --------
     >>> from sklearn.datasets import load_wine
@@ -182,6 +191,15 @@ class FRML(RankingEstimator):
     --------
     MLR : Rankings, too, by a convex program of any rank.
 
+    Notes
+    -----
+    The statement and what is proven: docs/frml.md.
+
+    References
+    ----------
+    [LL2014] D. Lim and G. Lanckriet. Efficient learning of Mahalanobis metrics for ranking. Proceedings of the 31st
+        International Conference on Machine Learning, 2014.
+
     Examples
     --------
     >>> from sklearn.datasets import load_wine
@@ -227,8 +245,10 @@ class FRML(RankingEstimator):
         return self._fit(*self._checked_labels(X, y))
 
     def _state(self, make: Callable[..., P], *given: object, **named: object) -> P:
-        rank = min(RANK, self.n_features_in_) if self.n_components is None else self.n_components
-        return super()._state(make, *given, n_components=rank, **named)
+        return super()._state(make, *given, n_components=self._rows(self.n_features_in_), **named)
+
+    def _rows(self, d: int) -> int:
+        return self.n_components or min(RANK, d)
 
     def _options(self, problem: Problem) -> dict[str, object]:
         own = {name: getattr(self, name) for name in ("step", "decay", "batch_size", "passes")}

@@ -27,6 +27,10 @@ from sdpmetric.problems.nca import NCAProblem, Objective, Targets
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
 from sdpmetric.solvers.nca_start import Init, initial, rescaled, unsaturated
 
+# What scikit-learn prints while NCA looks for a start, and above the iterations.
+SOUGHT = {"pca": "principal", "lda": "most discriminative"}
+HEADER = f"{'Iteration':>10} {'Objective Value':>20} {'Time(s)':>10}"
+
 
 class SoftNeighborEstimator(MetricEstimator):
     """An estimator that descends from components, given or by name; it ends with as many rows as it begins with."""
@@ -78,8 +82,14 @@ class SoftNeighborEstimator(MetricEstimator):
             return np.asarray(self.init, dtype=np.float64)
         how = "identity" if self.diagonal and self.init == "auto" else self.init
         index = None if own.row_classes is None else own.row_classes[np.argsort(own.order)]
+        began = perf_counter()
         start = initial(own.X, index, own.n_components, how, self.random_state_)
+        if how in SOUGHT:
+            self._tell(f"Finding {SOUGHT[how]} components... done in {perf_counter() - began:5.2f}s")
         return self._scaled(own, np.diag(np.diag(start)) if self.diagonal else start)
+
+    def _tell(self, line: str) -> None:
+        """Say how far it has come."""
 
     def _scaled(self, problem: SoftNeighborProblem, start: FloatArray) -> FloatArray:
         """Initial components at the scale to begin with."""
@@ -130,7 +140,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
         "stochastic" for very many examples; see `sdpmetric.solve`.
     max_time : float, optional
         Limit on seconds.
-    early_stopping, validation_fraction, n_iter_no_change : default False, 0.3 and 10
+    early_stopping, validation_fraction, n_iter_no_change : default False, 0.1 and 10
         Keep a share of the examples out of the fit, and end it after so many steps without a better score on them, the
         accuracy of nearest neighbors, or R^2 of kernel regression with weights ``exp(-d^2)`` for continuous targets;
         the best metric is taken.
@@ -152,6 +162,15 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     --------
     MLKR : For numbers that are to be predicted.
     MCML : A convex relative.
+
+    Notes
+    -----
+    The statement and what is proven: docs/nca.md.
+
+    References
+    ----------
+    [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighbourhood components analysis. Advances
+        in Neural Information Processing Systems 17, 2005.
 
     Examples
     --------
@@ -181,15 +200,13 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
         given = super()._options(problem) | {"tol": max(self.tol, np.finfo(float).tiny)}
         if self.solver == "stochastic":
             return given | {"verbose": self.verbose > 0}
-        self._iteration, began = 0, perf_counter()
+        self._iteration, self._began = 0, perf_counter()
+        self._tell(f"{self._name}\n{self._name} {HEADER}\n{self._name} {'-' * len(HEADER)}")
 
         def on_iteration(flat: FloatArray, objective: float) -> None:
             self._iteration += 1
-            if self.verbose:  # to standard output, where scikit-learn prints it
-                seconds = perf_counter() - began
-                sys.stdout.write(
-                    f"[{type(self).__name__}] {self._iteration:>10} {-objective:>20.6e} {seconds:>10.2f}\n"
-                )
+            seconds = perf_counter() - self._began
+            self._tell(f"{self._name} {self._iteration:>10} {-objective:>20.6e} {seconds:>10.2f}")
             if self.callback is not None:
                 self.callback(flat, self._iteration)
 
@@ -200,6 +217,15 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
         super()._keep(problem, solution, score)
         if self.solver != "stochastic":
             self.n_iter_ = self._iteration + 1
+            self._tell(f"{self._name} Training took {perf_counter() - self._began:8.2f}s.")
+
+    @property
+    def _name(self) -> str:
+        return f"[{type(self).__name__}]"
+
+    def _tell(self, line: str) -> None:
+        if self.verbose and self.solver != "stochastic":
+            sys.stdout.write(f"{line}\n")  # where scikit-learn prints it
 
     def _advice(self, solution: Solution) -> str:
         if solution.status is not Status.USER_LIMIT:
@@ -253,6 +279,15 @@ class MLKR(SoftNeighborEstimator):
     --------
     NCA : For classes; ``targets="continuous"`` matches numbers softly.
 
+    Notes
+    -----
+    The statement and what is proven: docs/mlkr.md.
+
+    References
+    ----------
+    [WT2007] K. Q. Weinberger and G. Tesauro. Metric learning for kernel regression. Proceedings of the 11th
+        International Conference on Artificial Intelligence and Statistics, 2007.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -272,7 +307,7 @@ class MLKR(SoftNeighborEstimator):
     verbose: Verbosity = False
     random_state: Seed = None
     early_stopping: bool = False
-    validation_fraction: Share = 0.3
+    validation_fraction: Share = 0.1
     n_iter_no_change: Count = 10
     statement = MLKRProblem
 

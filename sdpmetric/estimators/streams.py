@@ -151,6 +151,15 @@ class POLA(StreamingEstimator):
     PairClassifier : Tells pairs apart, by the threshold of POLA.
     LEGO : Pairs one after another, with bounds on their distances.
 
+    Notes
+    -----
+    The statement and what is proven: docs/pola.md.
+
+    References
+    ----------
+    [SSN2004] S. Shalev-Shwartz, Y. Singer and A. Y. Ng. Online and batch learning of pseudo-metrics. Proceedings of
+        the 21st International Conference on Machine Learning, 2004.
+
     Examples
     --------
     >>> from sdpmetric.estimators import POLA
@@ -172,7 +181,7 @@ class POLA(StreamingEstimator):
     verbose: Verbosity = False
     random_state: Seed = None
     early_stopping: bool = False
-    validation_fraction: Share = 0.3
+    validation_fraction: Share = 0.1
     n_iter_no_change: Count = 10
     stream_: POLAStream = field(init=False)
     statement = POLAProblem
@@ -268,6 +277,15 @@ class LEGO(StreamingEstimator):
     --------
     ITML : The whole of the pairs at once, solved to a proof.
     POLA : Pairs one after another, with a threshold.
+
+    Notes
+    -----
+    The statement and what is proven: docs/lego.md.
+
+    References
+    ----------
+    [JKDG2008] P. Jain, B. Kulis, I. S. Dhillon and K. Grauman. Online metric learning and fast similarity search.
+        Advances in Neural Information Processing Systems 21, 2008.
 
     Examples
     --------

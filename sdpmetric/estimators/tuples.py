@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, _safe_indexing, check_array, column_or_1d, get_tags
 from sklearn.utils._param_validation import HasMethods
@@ -23,7 +23,7 @@ from sdpmetric.core import validation
 from sdpmetric.estimators import options
 from sdpmetric.estimators.data import tuple_distances
 from sdpmetric.estimators.large_margin import MultiMetricLMNN
-from sdpmetric.estimators.options import NotNegative, Rate, Share, estimator
+from sdpmetric.estimators.options import NotNegative, Rate, Seed, Share, estimator, seed_of
 
 # Row numbers or names to examples.
 Lookup = Callable[[NDArray[np.generic]], ArrayLike]
@@ -93,6 +93,8 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
             last.fit(X, known)
         elif from_tuples is not None:
             from_tuples(X, *tuples)
+        elif self.size > 2 and len(tuples) > 1:
+            raise ValueError(f"sample_weight is that of {self.name}, from which {type(last).__name__} does not learn.")
         elif not get_tags(last).target_tags.required:
             last.fit(X)
         else:
@@ -124,7 +126,12 @@ class ComparisonEstimator(TupleEstimator):
     """The base for triplets and quadruplets, which say that one pair is nearer than another."""
 
     def fit(
-        self, X: ArrayLike, y: None = None, examples: Examples | None = None, labels: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: None = None,
+        examples: Examples | None = None,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn the metric.
 
@@ -138,6 +145,8 @@ class ComparisonEstimator(TupleEstimator):
             Instead of those of the constructor.
         labels : (n,) array, optional
             Classes of all examples, to learn from instead.
+        sample_weight : (p,) array, optional
+            Nonnegative weights of the tuples, for a learner from tuples; default 1.
 
         Returns
         -------
@@ -151,7 +160,7 @@ class ComparisonEstimator(TupleEstimator):
             If the estimator is no transformer, or learns from labels and gets none.
         """
         rows, index, names = self._checked(X, examples)
-        self._learn(rows, names, labels, index)
+        self._learn(rows, names, labels, index, *(() if sample_weight is None else (sample_weight,)))
         self.classes_ = np.array([-1, 1])
         return self
 
@@ -176,7 +185,13 @@ class ComparisonEstimator(TupleEstimator):
         """
         return np.where(self.decision_function(X, examples) > 0.0, 1, -1)
 
-    def score(self, X: ArrayLike, y: None = None, examples: Examples | None = None) -> float:
+    def score(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+        examples: Examples | None = None,
+    ) -> float:
         """Accuracy: the share of tuples whose first pair is the nearer one.
 
         Parameters
@@ -184,9 +199,10 @@ class ComparisonEstimator(TupleEstimator):
         X : (p, k) integers, or (p, k, d) array
         y : None
             Ignored.
+        sample_weight : (p,) array, optional
         examples : (n, d) array or frame, or callable, optional
         """
-        return float(np.mean(self.predict(X, examples) == 1))
+        return float(accuracy_score(np.ones(np.shape(X)[0]), self.predict(X, examples), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         """A tuple has its label in its order."""
@@ -305,19 +321,7 @@ def best_threshold(
     Half way between two distances, of equally good ones the smallest. Errors are those of
     `PairClassifier.calibrate_threshold`.
     """
-    if strategy not in get_args(Strategy):
-        known = ", ".join(repr(name) for name in get_args(Strategy))
-        raise ValueError(f"strategy must be one of {known}, got {strategy!r}.")
-    if strategy == "f_beta":
-        validation.check_number("beta", beta, 0.0)
-    if strategy in ("max_tpr", "max_tnr"):
-        validation.check_number("min_rate", np.nan if min_rate is None else min_rate, 0.0, 1.0)
-    if not len(distances):
-        raise ValueError("there are no pairs to choose a threshold by; pass at least one.")
-    positive, negative = int(similar.sum()), int((~similar).sum())
-    if strategy != "accuracy" and not (positive and negative):
-        kind = "similar" if positive == 0 else "dissimilar"
-        raise ValueError(f"strategy={strategy!r} needs pairs of both kinds, and none is {kind}; use 'accuracy'.")
+    positive, negative = _counts(similar, strategy, min_rate, beta)
     order = np.argsort(distances, kind="stable")
     ordered = distances[order]
     # cut c calls the first c pairs similar; equal distances are on one side
@@ -336,6 +340,24 @@ def best_threshold(
         # of equally good cuts, the one with the better other rate
         quality = np.where(other >= float(min_rate or 0.0), wanted + 1e-12 * other, -1.0)
     return _between(ordered, int(cuts[int(np.argmax(quality))]))
+
+
+def _counts(similar: BoolArray, strategy: Strategy, min_rate: float | None, beta: float) -> tuple[int, int]:
+    """How many pairs are similar and dissimilar, where a strategy can choose a threshold by them."""
+    if strategy not in get_args(Strategy):
+        known = ", ".join(repr(name) for name in get_args(Strategy))
+        raise ValueError(f"strategy must be one of {known}, got {strategy!r}.")
+    if strategy == "f_beta":
+        validation.check_number("beta", beta, 0.0)
+    if strategy in ("max_tpr", "max_tnr"):
+        validation.check_number("min_rate", np.nan if min_rate is None else min_rate, 0.0, 1.0)
+    if not len(similar):
+        raise ValueError("there are no pairs to choose a threshold by; pass at least one.")
+    positive, negative = int(similar.sum()), int((~similar).sum())
+    if strategy != "accuracy" and not (positive and negative):
+        kind = "similar" if positive == 0 else "dissimilar"
+        raise ValueError(f"strategy={strategy!r} needs pairs of both kinds, and none is {kind}; use 'accuracy'.")
+    return positive, negative
 
 
 def _between(ordered: FloatArray, cut: int) -> float:
@@ -373,8 +395,8 @@ class PairClassifier(TupleEstimator):
         The largest share of errors, and one minus the confidence.
     validation_fraction : float, default 0.5
         Share that is held back of the pairs that can be, where there is a guarantee.
-    random_state : int, default 0
-        Of the pairs that are held back.
+    random_state : int, RandomState, Generator or None, default None
+        Of the pairs that are held back; None is 0.
 
     Attributes
     ----------
@@ -415,7 +437,7 @@ class PairClassifier(TupleEstimator):
     alpha: Share = 0.01
     delta: Share = 0.05
     validation_fraction: Share = 0.5
-    random_state: int = 0
+    random_state: Seed = None
     threshold_: float = field(init=False)
     guarantee_: GuaranteedThreshold | None = field(init=False)
 
@@ -452,13 +474,14 @@ class PairClassifier(TupleEstimator):
         classes, similar = _similar(y, len(index))
         if self.guarantee is not None:
             return self._fit_guaranteed(X, y, examples, labels, index, similar)
+        strategy: Strategy = "accuracy" if self.strategy == "auto" else self.strategy
+        _counts(similar, strategy, self.min_rate, self.beta)  # before any work
         self._learn(rows, names, labels, index, similar)
         self.classes_, self.guarantee_ = classes, None
         last = self.estimator_[-1] if isinstance(self.estimator_, Pipeline) else self.estimator_
         if self.strategy == "auto" and hasattr(last, "threshold_"):
             self.threshold_ = float(np.sqrt(max(last.threshold_, 0.0)))  # of squared distances
             return self
-        strategy: Strategy = "accuracy" if self.strategy == "auto" else self.strategy
         return self.calibrate_threshold(X, y, strategy, min_rate=self.min_rate, beta=self.beta, examples=examples)
 
     def _fit_guaranteed(
@@ -473,8 +496,9 @@ class PairClassifier(TupleEstimator):
         """Hold pairs back, learn from those that share no example with them, and choose the threshold on the former."""
         kind = {"false_matches": ~similar, "false_non_matches": similar}.get(str(self.guarantee))
         counted = np.arange(len(index)) if kind is None else np.flatnonzero(kind)
-        free = counted[disjoint_pairs(index[counted], self.random_state)]
-        chosen = np.random.default_rng(self.random_state).permutation(free)
+        seed = seed_of(self.random_state)
+        free = counted[disjoint_pairs(index[counted], seed)]
+        chosen = np.random.default_rng(seed).permutation(free)
         held = np.sort(chosen[: max(1, round(self.validation_fraction * len(free)))])
         rest = np.flatnonzero(~np.isin(index, index[held]).any(axis=1))
         if not len(rest) or not len(held):
@@ -545,7 +569,7 @@ class PairClassifier(TupleEstimator):
                 delta=delta,
                 control=guarantee,
                 groups=names,
-                random_state=self.random_state,
+                random_state=seed_of(self.random_state),
             )
             if found.threshold is None:
                 raise ValueError(str(found))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.triplets.triplets import Triplets
 
 # Label of the constraint that makes a symmetric matrix a metric.

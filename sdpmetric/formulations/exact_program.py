@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-import cvxpy as cp
-
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.problem import Problem, check_problem, refuse
 from sdpmetric.core.registry import formulation_of
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.triplets.triplets import Triplets
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
 from sdpmetric.formulations.lmnn import lmnn_program
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 

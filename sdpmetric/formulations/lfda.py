@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.exact_program import ExactProgram, Point
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.lfda import LFDAProblem
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
@@ -15,6 +14,7 @@ from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.lmnn import LargeMarginProblem

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.bounds import contradiction
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.problems.pola import POLAProblem
 

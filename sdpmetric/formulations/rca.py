@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable
 from sdpmetric.formulations.exact_program import ExactProgram, Point
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.problems.rca import RCAProblem
 

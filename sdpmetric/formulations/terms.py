@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import CONE, metric_variable, squared_distances
 from sdpmetric.formulations.exact_program import ExactProgram, Point
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.lego_batch import LEGOBatchProblem

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans, SpectralClustering
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.push import Push
@@ -195,8 +194,12 @@ def _named(how: str, X: FloatArray, y: NDArray[np.generic], n_regions: int | Non
     count = len(np.unique(y)) if n_regions is None else n_regions
     validation.check_integer("n_regions", count, high=len(X))
     if how == "kmeans":
+        from sklearn.cluster import KMeans
+
         clusters = KMeans(int(count), random_state=random_state)
     elif how == "spectral":
+        from sklearn.cluster import SpectralClustering
+
         clusters = SpectralClustering(int(count), affinity="nearest_neighbors", random_state=random_state)
     else:
         raise ValueError(f"regions must be 'class', 'kmeans', 'spectral' or an array, got {how!r}.")

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 
@@ -142,6 +141,8 @@ def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, r
     wanted = min(20 * d, 2 * n * each) if n_bases is None else validation.check_integer("n_bases", n_bases)
     clusters = min(max(1, math.ceil(wanted / (2 * each))), len(np.unique(X, axis=0)))
     seed = 0 if random_state is None else random_state
+    from sklearn.cluster import KMeans  # takes long to import
+
     centers = KMeans(clusters, n_init=1, random_state=seed).fit(X).cluster_centers_
     bases = [np.zeros((0, d))]
     for scale in SCALES:

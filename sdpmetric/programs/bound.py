@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Rigor, reservation
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
 from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, upper_bound

@@ -8,32 +8,24 @@ solvers expect is rounded, and is left to the solver's copy.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import clarabel
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-import scs
-from cvxpy.constraints.nonpos import NonPos
-from cvxpy.constraints.power import PowConeND
-from cvxpy.reductions.chain import Chain
-from cvxpy.reductions.complex2real import complex2real
-from cvxpy.reductions.cone2cone.exact import ExactCone2Cone
-from cvxpy.reductions.cvx_attr2constr import CvxAttr2Constr
-from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ConeMatrixStuffing, ParamConeProg
-from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
-from cvxpy.reductions.eliminate_zero_sized import EliminateZeroSized
-from cvxpy.reductions.eval_params import EvalParams
-from cvxpy.reductions.flip_objective import FlipObjective
-from cvxpy.reductions.solution import Solution
 
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
+from sdpmetric.lazy import clarabel, scs
+from sdpmetric.lazy import cvxpy as cp
+
+if TYPE_CHECKING:
+    from cvxpy.reductions.chain import Chain
+    from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 
 # Passes of equilibration; powers of 2 beyond this are left alone.
 PASSES, LARGEST = 10, 400
@@ -261,6 +253,18 @@ class Canonical:
     @classmethod
     def of(cls, problem: cp.Problem) -> Canonical:
         """Compile a problem; sentences for those that are no convex cone program."""
+        from cvxpy.constraints.nonpos import NonPos
+        from cvxpy.constraints.power import PowConeND
+        from cvxpy.reductions.chain import Chain
+        from cvxpy.reductions.complex2real import complex2real
+        from cvxpy.reductions.cone2cone.exact import ExactCone2Cone
+        from cvxpy.reductions.cvx_attr2constr import CvxAttr2Constr
+        from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ConeMatrixStuffing
+        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
+        from cvxpy.reductions.eliminate_zero_sized import EliminateZeroSized
+        from cvxpy.reductions.eval_params import EvalParams
+        from cvxpy.reductions.flip_objective import FlipObjective
+
         _check(problem)
         maximize = isinstance(problem.objective, cp.Maximize)
         first = [EvalParams()] if problem.parameters() else []
@@ -294,6 +298,8 @@ class Canonical:
 
     def values(self, x: FloatArray) -> dict[str, FloatArray]:
         """The problem's variables by name at a point of the program."""
+        from cvxpy.reductions.solution import Solution
+
         parts = {
             key: np.reshape(x[first : first + self.stuffed.id_to_var[key].size], self.stuffed.id_to_var[key].shape, "F")
             for key, first in self.stuffed.var_id_to_col.items()
@@ -374,18 +380,21 @@ def _triangles(index: LongArray) -> sp.csr_array:
 
 # -- solvers --------------------------------------------------------------------------------------------------------
 
+# Whose exceptions are not a backend's own.
+KNOWN = sys.stdlib_module_names | {"cvxpy", "numpy", "scipy", "sdpmetric"}
 SOLVERS = ("CLARABEL", "SCS")
 
 
 @contextmanager
 def no_panic() -> Iterator[None]:
-    """Raise CVXPY's error where a backend written in Rust panics, which is no `Exception`."""
+    """Raise CVXPY's error for those that a backend defines itself, and where one written in Rust panics."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        home, panic = type(error).__module__.partition(".")[0], type(error).__name__ == "PanicException"
+        if not panic and (not isinstance(error, Exception) or home in KNOWN):
             raise
-        raise cp.error.SolverError(f"the backend panicked: {error}") from error
+        raise cp.error.SolverError(f"the backend says: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

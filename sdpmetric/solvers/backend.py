@@ -8,10 +8,9 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import cvxpy as cp
-
 from sdpmetric.core.run import Budget
 from sdpmetric.engine.deadline import check_last
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.programs.canonical import no_panic
 
 BackendOptions = Mapping[str, float | int | bool | str]
@@ -74,7 +73,9 @@ class Backend:
                 check_last()
                 with no_panic():
                     program.solve(solver=self.name, **self.timed(budget, options))
-        except cp.error.SolverError:
+        except cp.error.SolverError as error:
+            if error.__cause__ is not None:  # as that there is no license
+                warnings.warn(f"{self.name} failed: {error.__cause__}", RuntimeWarning, stacklevel=2)
             return "solver_error"
         except ValueError as error:
             if "Problem data contains" not in str(error):  # NaN or infinity, which no backend takes

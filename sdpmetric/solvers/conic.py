@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.core.certificate import DualityCertificate, InfeasibilityCertificate
@@ -13,6 +12,7 @@ from sdpmetric.core.registry import has_exact_program, solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.core.status import Status
 from sdpmetric.formulations import formulate
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.backend import Backend, BackendOptions
 

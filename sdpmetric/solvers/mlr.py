@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import clarabel
 import numpy as np
 import scipy.sparse as sp
 
@@ -15,6 +14,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.engine.deadline import in_time
+from sdpmetric.lazy import clarabel
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.mlr import MLRProblem

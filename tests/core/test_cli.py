@@ -469,6 +469,8 @@ def test_names_that_are_not_there():
 
 
 LIGHT = ("numpy", "scipy", "sklearn", "numba", "cvxpy", "rich", "typer", "sdpmetric.estimators", "sdpmetric.plotting")
+# What estimators do not need until something is solved, or solved exactly.
+LATER = ("numba", "cvxpy", "clarabel", "scs", "osqp", "sdpmetric.solvers", "sklearn.cluster")
 OPTIONAL = ("matplotlib", "polars", "flint", "onnx", "faiss", "selenium", "sphinx", "sdpmetric.report")
 STAGES = f"""
 import sys
@@ -476,9 +478,14 @@ def loaded(names): print([name for name in names if name in sys.modules])
 import sdpmetric
 loaded({(*LIGHT, *OPTIONAL)!r})
 from sdpmetric.estimators import LMNN
+loaded({(*LATER, *OPTIONAL)!r})
 import sdpmetric as sm
 print(callable(sm.solve), "regret" in dir(sm), sm.LMNNProblem.__name__)
-loaded({OPTIONAL!r})
+X, y = [[0.0], [1.0], [0.1], [1.2]], [0, 1, 0, 1]
+LMNN(n_neighbors=1).fit(X, y)
+loaded({("cvxpy", "clarabel", "scs", "osqp", *OPTIONAL)!r})
+LMNN(n_neighbors=1, solver="conic").fit(X, y)
+loaded(["numba", "cvxpy"])
 import sdpmetric.plotting as p
 loaded(["matplotlib"])
 sys.modules["matplotlib"] = None
@@ -492,8 +499,10 @@ def test_an_import_loads_only_what_it_needs():
     done = subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "[]",
+        "[]",
         "True True LMNNProblem",
         "[]",
+        "['numba', 'cvxpy']",
         "[]",
         "pictures need matplotlib: pip install 'sdpmetric[plot]'.",
     ]

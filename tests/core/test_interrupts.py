@@ -15,7 +15,8 @@ from rich.progress import Progress
 from test_contract import EXAMPLES, TOLERANCES, data, entry_of, make
 
 import sdpmetric as sm
-from sdpmetric.core.printer import LOGGER, Printer, compilation_bar, say
+from sdpmetric.cli.compilation import compilation_bar
+from sdpmetric.core.printer import LOGGER, Printer, say
 from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow

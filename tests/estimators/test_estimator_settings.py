@@ -161,7 +161,7 @@ def test_the_validation_score_is_that_of_the_metric_that_was_kept() -> None:
     rng = np.random.default_rng(5)
     y = np.repeat([0, 1, 2], [30, 24, 18])
     data = rng.normal(size=(72, 4)) + np.outer(y, [1.2, 0.0, 0.6, 0.0])
-    lmnn = LMNN(n_passes=3, early_stopping=True, random_state=2).fit(data, y)
+    lmnn = LMNN(n_passes=3, early_stopping=True, validation_fraction=0.3, random_state=2).fit(data, y)
     rows, held = train_test_split(np.arange(72), test_size=0.3, random_state=2, stratify=y)
     rows = np.sort(rows)
 

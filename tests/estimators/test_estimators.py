@@ -268,7 +268,8 @@ def test_asked_components_are_given_whatever_the_rank():
     lmnn = LMNN(2, n_neighbors=1, ridge=1.0).fit(X, [0, 0, 0, 1, 1, 1])
     assert len(lmnn.solution_.components) == 1
     assert lmnn.transform(X).shape == (6, 2)
-    assert LMNN(n_neighbors=1, ridge=1.0).fit(X, [0, 0, 0, 1, 1, 1]).transform(X).shape == (6, 1)
+    default = LMNN(n_neighbors=1, ridge=1.0).fit(X, [0, 0, 0, 1, 1, 1])  # as many in every fold
+    np.testing.assert_array_equal(default.transform(X), lmnn.transform(X))
 
 
 def test_random_states_of_every_kind(data):
@@ -350,5 +351,5 @@ def test_the_only_member_of_a_class_is_not_held_back(data):
     y[7] = "alone"
     with pytest.warns(UserWarning, match=r"fewer members: alone \(1\)"):
         lmnn = LMNN(early_stopping=True, tol=0.1).fit(X, y)
-    assert 0.65 * 60 < len(lmnn.solution_.problem.X) < 0.75 * 60
+    assert 0.85 * 60 < len(lmnn.solution_.problem.X) < 0.95 * 60
     assert np.all(X[7] == lmnn.solution_.problem.X, axis=1).sum() == 1

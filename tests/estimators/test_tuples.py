@@ -34,6 +34,7 @@ from sdpmetric.estimators import (
     MMC,
     POLA,
     RCA,
+    SCML,
     KernelLMNN,
     MultiMetricLMNN,
     PairClassifier,
@@ -293,6 +294,13 @@ def test_thresholds_by_hand():
     assert best_threshold(near, np.array([True, False])) == 1.0
 
 
+class NeverFitted(PCA):
+    """Arguments are checked before any work."""
+
+    def fit(self, X, y=None):
+        raise AssertionError
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -306,7 +314,7 @@ def test_arguments_of_the_threshold_are_checked(arguments, words):
     with pytest.raises(ValueError, match=words):
         classifier.calibrate_threshold(X[PAIRS], SIMILAR, **arguments)
     with pytest.raises(ValueError, match=words):
-        PairClassifier(PCA(), **arguments).fit(X[PAIRS], SIMILAR)
+        PairClassifier(NeverFitted(), **arguments).fit(X[PAIRS], SIMILAR)
     one_kind = PAIRS[SIMILAR == 1]
     with pytest.raises(ValueError, match="none is dissimilar"):
         classifier.calibrate_threshold(X[one_kind], np.ones(len(one_kind)), "f_beta")
@@ -367,6 +375,51 @@ def test_conventions_of_estimators(classifier):
     assert not vars(again).keys() - set(classifier.get_params(deep=False))
 
 
+@pytest.mark.parametrize(
+    ("classifier", "tuples", "y"),
+    [
+        (PairClassifier(ITML()), PAIRS, SIMILAR),
+        (TripletClassifier(LMNN(ridge=0.1)), TRIPLETS, None),
+        (QuadrupletClassifier(SCML(bases=np.eye(4))), QUADRUPLETS, None),
+    ],
+    ids=["pairs", "triplets", "quadruplets"],
+)
+def test_the_checks_of_estimators_for_tuples_of_examples(classifier, tuples, y):
+    """What `check_estimator` asks, for samples that it does not make: arrays of several examples."""
+    data = X[tuples]
+    given = data.copy()
+    fitted = clone(classifier)
+    with pytest.raises(NotFittedError):
+        fitted.predict(data)
+    assert fitted.fit(data, y) is fitted
+    assert repr(fitted.get_params()) == repr(classifier.get_params())  # no parameter is changed
+    np.testing.assert_array_equal(data, given)
+    before = {name: repr(value) for name, value in vars(fitted).items()}
+    scores = fitted.decision_function(data)
+    assert {name: repr(value) for name, value in vars(fitted).items()} == before
+    assert scores.shape == fitted.predict(data).shape == (len(data),)
+    assert set(fitted.predict(data)) <= set(fitted.classes_)
+    assert 0.0 <= fitted.score(data, y) <= 1.0
+    one_by_one = [fitted.decision_function(data[[i]])[0] for i in range(len(data))]
+    np.testing.assert_allclose(one_by_one, scores, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fitted.decision_function(data[::-1]), scores[::-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(clone(classifier).fit(data, y).decision_function(data), scores)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).decision_function(data), scores)
+    data.setflags(write=False)
+    for same in (data, np.asfortranarray(data), data.tolist(), data.astype(object)):
+        again = clone(classifier).fit(same, None if y is None else y.tolist())
+        np.testing.assert_allclose(again.decision_function(same), scores, rtol=1e-6, atol=1e-9)
+    for wrong in (np.nan, np.inf):
+        broken = given.copy()
+        broken[0, 1, 2] = wrong
+        for call in (fitted.predict, lambda Z: clone(classifier).fit(Z, y)):
+            with pytest.raises(ValueError, match=r"NaN|infinity"):
+                call(broken)
+    for wrong in (data[:, :, :3], data[:, :-1], data[0], data[:0]):
+        with pytest.raises(ValueError, match=r"feature|shape|minimum"):
+            fitted.predict(wrong)
+
+
 def test_a_pickle_predicts_alike():
     classifier = PairClassifier(ITML(), examples=X).fit(PAIRS, SIMILAR)
     again = pickle.loads(pickle.dumps(classifier))
@@ -418,6 +471,28 @@ def test_quadruplets_are_predicted_by_any_metric():
     assert labelled.score(QUADRUPLETS) > 0.8
     with pytest.raises(TypeError, match="LMNN does not learn from quadruplets"):
         QuadrupletClassifier(LMNN(), examples=X).fit(QUADRUPLETS)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "tuples"),
+    [
+        (TripletClassifier(LMNN(ridge=0.1), examples=X), TRIPLETS),
+        (QuadrupletClassifier(SCML(bases=np.eye(4)), examples=X), QUADRUPLETS),
+    ],
+    ids=["triplets", "quadruplets"],
+)
+def test_weights_of_comparisons_reach_the_learner_and_the_score(classifier, tuples):
+    weights = np.linspace(0.1, 3.0, len(tuples))
+    one, other = (clone(classifier).fit(X[tuples], sample_weight=w) for w in (weights, weights[::-1]))
+    learn = getattr(clone(classifier.estimator), f"fit_{classifier.name}")
+    same = learn(X[tuples].reshape(-1, 4), np.arange(tuples.size).reshape(tuples.shape), weights)
+    np.testing.assert_array_equal(one.estimator_.components_, same.components_)
+    assert not np.allclose(one.estimator_.components_, other.estimator_.components_, rtol=1e-3)
+    swapped = np.concatenate([tuples[:2], tuples[2:, [0, 2, 1, 3][: tuples.shape[1]]]])
+    right = one.predict(swapped) == 1
+    assert one.score(swapped, sample_weight=weights) == pytest.approx(weights[right].sum() / weights.sum())
+    with pytest.raises(ValueError, match="sample_weight"):
+        clone(classifier).set_params(estimator=PCA()).fit(tuples, sample_weight=np.ones(len(tuples)))
 
 
 # -- the metric as a function -----------------------------------------------------------------------------------------

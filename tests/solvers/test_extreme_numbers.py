@@ -72,12 +72,21 @@ class PanicException(BaseException):
     """As PyO3 raises it where code in Rust panics."""
 
 
-@pytest.mark.parametrize("statement", ["lmnn", "frobenius", "rca", "sum"])
-def test_a_panic_of_the_backend_is_a_solver_error(data, monkeypatch, statement):
+class NoLicense(Exception):
+    """As MOSEK raises it."""
+
+    __module__ = "mosek"
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [("lmnn", PanicException), ("frobenius", PanicException), ("rca", NoLicense), ("sum", NoLicense)],
+)
+def test_an_error_of_the_backend_is_a_solver_error(data, monkeypatch, statement, error):
     X, y = data
 
     def panic(*args, **options):
-        raise PanicException("Eigval error: Eigen(1)")
+        raise error("Eigval error: Eigen(1)")
 
     problem = {
         "lmnn": lambda: sm.LMNNProblem.from_labels(X, y, 2),
@@ -87,7 +96,8 @@ def test_a_panic_of_the_backend_is_a_solver_error(data, monkeypatch, statement):
     }[statement]()
     with monkeypatch.context() as patched:
         patched.setattr(cp.Problem, "solve", panic)
-        found = sm.solve(problem, "conic")
+        with pytest.warns(RuntimeWarning, match="CLARABEL failed: Eigval error"):
+            found = sm.solve(problem, "conic")
     assert found.status is sm.Status.SOLVER_ERROR
     assert found.lower_bound <= sm.solve(problem, "conic").objective
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import cvxpy as cp
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.solvers.backend import Backend, BackendOptions
 from sdpmetric.solvers.lmnn import factored

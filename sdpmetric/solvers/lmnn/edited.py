@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
@@ -17,6 +16,7 @@ from sdpmetric.core.run import Step
 from sdpmetric.formulations.atoms import CONE
 from sdpmetric.formulations.exact_program import named
 from sdpmetric.formulations.lmnn import MARGINS, SLACKS, all_triplets
+from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.programs.bound import ProgramBound, bound

@@ -1,0 +1,46 @@
+"""What the command line shows while loops are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from numba.core import event
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+# Loops that the first solve of an LMNN problem compiles; the rest of them come with other solvers.
+LOOPS = 9
+
+
+@contextmanager
+def compilation_bar(title: str, console: Console | None = None) -> Iterator[None]:
+    """A bar that moves with every loop that is compiled; no more than the title where there is no terminal.
+
+    Nothing moves where all loops are found in the cache of an earlier run.
+    """
+    console = console or Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        console.print(f"{title} ...", soft_wrap=True, markup=False)
+        yield
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, console=console, transient=True)
+    listener = _Advance(bar, bar.add_task(title, total=LOOPS))
+    with bar, event.install_listener("numba:compile", listener):
+        yield
+
+
+class _Advance(event.Listener):
+    """Moves a bar when a loop of this package has been compiled."""
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self.bar, self.task = bar, task
+
+    def on_start(self, event: event.Event) -> None:
+        """Nothing moves yet."""
+
+    def on_end(self, event: event.Event) -> None:
+        """Move, unless it was a function of numba's own that a loop is made of."""
+        if event.data["dispatcher"].py_func.__module__.startswith("sdpmetric"):
+            self.bar.advance(self.task)
