@@ -36,6 +36,8 @@ POINTS, IMPOSTORS, TARGETS, FEATURES, SUPPORT = 5000, 5, 5, 24, 12
 LEARNED_FROM = "The examples shown are those that the metric was learned from: how they lie says little about others."
 # Frames beside the first and the last one.
 FRAMES = 10
+# Weights of two features cancel where their product with the correlation is below minus this share.
+CANCELS = 0.7
 
 
 @runtime_checkable
@@ -137,6 +139,24 @@ def leading_plane(Z: FloatArray) -> FloatArray:
     axes = np.linalg.eigh(Z.T @ Z)[1][:, [-1, -2]]
     points: FloatArray = Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]]))  # eigenvectors have no sign
     return points
+
+
+def cancelling(L: FloatArray, X: FloatArray) -> NDArray[np.int64]:
+    """For each feature the one that takes back most of its weight, -1 where none takes back half, (d,).
+
+    Two correlated features can have huge weights that cancel: for the covariance C of the data, the mean squared
+    distance has the terms ``M_ii C_ii``, ``M_jj C_jj`` and ``2 M_ij C_ij``, the last one as large and negative.
+    """
+    V = L * X.std(axis=0)
+    sizes = np.sqrt(np.square(V).sum(axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = np.atleast_2d(np.corrcoef(X, rowvar=False))
+        shares = np.nan_to_num((V / sizes).T @ (V / sizes) * correlation)
+    shares[sizes[None, :] < 0.5 * sizes[:, None]] = 0.0  # too small to take anything back
+    np.fill_diagonal(shares, 0.0)
+    partners = shares.argmin(axis=1)
+    found: NDArray[np.int64] = np.where(shares.min(axis=1) < -CANCELS, partners, -1)
+    return found
 
 
 def _number(value: float) -> float | None:
