@@ -106,14 +106,14 @@ def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solu
 
 
 def solve(
-    data: str, options: ProblemOptions, limits: SolverOptions, output: Path | None, out: Output
+    data: str, options: ProblemOptions, limits: SolverOptions, output: Path | None, out: Output, hold_out: bool = False
 ) -> tuple[Stated, Solution]:
     """State a problem and solve it, and say what is proven; `output` is a file that is to be written later."""
     with input_errors(data):
         check_limits(limits)
         if output is not None:
             check_output(output, data)
-        stated = state(data, options)
+        stated = state(data, options, hold_out=hold_out)
         entry = find_solver(stated.problem, limits.solver)
     out.say(stated.problem.describe())
     solution = run(stated.problem, f"{data}: {entry.name}", entry.name, limits)

@@ -44,6 +44,15 @@ def closed(objective: float, lower_bound: float, tol: float, resolution: float =
     return relative_gap(objective, lower_bound) <= tol or resolved(objective, lower_bound, resolution)
 
 
+def digits(low: float, high: float) -> tuple[str, str]:
+    """Two numbers with eight digits, or with as many more as it takes to tell one from the other."""
+    for count in range(8, 18):
+        first, second = f"{low:.{count}g}", f"{high:.{count}g}"
+        if first != second or low == high:
+            break
+    return first, second
+
+
 Rigor = Literal["float", "rounding", "assumption"]
 # From the strongest to the weakest.
 RIGORS: tuple[Rigor, ...] = get_args(Rigor)
