@@ -16,8 +16,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sdpmetric.core.certificate import relative_gap
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from sdpmetric.core.solution import Solution
     from sdpmetric.core.trace import TraceRow
 
@@ -48,7 +46,7 @@ def say(text: str) -> None:
 class Printer:
     """Write the progress of a solve, one line for each row of its trace that is due; what is unknown is left blank."""
 
-    HEAD = f"{'iter':>7} {'seconds':>9} {'objective':>15} {'lower bound':>15} {'gap':>9} {'level':>9} {'active':>9}"
+    HEAD = f"{'iter':>6} {'seconds':>7} {'objective':>14} {'lower bound':>14} {'gap':>8} {'level':>8} {'active':>7}"
 
     def __init__(
         self,
@@ -76,18 +74,18 @@ class Printer:
             return
         scored = not math.isnan(row.score)
         if self._last < 0:
-            self.write(self.HEAD + (f" {'score':>9}" if scored else ""))
+            self.write(self.HEAD + (f" {'score':>7}" if scored else ""))
         self._last = row.seconds
         cells = (
-            f"{row.iteration:7d}",
-            f"{row.seconds:9.2f}",
-            known(row.objective, "15.8g"),
-            known(row.lower_bound, "15.8g"),
-            known(gap, "9.2e"),
-            known(row.step, "9.2e"),
-            f"{row.n_active:9d}" if row.n_active or math.isfinite(row.objective) else "",
-            *([known(row.score, "9.4f")] if scored else []),
-            *([f" about {left:.0f} s left"] if math.isfinite(left) else []),
+            f"{row.iteration:6d}",
+            f"{row.seconds:7.2f}",
+            known(row.objective, "14.8g"),
+            known(row.lower_bound, "14.8g"),
+            known(gap, "8.2e"),
+            known(row.step, "8.2e"),
+            f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
+            *([known(row.score, "7.4f")] if scored else []),
+            *([f"{left:.0f} s left"] if math.isfinite(left) else []),
         )
         self.write(" ".join(cells).rstrip())
 
@@ -126,16 +124,16 @@ def compilation_bar(title: str, console: Console | None = None) -> Iterator[None
         return
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=console, transient=True)
-    listener = _Advance(bar, bar.add_task(title, total=LOOPS))
-    with bar, event.install_listener("numba:compile", listener):
+    task = bar.add_task(title, total=LOOPS)
+    with bar, event.install_listener("numba:compile", Compiled(lambda: bar.advance(task))):
         yield
 
 
-class _Advance(event.Listener):
-    """Moves a bar when a loop of this package has been compiled."""
+class Compiled(event.Listener):
+    """Calls a function when a loop of this package has been compiled."""
 
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        self.bar, self.task = bar, task
+    def __init__(self, moved: Callable[[], None]) -> None:
+        self.moved = moved
 
     def on_start(self, event: event.Event) -> None:
         """Nothing moves yet."""
@@ -143,4 +141,4 @@ class _Advance(event.Listener):
     def on_end(self, event: event.Event) -> None:
         """Move, unless it was a function of numba's own that a loop is made of."""
         if event.data["dispatcher"].py_func.__module__.startswith("sdpmetric"):
-            self.bar.advance(self.task)
+            self.moved()
