@@ -273,8 +273,9 @@ class DualityCertificate(Certificate):
         weak = f"; {self.weakness}" if self.weakness is not None and not self.proves_optimal(WEAK) else ""
         own, proven = self.assumed_lower_bound, "" if self.reservation else "proven "
         beside = "" if own is None else f"; with its further constraints the lower bound is {own:.8g}"
+        low, high = digits(self.lower_bound, self.objective)
         return (
-            f"objective {self.objective:.8g}, {proven}lower bound {self.lower_bound:.8g} ({self.kind}), "
+            f"objective {high}, {proven}lower bound {low} ({self.kind}), "
             f"{self.gap_in_words()}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"
         )
 
