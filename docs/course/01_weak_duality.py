@@ -164,3 +164,47 @@ assert certificate.lower_bound <= objective(best) * (1 + 1e-12)
 # .. raw:: html
 #
 #    </details>
+#
+# Exercise 3: derive a conjugate
+# ------------------------------
+#
+# The squared hinge :math:`\tfrac12 [u]_+^2` has lines below it, too. Show that :math:`\tfrac12 [u]_+^2 \ge a u -
+# \tfrac12 a^2` for every :math:`a \ge 0`, and that equality holds for :math:`a = [u]_+`.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+# For u > 0 the difference is (u - a)^2 / 2. For u <= 0 both terms on the right are at most 0.
+u = np.linspace(-3, 3, 61)
+loss = 0.5 * np.maximum(u, 0) ** 2
+assert all((loss >= slope * u - 0.5 * slope**2 - 1e-12).all() for slope in (0.0, 0.5, 2.0))
+own = np.maximum(u, 0)
+assert np.allclose(loss, own * u - 0.5 * own**2)
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: break it
+# --------------------
+#
+# Find labels of six points for which the best metric is m = 0, and multipliers that prove it.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+mixed = sm.LMNNProblem.from_labels(X, [0, 1, 1, 1, 1, 0], n_neighbors=1, push_weight=0.5)
+found = sm.solve(mixed, tol=1e-8)
+print(f"metric {found.metric[0, 0]:.1e}, objective {found.objective:.6f}, lower bound {found.lower_bound:.6f}")
+# The two outer points are targets of each other, with every other point between them: any metric but 0 costs more. All
+# 16 multipliers are 1/2.
+assert np.isclose(found.lower_bound, 8)
+assert np.isclose(found.objective, 8)
+
+# %%
+# .. raw:: html
+#
+#    </details>

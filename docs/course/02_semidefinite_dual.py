@@ -155,3 +155,46 @@ print(f"a = {scale:.4f} for every triplet proves {scale * len(triplets):.3f}, th
 # .. raw:: html
 #
 #    </details>
+#
+# Exercise 3: the dual is in the primal solver
+# --------------------------------------------
+#
+# CVXPY reports multipliers of the constraints of the *primal* program. Do they solve the dual?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+program.solve(solver="CLARABEL")  # again: the constraints were part of another program since
+own = program.constraints[0].dual_value
+print(f"sum {own.sum():.6f}, dual value {dual.value:.6f}")
+slack_matrix = C - (stacked * own[:, None, None]).sum(axis=0)
+print(f"smallest eigenvalue of S {np.linalg.eigvalsh(slack_matrix)[0]:.1e}: feasible up to the solver's tolerance")
+assert np.isclose(own.sum(), dual.value, rtol=1e-4)
+assert np.linalg.eigvalsh(slack_matrix)[0] > -1e-3 * np.linalg.eigvalsh(C)[-1]
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: derive the gap
+# --------------------------
+#
+# In the example without Slater's condition replace the first zero by :math:`\epsilon > 0`. What is the optimum now?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+# The block of x and z allows every x if z >= x^2 / epsilon, so only 1 + x >= 0 is left: the optimum is -1. It jumps to
+# 0 at epsilon = 0, while the dual value is -1 throughout: the dual sees the limit, the primal does not.
+for epsilon in (1.0, 1e-2, 1e-4):
+    matrix = np.array([[epsilon, -1, 0], [-1, 1 / epsilon, 0], [0, 0, 0]])
+    print(f"epsilon {epsilon}: smallest eigenvalue at x = -1 {np.linalg.eigvalsh(matrix)[0]:+.1e}")
+    assert np.linalg.eigvalsh(matrix)[0] > -1e-9
+
+# %%
+# .. raw:: html
+#
+#    </details>

@@ -140,3 +140,66 @@ assert scaled(np.zeros(len(triplets)))[1] == 0  # valid, and useless: no metric 
 # .. raw:: html
 #
 #    </details>
+#
+# Exercise 3: derive the eigenvalues
+# ----------------------------------
+#
+# Express the eigenvalues of the matrix in the three coordinates.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+A = rng.normal(size=(2, 2))
+A = A + A.T
+across, q, up = coordinates(A)
+assert np.allclose(np.linalg.eigvalsh(A), [up - np.hypot(across, q), up + np.hypot(across, q)])
+# Height minus and plus distance from the axis: the cone is where the smaller one is not negative.
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: a witness
+# ---------------------
+#
+# The cone is its own dual: S is in it exactly if :math:`\langle S, M \rangle \ge 0` for all M in it. For an S outside
+# find an M that shows it.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+S = C - 1.5 * tau * weighted(a)
+values, vectors = np.linalg.eigh(S)
+M = np.outer(vectors[:, 0], vectors[:, 0])
+print(f"<S, M> = {np.sum(S * M):.3f}, the smallest eigenvalue is {values[0]:.3f}")
+assert np.isclose(np.sum(S * M), values[0])
+assert values[0] < 0
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 5: design a metric from multipliers
+# --------------------------------------------
+#
+# At the last feasible share S has a null direction v. Complementary slackness suggests the metric :math:`m\, v v^\top`.
+# How good is its best multiple?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+values, vectors = np.linalg.eigh(C - tau * weighted(a))
+v = vectors[:, :1].T
+certificate = sm.verify(problem, v, rescale=True)
+print(f"{certificate.objective:.3f}, the optimum is {optimum.objective:.3f}")
+assert certificate.objective >= optimum.lower_bound
+
+# %%
+# .. raw:: html
+#
+#    </details>

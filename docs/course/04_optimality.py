@@ -139,3 +139,42 @@ except ValueError as error:
 # .. raw:: html
 #
 #    </details>
+#
+# Exercise 3: where the gap sits
+# ------------------------------
+#
+# Split objective minus bound into what the hinges lack and what the cone lacks.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+u = found.excess
+hinges, cone = float((0.5 * np.maximum(u, 0) - a * u).sum()), float(np.sum(S * M))
+print(f"hinges {hinges:.1e}, cone {cone:.1e}, gap {exact.objective - a.sum():.1e}")
+assert np.isclose(hinges + cone, exact.objective - a.sum(), atol=1e-6 * exact.objective)
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: break it
+# --------------------
+#
+# Double the optimal metric and keep the multipliers. Which of the four conditions fails?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+doubled = problem.certify(np.sqrt(2) * exact.components, dual=exact.dual)
+print(doubled)
+# 1, 2 and 4 hold still: the cone does not notice. Condition 3 fails: other triplets are violated now. The bound stays.
+assert np.isclose(doubled.lower_bound, exact.lower_bound, rtol=1e-6)
+assert doubled.objective > exact.objective
+
+# %%
+# .. raw:: html
+#
+#    </details>

@@ -116,8 +116,8 @@ assert sm.compare(fast, exact).consistent
 # matrix that must be positive semidefinite. A wrong conjugate would show here, as a lower bound above the objective
 # of the other solver.
 #
-# Exercise
-# --------
+# Exercise 1
+# ----------
 #
 # Replace the hinge by its square (``LOSSES["squared_hinge"]``). Are more or fewer pairs violated? Check the
 # certificate against the exact solver.
@@ -146,6 +146,74 @@ def violated(metric):
 
 print("hinge:", violated(fast.metric), "squared hinge:", violated(solution.metric))
 # Small violations cost little when they are squared, so they are spread over many pairs.
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2: derive a conjugate
+# ------------------------------
+#
+# Compute :math:`\sup_u \{a u - [u]_+^2\}` by hand, and compare with the table above.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+# For a >= 0 the maximum is at u = a / 2: a^2 / 4. For a < 0 it is infinite.
+for a in (0.1, 0.5, 0.9):
+    assert np.isclose((a * u - np.maximum(u, 0) ** 2).max(), a**2 / 4, atol=1e-4)
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 3: the minimum over the cone, with LogDet
+# --------------------------------------------------
+#
+# Show that :math:`\min_M \{\operatorname{tr} M - \log\det M - d + \langle S, M \rangle\} = \log\det(I + S)`.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+# The derivative I - M^-1 + S vanishes at M = (I + S)^-1; there the trace of (I + S) M is d.
+root = np.random.default_rng(0).normal(size=(3, 3))
+S = root @ root.T
+
+
+def penalized(M):
+    """The function that is minimized."""
+    return np.trace(M) - np.linalg.slogdet(M)[1] - 3 + np.sum(S * M)
+
+
+best = np.linalg.inv(np.eye(3) + S)
+assert np.isclose(penalized(best), np.linalg.slogdet(np.eye(3) + S)[1])
+assert penalized(1.1 * best) > penalized(best) < penalized(0.9 * best)
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: the minimum over the cone, with a Frobenius term
+# ------------------------------------------------------------
+#
+# The same for :math:`\tfrac12 \lVert M \rVert^2 + \langle S, M \rangle`. Which M attains it?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+# M = [-S]_+, the projection of -S to the cone.
+S = S - 4 * np.eye(3)
+values, vectors = np.linalg.eigh(-S)
+M = (vectors * np.maximum(values, 0)) @ vectors.T
+lowest = 0.5 * np.sum(M * M) + np.sum(S * M)
+assert np.isclose(lowest, -0.5 * np.sum(np.maximum(values, 0) ** 2))
+assert all(lowest <= 0.5 * np.sum(N * N) + np.sum(S * N) for N in (np.zeros((3, 3)), np.eye(3), 1.2 * M))
 
 # %%
 # .. raw:: html

@@ -101,3 +101,45 @@ assert soft.status.ok
 # .. raw:: html
 #
 #    </details>
+#
+# Exercise 3: Farkas for numbers
+# ------------------------------
+#
+# The demands :math:`x \le 0` and :math:`x \ge 1` contradict each other. Which multipliers show it? Let a linear program
+# find them.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+from scipy.optimize import linprog
+
+A, b = np.array([[1.0], [-1.0]]), np.array([0.0, -1.0])  # A x <= b
+# Multipliers a >= 0 with a A = 0 and a b < 0 turn the sum of the demands into 0 <= a b < 0.
+found_a = linprog(b, A_eq=A.T, b_eq=[0.0], bounds=[(0, 1), (0, 1)])
+print(found_a.x, found_a.fun)
+assert found_a.fun < 0
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: design a contradiction
+# ----------------------------------
+#
+# Build two pairs in the plane that no metric satisfies, as short as possible.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+twins = sm.POLAProblem([[0.0, 0.0], [1.0, 2.0]], pairs=[[0, 1], [1, 0]], similar=[True, False])
+answer = sm.solve(twins)
+print(answer.status, answer.certificate.contradiction)  # one pair, called similar and dissimilar
+assert str(answer.status) == "infeasible"
+
+# %%
+# .. raw:: html
+#
+#    </details>

@@ -127,8 +127,8 @@ assert flat.certificate.kind == "relaxation"
 assert full.objective < flat.objective
 
 # %%
-# Exercise
-# --------
+# Exercise 1
+# ----------
 #
 # Change the rule of the paper to times 1.5 after a success and times 0.7 after a failure: one success makes
 # up for one failure. Does it still stall in the valley? Why?
@@ -149,6 +149,67 @@ print(f"best value {other[-1]:.2e}, against {values[-1]:.2e}")
 # share of successes depends on the angle of the kink, which the rule does not use. A lower bound on the optimum avoids
 # the problem.
 assert other[-1] > 1
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2: compute how far it can go
+# -------------------------------------
+#
+# Add up the step lengths of Algorithm 1 in the valley. Can it reach the minimum?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+print(f"total {lengths.sum():.2f}, distance to the minimum {np.hypot(1, 3):.2f}")
+assert lengths.sum() < np.hypot(1, 3)  # it cannot, in whatever direction it goes
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 3: derive the decrease
+# -------------------------------
+#
+# Check the inequality of Polyak's step along the way: every step brings x nearer to the solution.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+x, target = np.array([1.0, 0.0]), np.array([0.0, 3.0])
+for _ in range(50):
+    g, distance = subgradient(x), np.sum((x - target) ** 2)
+    value = f(x)
+    x = x - value / (g @ g) * g if value > 0 else x
+    assert np.sum((x - target) ** 2) <= distance - value**2 / max(g @ g, 1.0) + 1e-9
+print(f"distance after 50 steps {np.linalg.norm(x - target):.1e}")
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: a saddle of a factor
+# --------------------------------
+#
+# Minimize :math:`m^2 - m` over :math:`m \ge 0` by :math:`m = l^2`. Where is the factor stationary without being
+# optimal, and what does the slack say there?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+# The derivative in l is 2 l S with S = 2 m - 1: zero at l = 0, where S = -1 is negative (no proof, and a way out), and
+# at m = 1/2, where S = 0.
+factored = lambda l: l**4 - l**2  # noqa: E731
+assert abs(factored(1e-6)) < 1e-11
+assert factored(0.1) < factored(0.0)
+assert np.isclose(min(factored(l) for l in np.linspace(0, 2, 2001)), -0.25, atol=1e-6)
 
 # %%
 # .. raw:: html

@@ -126,8 +126,8 @@ for seed in (29, 38, 53):
 #
 #    </details>
 #
-# Exercise 2: forge a proof
-# -------------------------
+# Exercise 2
+# ----------
 #
 # A proof is a vector of multipliers. Raise all of them by 1 % and certify again: what do they prove now? (A proof file,
 # ``Solution.save_proof``, holds the same vector; ``tests/check/test_forgeries.py`` has files that were built to fool
@@ -146,6 +146,87 @@ proven = problem.certify(honest.components, dual=forged).lower_bound
 print(f"claimed {claimed:.3f}, proven {proven:.3f}, optimum {sm.solve(problem, solver='conic').objective:.3f}")
 # Multipliers outside their boxes or the cone are clipped and scaled: the bound may fall, and never exceeds the optimum.
 assert proven <= sm.solve(problem, solver="conic").objective < claimed
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 3: homework: forge proof files
+# ---------------------------------------
+#
+# Write an honest proof file. Then claim more, remove the triplets behind the multipliers, or change the data, and let
+# the independent checker judge each file. A seal protects files against accidents only, so forge it, too.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+import json
+import tempfile
+from pathlib import Path
+
+from sdpmetric.check.__main__ import main
+from sdpmetric.core.proof import digest
+
+folder = Path(tempfile.mkdtemp())
+np.savez(folder / "data.npz", X=X, y=y)
+np.savez(folder / "other.npz", X=1.001 * X, y=y)
+honest.save_proof(folder / "proof.npz")
+with np.load(folder / "proof.npz") as stored:
+    parts = {name: stored[name] for name in stored.files}
+
+
+def judge(data="data.npz", claim=1.0, **changed):
+    """The verdict on a file with a valid seal."""
+    about = json.loads(str(parts["about"]))
+    about["lower_bound"] *= claim
+    arrays = {name: changed.get(name, array) for name, array in parts.items() if name not in ("about", "seal")}
+    text = json.dumps(about)
+    np.savez(folder / "forged.npz", **arrays, about=np.array(text), seal=np.array(digest(arrays, text)))
+    return main([str(folder / data), str(folder / "forged.npz")])
+
+
+assert judge()[0] == 0
+for name, (code, text) in {
+    "claims 1 % more": judge(claim=1.01),
+    "multipliers raised": judge(claim=1.01, multipliers=1.01 * parts["multipliers"]),
+    "negative multipliers": judge(multipliers=-parts["multipliers"]),
+    "infinite multipliers": judge(multipliers=np.inf * parts["multipliers"]),
+    "triplets counted twice": judge(
+        claim=2.0,
+        multipliers=np.tile(parts["multipliers"], 2),
+        triplets=np.tile(parts["triplets"], (2, 1)),
+    ),
+    "other data": judge(data="other.npz"),
+}.items():
+    print(f"{name}: {text[:70]}")
+    assert code != 0
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: sums in floating point
+# ----------------------------------
+#
+# Compute :math:`10^{16} + 1 - 10^{16}` in three orders. Then bound the sum of 1,000 random numbers from both sides.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+import math
+
+print((1e16 + 1) - 1e16, (1e16 - 1e16) + 1, math.fsum([1e16, 1, -1e16]))
+numbers = np.random.default_rng(0).normal(size=1000)
+low = high = 0.0
+for value in numbers.tolist():  # one step outwards after every operation
+    low, high = math.nextafter(low + value, -math.inf), math.nextafter(high + value, math.inf)
+exact_sum = sum(map(Fraction, numbers.tolist()))
+print(f"between {low!r} and {high!r}")
+assert Fraction(low) <= exact_sum <= Fraction(high)
 
 # %%
 # .. raw:: html

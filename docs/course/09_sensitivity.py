@@ -98,3 +98,61 @@ print(f"hinges of anchor 106 cost {anchored:.3f}; the optimum falls by {solution
 # .. raw:: html
 #
 #    </details>
+#
+# Exercise 3: the price of the margin
+# -----------------------------------
+#
+# By how much does the optimum rise if the margin is 1.1 instead of 1? Bound it without solving.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+raised = found.sensitivity.at_least(margin=1.1)
+print(f"at least {raised:.4f}, which is {raised / solution.lower_bound:.4f} times the lower bound")
+# LMNN's other terms are linear in the metric, so the optimum is proportional to the margin: 10 % more.
+assert np.isclose(raised, 1.1 * solution.lower_bound, rtol=1e-6)
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: concavity, measured
+# -------------------------------
+#
+# Check on the optima of the picture that the optimum is a concave function of the push weight.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+bends = np.diff(optima, 2)
+print("second differences:", np.round(bends, 3))
+assert (bends <= 1e-3 * np.max(optima)).all()  # up to the gaps
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 5: derive the ball
+# ---------------------------
+#
+# A function that is strongly convex with modulus :math:`\lambda` grows at least by :math:`\tfrac{\lambda}{2} \lVert M -
+# M^* \rVert^2`. What does a gap g prove about the distance? Compare with the truth.
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+rough = sm.solve(strong, tol=1e-2)
+radius = np.sqrt(2 * (rough.objective - rough.lower_bound) / 1.0)
+distance = np.linalg.norm(rough.metric - exact.metric)
+print(f"proven at most {radius:.3f}, in truth {distance:.3f}")
+assert distance <= radius * (1 + 1e-6)
+
+# %%
+# .. raw:: html
+#
+#    </details>

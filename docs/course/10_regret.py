@@ -89,8 +89,8 @@ print(corrected)
 assert corrected.objective <= corrected.regret_bound
 
 # %%
-# Exercise
-# --------
+# Exercise 1
+# ----------
 #
 # The learning rate trades two terms of the bound. Run the stream with rates from 0.001 to 1 and find the one with the
 # smallest loss. Does the lower bound depend on the rate? Why not?
@@ -107,6 +107,78 @@ for rate in (0.001, 0.01, 0.1, 1.0):
     print(f"rate {rate}: loss {found.objective:.1f}, every fixed metric at least {found.lower_bound:.1f}")
 # A fixed metric has no learning rate: the bound is about the pairs alone.
 assert np.allclose(bounds, bounds[0], rtol=1e-3)
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 2: where the printed theorem breaks
+# --------------------------------------------
+#
+# For which R does the counterexample contradict the printed bound?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+for R in (0.25, 0.5, 1.0, 2.0, 5.0, 10.0):
+    predicted = 4 * R  # squared distance of two opposite points
+    loss = 0.5 * (predicted - target) ** 2
+    root = R / 2 + math.sqrt(R**2 / 4 + 1 / eta)
+    divergence = target / predicted - math.log(target / predicted) - 1
+    print(f"R = {R}: loss {loss:.2f}, allowed {(1 / eta + root**2) * divergence:.2f}")
+# At R = 1/4 the prediction meets the target; from R = 1 on the loss exceeds what is allowed.
+assert loss > (1 / eta + root**2) * divergence
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 3: break the order
+# ---------------------------
+#
+# Shuffle the pairs. What changes: the loss of the learner, the bound on fixed metrics, the bound of the theorem?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+order = np.random.default_rng(1).permutation(len(pairs))
+shuffled = sm.LEGOProblem(X, pairs[order], targets[order], sides[order], learning_rate=0.05)
+mixed = sm.regret(shuffled, sm.solve(shuffled))
+print(f"loss {certificate.objective:.2f} and {mixed.objective:.2f}; fixed {mixed.lower_bound:.2f}")
+assert np.isclose(mixed.lower_bound, certificate.lower_bound, rtol=1e-3)  # a sum does not know the order
+
+# %%
+# .. raw:: html
+#
+#    </details>
+#
+# Exercise 4: an optimum that is useless
+# --------------------------------------
+#
+# Optimal is not useful. Learn a metric for 40 examples of 60 features of which only the first two matter. What do
+# neighbors of new examples say?
+#
+# .. raw:: html
+#
+#    <details><summary>Solution</summary>
+
+from sdpmetric import classification
+
+rng = np.random.default_rng(3)
+A, B = rng.normal(size=(40, 60)), rng.normal(size=(400, 60))
+a, b = (np.sign(Z[:, 0] + Z[:, 1]).astype(int) for Z in (A, B))
+solved = sm.solve(sm.LMNNProblem.from_labels(A, a))
+for name, L in (("Euclidean", np.eye(60)), ("learned", solved.components)):
+    seen = np.mean(classification.knn_predict(L, A, a, n_neighbors=3) == a)
+    new = np.mean(classification.knn_predict(L, A, a, B, 3) == b)
+    print(f"{name}: training examples {seen:.0%}, new ones {new:.0%}")
+print(f"objective {solved.objective:.1e}: the optimum, 0, separates the training set in directions of no cost")
+assert solved.status.ok
+assert np.mean(classification.knn_predict(solved.components, A, a, B, 3) == b) < 0.9
 
 # %%
 # .. raw:: html

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from numba.core import event
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 # Loops that the first solve of an LMNN problem compiles; the rest of them come with other solvers.
 LOOPS = 9
@@ -26,16 +26,16 @@ def compilation_bar(title: str, console: Console | None = None) -> Iterator[None
         return
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=console, transient=True)
-    listener = _Advance(bar, bar.add_task(title, total=LOOPS))
-    with bar, event.install_listener("numba:compile", listener):
+    task = bar.add_task(title, total=LOOPS)
+    with bar, event.install_listener("numba:compile", Compiled(lambda: bar.advance(task))):
         yield
 
 
-class _Advance(event.Listener):
-    """Moves a bar when a loop of this package has been compiled."""
+class Compiled(event.Listener):
+    """Calls a function when a loop of this package has been compiled."""
 
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        self.bar, self.task = bar, task
+    def __init__(self, moved: Callable[[], None]) -> None:
+        self.moved = moved
 
     def on_start(self, event: event.Event) -> None:
         """Nothing moves yet."""
@@ -43,4 +43,4 @@ class _Advance(event.Listener):
     def on_end(self, event: event.Event) -> None:
         """Move, unless it was a function of numba's own that a loop is made of."""
         if event.data["dispatcher"].py_func.__module__.startswith("sdpmetric"):
-            self.bar.advance(self.task)
+            self.moved()

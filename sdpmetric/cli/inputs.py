@@ -27,6 +27,7 @@ from sdpmetric.datasets.named import in_folder
 from sdpmetric.models import Model, Value
 
 Array = NDArray[np.generic]
+Rows = NDArray[np.intp]
 # What the array of a point is, and its key by default: a factor L, the matrix M, or the transpose of L as LDA has it.
 KINDS = ("components", "metric", "scalings")
 
@@ -88,6 +89,8 @@ class Stated:
     table: datasets.Table  # The raw data
     statement: str
     parameters: dict[str, Value]  # Those that were given
+    rows: Rows  # (n,): the rows of the table that the problem is stated for
+    held_out: tuple[Array, Array] | None = None  # The others, prepared, and their labels
 
     def model(self, solution: Solution) -> Model:
         """What is saved of a solution of the problem."""
@@ -115,7 +118,20 @@ def load(data: str, columns: datasets.Columns, model: Model) -> datasets.Table:
     return datasets.load_table(data, replace(columns, features=(), label=given))
 
 
-def state(data: str, options: ProblemOptions, model: Model | None = None) -> Stated:
+# The share of every class that is held out to score a metric by.
+HELD_OUT = 0.3
+
+
+def _parted(y: Array, n_neighbors: int) -> tuple[Rows, Rows]:
+    """Rows to learn from and rows to hold out, drawn within classes, of which enough stay for the target neighbors."""
+    rng, held = np.random.default_rng(0), np.zeros(len(y), dtype=bool)
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        held[rng.permutation(rows)[: min(int(HELD_OUT * len(rows)), max(len(rows) - n_neighbors - 2, 0))]] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def state(data: str, options: ProblemOptions, model: Model | None = None, *, hold_out: bool = False) -> Stated:
     """Load, prepare, and state the problem; with a model, as it was learned where no other options are given."""
     columns = columns_of(options, model)
     loaded = datasets.load_table(data, columns) if model is None else load(data, columns, model)
@@ -123,17 +139,19 @@ def state(data: str, options: ProblemOptions, model: Model | None = None) -> Sta
     if model is not None and name is None:
         parameters = dict(model.parameters) | parameters
         name = model.statement
-    X = np.asarray(loaded.X)
+    X, y = np.asarray(loaded.X), np.asarray(loaded.labels)
+    rows, others = _parted(y, options.n_neighbors or 3) if hold_out else (np.arange(len(X)), np.arange(0))
     if model is not None and options.standardize is None and options.pca is None:
         preparation = model.preparation
-        prepared = model.prepare(X)
+        prepared = model.prepare(X[rows])
     else:
         standardized = options.pca is None if options.standardize is None else options.standardize
         preparation = datasets.pipeline(standardize=standardized, pca=options.pca)
-        prepared = datasets.prepare(preparation, X)
+        prepared = datasets.prepare(preparation, X[rows])
     stated = name or DEFAULT
-    problem = _statement(stated, parameters, prepared, loaded.labels)
-    return Stated(problem, prepared, preparation, loaded, stated, parameters)
+    problem = _statement(stated, parameters, prepared, y[rows])
+    held_out = (np.asarray(preparation.transform(X[others].astype(np.float64))), y[others]) if len(others) else None
+    return Stated(problem, prepared, preparation, loaded, stated, parameters, rows, held_out)
 
 
 def learned_from(path: Path, model: Model, data: datasets.Table) -> bool:

@@ -209,7 +209,8 @@ def guarded() -> Iterator[None]:
 def note(text: str) -> None:
     """A line on standard error, where it can be written."""
     with suppress(OSError):
-        Lines(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
+        console = Lines(stderr=True, highlight=False)
+        console.print(text, markup=False, soft_wrap=not console.is_terminal)  # a terminal wraps between words
 
 
 def _silence() -> None:

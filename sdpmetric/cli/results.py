@@ -14,21 +14,24 @@ from typing import TextIO
 
 import numpy as np
 import typer
+from numba.core import event
 from numpy.typing import NDArray
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from sklearn.metrics import roc_auc_score
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification import knn_predict
+from sdpmetric.cli.compilation import Compiled
 from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, state
 from sdpmetric.cli.options import LimitOptions, Lines, ProblemOptions, SolverOptions, note
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate, digits, relative_gap
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
 from sdpmetric.core.files import replacing, write_npz
 from sdpmetric.core.pairs import pairs_of_labels
-from sdpmetric.core.printer import Printer, known
+from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import find_solver
 from sdpmetric.core.run import Callback
@@ -38,6 +41,7 @@ from sdpmetric.core.trace import TraceRow
 from sdpmetric.datasets.files import is_number
 from sdpmetric.linalg.distances import distances
 from sdpmetric.models import Model
+from sdpmetric.report.scores import score
 from sdpmetric.verbs import solve as solve_problem
 
 NOT_PROVEN = 1
@@ -49,13 +53,23 @@ class Output:
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
         self.facts: dict[str, object] = {}
-        # Wide enough for the table where it is not a terminal.
-        self.console = Lines(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
+        # A terminal wraps between words; elsewhere lines are whole, and the width is enough for tables.
+        terminal = sys.stdout.isatty()
+        self.console = Lines(width=None if terminal else 120, highlight=False, soft_wrap=not terminal)
 
     def say(self, *text: object, markup: bool = False) -> None:
         """Print lines, unless JSON is requested."""
         if not self.as_json:
             self.console.print(*text, sep="\n", markup=markup)
+
+    def judge(self, text: str, proven: bool) -> None:
+        """Print a verdict, with a green or a red mark where colours are on."""
+        coloured = self.console.color_system is not None and not self.console.no_color
+        if coloured and not self.console.options.ascii_only:
+            text = f"[bold {'green]✓' if proven else 'red]✗'}[/] {escape(text)}"
+        else:
+            text = escape(text)
+        self.say(text, markup=True)
 
     def finish(self, proven: bool = True) -> None:
         """End with the exit code."""
@@ -93,7 +107,8 @@ def solution_facts(solution: Solution) -> dict[str, object]:
 
 def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solution:
     """Solve, with progress shown."""
-    with progress(title) as callback:
+    tol = find_solver(problem, solver).tol if limits.tol is None else limits.tol
+    with progress(title, tol) as callback:
         return solve_problem(
             problem,
             solver,
@@ -106,23 +121,23 @@ def run(problem: Problem, title: str, solver: str, limits: LimitOptions) -> Solu
 
 
 def solve(
-    data: str, options: ProblemOptions, limits: SolverOptions, output: Path | None, out: Output
+    data: str, options: ProblemOptions, limits: SolverOptions, output: Path | None, out: Output, hold_out: bool = False
 ) -> tuple[Stated, Solution]:
     """State a problem and solve it, and say what is proven; `output` is a file that is to be written later."""
     with input_errors(data):
         check_limits(limits)
         if output is not None:
             check_output(output, data)
-        stated = state(data, options)
+        stated = state(data, options, hold_out=hold_out)
         entry = find_solver(stated.problem, limits.solver)
     out.say(stated.problem.describe())
     solution = run(stated.problem, f"{data}: {entry.name}", entry.name, limits)
     certificate = solution.certificate
     out.say(
         f"{entry.name}: {solution.status} after {solution.seconds:.2f} s; "
-        f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}.",
-        sentence(certificate, entry.tol if limits.tol is None else limits.tol),
+        f"metric of rank {solution.components.shape[-2]}, {certificate.n_active:,} active {certificate.constraints}."
     )
+    out.judge(sentence(certificate, entry.tol if limits.tol is None else limits.tol), solution.status.expected)
     if not solution.status.expected:
         out.say(solution.status.advice)
     out.facts = {"problem": stated.problem.describe()} | solution_facts(solution)
@@ -145,8 +160,8 @@ def run_all(problem: Problem, title: str, solvers: Iterable[str], limits: LimitO
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Callback]:
-    """A live line on a terminal; elsewhere a line for the title and one a second; always on standard error."""
+def progress(title: str, tol: float) -> Iterator[Callback]:
+    """On standard error a bar that is full when the gap is `tol`; where there is no terminal, a line a second."""
     console = Lines(stderr=True, highlight=False)
     if not console.is_terminal:
         console.print(f"{title} ...", soft_wrap=True, markup=False)
@@ -158,26 +173,55 @@ def progress(title: str) -> Iterator[Callback]:
 
         yield line
         return
-    with console.status(escape(title)) as status:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(20),
+        TextColumn("{task.fields[now]}"),
+    )
+    best, bound, first = math.inf, -math.inf, math.nan
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(shortened(title, 28), total=None, now="")
 
         def live(row: TraceRow) -> None:
-            status.update(
-                f"{escape(title)}: {row.seconds:.0f} s, iteration {row.iteration}, "
-                f"objective {known(row.objective, '0.6g')}, lower bound {known(row.lower_bound, '0.6g')}"
-            )
+            nonlocal best, bound, first
+            best, bound = min(best, row.objective), max(bound, row.lower_bound)
+            gap, now = relative_gap(best, bound), f"{row.seconds:.0f} s"
+            if not math.isfinite(gap):
+                bar.update(task, now=now + (f", {best:.6g}" if math.isfinite(best) else ""))
+                return
+            first = gap if math.isnan(first) else first
+            way = math.log(first / max(gap, tol)) / math.log(first / tol) if first > tol else 1.0
+            bar.update(task, total=1.0, completed=way, now=f"{now}, gap {gap:.1e} of {tol:.0e}")
 
-        yield live
+        with event.install_listener("numba:compile", Compiled(lambda: bar.update(task, now="compiling, once"))):
+            yield live
+
+
+def shortened(text: str, width: int) -> str:
+    """Text with its middle left out where it is longer than a width."""
+    return text if len(text) <= width else f"{text[: width // 2 - 1]}..{text[-(width - width // 2 - 1) :]}"
 
 
 def sentence(certificate: Certificate, tol: float) -> str:
     """What is proven, in a sentence."""
     if not isinstance(certificate, DualityCertificate):
         return f"{certificate}."
-    between = f"the optimum lies between {certificate.lower_bound:.8g} and {certificate.objective:.8g}"
+    low, high = digits(certificate.lower_bound, certificate.objective)
+    between = f"the optimum lies between {low} and {high}"
     gap, rest = certificate.gap_in_words(".1e"), f"{certificate.reservation}."
     if certificate.proves_optimal(tol):
         return f"{'Computed' if certificate.reservation else 'Proven'}: {between} ({gap}, requested {tol:.0e}){rest}"
     return f"Not proven to {tol:.0e}: {between} ({gap}){rest}"
+
+
+def worth(stated: Stated) -> str:
+    """Accuracy on held-out examples, before and after, with the exact interval."""
+    problem, labels = stated.problem, stated.table.labels[stated.rows]
+    L = solve_problem(problem).components
+    found = score(L, np.asarray(problem.X, dtype=np.float64), np.arange(len(labels)), labels, stated.held_out)
+    (before, after), (low, high) = found.right, found.intervals[1]
+    return f"{before / found.n:6.1%} before, {after / found.n:6.1%} after (exact 95 % interval {low:.1%} to {high:.1%})"
 
 
 def proves(comparison: Comparison) -> bool:

@@ -44,6 +44,15 @@ def closed(objective: float, lower_bound: float, tol: float, resolution: float =
     return relative_gap(objective, lower_bound) <= tol or resolved(objective, lower_bound, resolution)
 
 
+def digits(low: float, high: float) -> tuple[str, str]:
+    """Two numbers with eight digits, or with as many more as it takes to tell one from the other."""
+    for count in range(8, 18):
+        first, second = f"{low:.{count}g}", f"{high:.{count}g}"
+        if first != second or low == high:
+            break
+    return first, second
+
+
 Rigor = Literal["float", "rounding", "assumption"]
 # From the strongest to the weakest.
 RIGORS: tuple[Rigor, ...] = get_args(Rigor)
@@ -264,8 +273,9 @@ class DualityCertificate(Certificate):
         weak = f"; {self.weakness}" if self.weakness is not None and not self.proves_optimal(WEAK) else ""
         own, proven = self.assumed_lower_bound, "" if self.reservation else "proven "
         beside = "" if own is None else f"; with its further constraints the lower bound is {own:.8g}"
+        low, high = digits(self.lower_bound, self.objective)
         return (
-            f"objective {self.objective:.8g}, {proven}lower bound {self.lower_bound:.8g} ({self.kind}), "
+            f"objective {high}, {proven}lower bound {low} ({self.kind}), "
             f"{self.gap_in_words()}, {self.n_active} active {self.constraints}{null}{polished}{weak}{beside}"
         )
 

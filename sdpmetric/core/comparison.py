@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sdpmetric.core import html
-from sdpmetric.core.certificate import RIGORS, absolute_gap
+from sdpmetric.core.certificate import RIGORS, absolute_gap, digits
 from sdpmetric.core.solution import Solution
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 
@@ -24,7 +25,7 @@ class Comparison:
 
     solutions: tuple[Solution, ...]
 
-    COLUMNS = ("solver", "status", "objective", "lower bound", "relative gap", "seconds", "active triplets")
+    COLUMNS = ("solver", "status", "objective", "lower bound", "gap", "seconds", "active")
 
     @property
     def consistent(self) -> bool:
@@ -42,9 +43,10 @@ class Comparison:
         weakest = max((s.certificate for s in self.solutions), key=lambda certificate: RIGORS.index(certificate.rigor))
         head = "Computed" if weakest.reservation else "Proven"
         gap = replace(best.certificate, lower_bound=highest).gap_in_words(".1e")
+        low, high = digits(highest, lowest)
         return (
-            f"{head}: the optimum lies between {highest:.8g} and {lowest:.8g} ({gap}); every lower bound is below "
-            f"every objective{weakest.reservation}."
+            f"{head}: the optimum lies between {low} and {high} ({gap}); every lower bound is below every "
+            f"objective{weakest.reservation}."
         )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -53,8 +55,7 @@ class Comparison:
             (
                 s.solver,
                 str(s.status),
-                f"{s.objective:.6f}",
-                f"{s.lower_bound:.6f}",
+                *reversed(digits(s.lower_bound, s.objective)),
                 f"{s.relative_gap:.1e}",
                 f"{s.seconds:.2f}",
                 f"{s.certificate.n_active:,}",
@@ -62,27 +63,32 @@ class Comparison:
             for s in self.solutions
         ]
 
-    def __rich__(self) -> Table:
-        # Narrow enough for 80 columns; where that is not enough, cells fold rather than lose digits.
+    @property
+    def table(self) -> Table:
+        """The table alone, narrow enough for 80 columns; no cell is folded or cut, however narrow the terminal is."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        table = Table(
-            box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), caption=self.verdict, caption_justify="left"
-        )
-        for column in self.COLUMNS:
-            table.add_column(column, justify="left" if column in ("solver", "status") else "right", overflow="fold")
-        for row in self.rows():
+        table, rows = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)), self.rows()
+        for name, *cells in zip(self.COLUMNS, *rows, strict=True):
+            left = name in ("solver", "status")
+            table.add_column(name, justify="left" if left else "right", no_wrap=True, min_width=max(map(len, cells)))
+        for row in rows:
             table.add_row(*row)
         return table
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+
+        return Group(self.table, self.verdict)
 
     def __str__(self) -> str:
         from rich.console import Console
 
         console = Console(width=120, no_color=True, highlight=False)
         with console.capture() as capture:
-            console.print(self.__rich__())
-        return capture.get().rstrip()
+            console.print(self.table)
+        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + f"\n{self.verdict}"
 
     def _repr_html_(self) -> str:
         return html.columns(self.verdict, self.COLUMNS, self.rows())

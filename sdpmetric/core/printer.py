@@ -38,7 +38,7 @@ def say(text: str) -> None:
 class Printer:
     """Write the progress of a solve, one line for each row of its trace that is due; what is unknown is left blank."""
 
-    HEAD = f"{'iter':>7} {'seconds':>9} {'objective':>15} {'lower bound':>15} {'gap':>9} {'level':>9} {'active':>9}"
+    HEAD = f"{'iter':>6} {'seconds':>7} {'objective':>14} {'lower bound':>14} {'gap':>8} {'level':>8} {'active':>7}"
 
     def __init__(
         self,
@@ -66,18 +66,18 @@ class Printer:
             return
         scored = not math.isnan(row.score)
         if self._last < 0:
-            self.write(self.HEAD + (f" {'score':>9}" if scored else ""))
+            self.write(self.HEAD + (f" {'score':>7}" if scored else ""))
         self._last = row.seconds
         cells = (
-            f"{row.iteration:7d}",
-            f"{row.seconds:9.2f}",
-            known(row.objective, "15.8g"),
-            known(row.lower_bound, "15.8g"),
-            known(gap, "9.2e"),
-            known(row.step, "9.2e"),
-            f"{row.n_active:9d}" if row.n_active or math.isfinite(row.objective) else "",
-            *([known(row.score, "9.4f")] if scored else []),
-            *([f" about {left:.0f} s left"] if math.isfinite(left) else []),
+            f"{row.iteration:6d}",
+            f"{row.seconds:7.2f}",
+            known(row.objective, "14.8g"),
+            known(row.lower_bound, "14.8g"),
+            known(gap, "8.2e"),
+            known(row.step, "8.2e"),
+            f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
+            *([known(row.score, "7.4f")] if scored else []),
+            *([f"{left:.0f} s left"] if math.isfinite(left) else []),
         )
         self.write(" ".join(cells).rstrip())
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.classification import knn_predict
+from sdpmetric.classification import binomial_interval, knn_predict
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.plotting.style import COLOURS, axes_of, figure_of, one_metric, solution_of, tidy
+from sdpmetric.plotting.style import axes_of, colours, figure_of, look, one_metric, solution_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 Against = Literal["seconds", "iteration"]
 
-# Values that span more than this are drawn on a logarithmic axis.
-WIDE = 50.0
+# Values that span more than this are drawn on a logarithmic axis, and those that begin after this share of the last
+# one on an axis that begins with them: where loops were compiled first, nothing happened before.
+WIDE, LATE = 50.0, 0.25
 
 
 class TraceDisplay(ABC):
@@ -99,13 +100,15 @@ class TraceDisplay(ABC):
 
 
 def start(axes: Axes, against: Against) -> None:
-    """Start the abscissa at 0; if times differ by orders of magnitude, make it logarithmic."""
+    """Start the abscissa at 0, or at the first value if that is late; make wide ranges of times logarithmic."""
     times = np.concatenate([np.asarray(curve.get_xdata(), dtype=float) for curve in axes.lines])
     if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
         axes.set_xscale("log")
         axes.set_xlim(0.8 * times.min(), 1.25 * times.max())
     else:
-        axes.set_xlim(0, 1.03 * max(times.max(), 1e-9))
+        first, last = float(times.min()), max(float(times.max()), 1e-9)
+        late = LATE * last < first < last
+        axes.set_xlim(first - 0.05 * (last - first) if late else 0.0, last + 0.03 * (last - first if late else last))
 
 
 def legible(axes: Axes) -> None:
@@ -207,7 +210,7 @@ class ConvergenceDisplay(TraceDisplay):
         self.figure_ = figure_of(values)
         named = f"{name}: " if name else ""
         drawn = sum(line.get_linestyle() == "-" for line in values.lines)
-        colour = COLOURS[drawn % len(COLOURS)] if colour is None else colour
+        colour = look(drawn)[0] if colour is None else colour
         own = np.isfinite(self.objective)
         known = own & np.isfinite(self.gap)
         what = "cumulative loss" if self.kind == "regret" else "objective"
@@ -231,6 +234,10 @@ class ConvergenceDisplay(TraceDisplay):
                 self.at[known], self.lower_bound[known], self.objective[known], step="post", color=colour, alpha=0.15,
                 linewidth=0,
             )  # fmt: skip
+            if known.sum() == 1:  # a single bound has no area
+                values.vlines(
+                    self.at[known], self.lower_bound[known], self.objective[known], color=colour, alpha=0.3, linewidth=6
+                )
             if (shown := known & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
                 steps(gaps, shown, self.gap, name, "o-")
                 gaps.set_yscale("log")
@@ -240,7 +247,7 @@ class ConvergenceDisplay(TraceDisplay):
         if not gaps.lines:
             gaps.text(
                 0.5, 0.5, "the gap is 0" if known.any() else "no lower bound", transform=gaps.transAxes, ha="center",
-                va="center", color="0.4",
+                va="center", color="0.5",
             )  # fmt: skip
         heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in values.lines])
         if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
@@ -269,6 +276,8 @@ class PathDisplay:
         Share of errors; of training examples each is left out of its own neighbors.
     ranks : (p,) integer array
         Of the metrics.
+    n_test : int, default 0
+        Number of test examples, for exact 95 % intervals of their errors; 0: none are drawn.
 
     Attributes
     ----------
@@ -281,6 +290,7 @@ class PathDisplay:
     train: FloatArray
     test: FloatArray
     ranks: NDArray[np.int64]
+    n_test: int = 0
     ax_: Axes = field(init=False)
     figure_: Figure = field(init=False)
 
@@ -335,26 +345,30 @@ class PathDisplay:
             train.append(float(np.mean(knn_predict(L, X, labels, n_neighbors=n_neighbors) != labels)))
             test.append(float(np.mean(knn_predict(L, X, labels, queries, n_neighbors) != truth)))
         found = (np.array(values), np.array(train), np.array(test), np.array(ranks))
-        return cls(weight, *found).plot(ax)
+        return cls(weight, *found, len(truth)).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on `ax`, or on new axes; return the display."""
         (axes,) = axes_of(ax, 1, (6.4, 4.0), "none")
         self.ax_, self.figure_ = axes, figure_of(axes)
-        cases = (("test", self.test, "o-", COLOURS[1]), ("train", self.train, "o--", COLOURS[0]))
+        cases = (("test", self.test, "o-", colours()[1]), ("train", self.train, "o--", colours()[0]))
         for name, errors, style, colour in cases:
             axes.plot(self.values, 100 * errors, style, color=colour, markersize=4, linewidth=1.6, label=name)
+        if self.n_test:
+            right = np.rint((1.0 - self.test) * self.n_test).astype(int).tolist()
+            ends = 1.0 - np.array([binomial_interval(count, self.n_test) for count in right]).T[::-1]
+            axes.vlines(self.values, *(100 * ends), color=colours()[1], alpha=0.35, label="exact 95 % interval")
         axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=f"fewest test errors: {self.best:.3g}")
         if self.values.min() > 0 and self.values.max() > 50 * self.values.min():
             axes.set_xscale("log")
         for value, rank, height in zip(self.values, self.ranks, np.maximum(self.test, self.train), strict=True):
             axes.annotate(
                 f"{rank}", (value, 100 * height), (0, 6), textcoords="offset points", ha="center", fontsize="x-small",
-                color="0.4",
+                color="0.5",
             )  # fmt: skip
         axes.set(xlabel=self.weight.replace("_", " "), ylabel="errors of nearest neighbors, %")
         axes.plot([], [], " ", label="small numbers: rank of the metric")
-        axes.set_ylim(0, 115 * max(float(self.test.max()), float(self.train.max()), 0.01))
+        axes.set_ylim(0, max(115 * float(max(self.test.max(), self.train.max())), axes.dataLim.y1, 1.0))
         tidy(axes)
         legend_above(axes)
         return self
@@ -399,7 +413,7 @@ class ActiveTripletsDisplay(TraceDisplay):
         """Draw on `ax`, or on new axes, with `name` in the legend; arguments as in `ConvergenceDisplay.plot`."""
         (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
         self.ax_, self.figure_ = axes, figure_of(axes)
-        colour = COLOURS[len(axes.lines) % len(COLOURS)] if colour is None else colour
+        colour = look(len(axes.lines))[0] if colour is None else colour
         axes.plot(
             self.at, self.n_active, color=colour, label=name, linewidth=1.6, marker="o", markersize=3,
             drawstyle="steps-post",

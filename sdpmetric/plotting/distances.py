@@ -16,7 +16,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.distances import distances
-from sdpmetric.plotting.style import COLOURS, Learned, axes_of, embedded, figure_of, tidy
+from sdpmetric.plotting.style import Learned, axes_of, before_and_after, colours, figure_of, ink, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +80,7 @@ class DistancesDisplay:
         Parameters
         ----------
         learned : estimator with ``transform``, a pipeline with one, or Solution
+            In a pipeline, *before* is the input of the metric's step.
         X : (n, d) array
         y : (n,) array
             Two examples are similar if they have the same label.
@@ -100,8 +101,7 @@ class DistancesDisplay:
         """
         if threshold is None and isinstance(learned, Solution) and "threshold" in learned.extras:
             threshold = float(np.sqrt(learned.extras["threshold"]))
-        Z = embedded(learned, X)
-        data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
+        data, Z = before_and_after(learned, X)
         _, index = validation.check_labels(y, len(data))
         pairs, similar = pairs_of_labels(index, n_pairs, random_state)
         first, second = pairs[:, 0], pairs[:, 1]
@@ -134,21 +134,28 @@ class DistancesDisplay:
         return self
 
     def _histogram(self, axes: Axes) -> None:
-        top = float(np.quantile(self.after, 0.995)) or 1.0
+        # Lines show the distances before, at the scale at which their mean is that of the learned ones.
+        before = self.before * (float(self.after.mean()) / (float(self.before.mean()) or 1.0))
+        top = float(np.quantile(np.concatenate([self.after, before]), 0.995)) or 1.0
         edges = np.linspace(0.0, top, 41).tolist()
-        kinds = (("same class", self.similar, COLOURS[0]), ("other class", ~self.similar, COLOURS[1]))
+        kinds = (("same class", self.similar, colours()[0]), ("other class", ~self.similar, colours()[1]))
         for label, which, colour in kinds:
-            axes.hist(self.after[which], bins=edges, density=True, alpha=0.55, color=colour, label=label)
+            axes.hist(self.after[which], bins=edges, density=True, alpha=0.5, color=colour, label=label)
+            axes.hist(
+                before[which], bins=edges, density=True, histtype="step", color=colour, linewidth=1.4, linestyle=":",
+                label=f"{label}, before",
+            )  # fmt: skip
         right = np.mean((self.after <= self.threshold) == self.similar)
         level = f"threshold {self.threshold:.3g}"
-        axes.axvline(self.threshold, color="0.2", linestyle="--", linewidth=1.4, label=level)
+        axes.axvline(self.threshold, color=ink(), linestyle="--", linewidth=1.4, label=level)
         axes.set(xlabel="learned distance", ylabel="density", title=f"the threshold is right for {right:.1%} of pairs")
 
     def _roc(self, axes: Axes) -> None:
-        cases = (("before", self.before, "0.55"), ("after", self.after, COLOURS[0]))
+        cases = (("before", self.before, "0.55"), ("after", self.after, colours()[0]))
         for (name, found, colour), area in zip(cases, self.areas, strict=True):
             false, true, _ = roc_curve(~self.similar, found)
             axes.plot(false, true, color=colour, linewidth=1.8, label=f"{name}, area {area:.3f}")
         axes.plot([0, 1], [0, 1], ":", color="0.7", linewidth=1)
-        axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", xlabel="same class above the level")
-        axes.set(ylabel="other class above the level", title="ROC curve of distances")
+        axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", title="ROC curve of distances")
+        axes.set_xlabel("false positive rate: same class, further than the level")
+        axes.set_ylabel("true positive rate: other class, further")

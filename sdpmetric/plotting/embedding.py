@@ -14,13 +14,12 @@ from sdpmetric import classification
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.plotting.style import (
-    COLOURS,
-    INK,
-    MARKERS,
     Learned,
     axes_of,
-    embedded,
+    before_and_after,
     figure_of,
+    ink,
+    look,
     solution_of,
     tidy,
 )
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 
 # Largest number of classes with a legend.
 LEGEND = 20
+# Points are fainter from this number of examples on.
+DENSE = 1000
 # Label of the second axis of one-dimensional data.
 CLASS = "class"
 
@@ -103,7 +104,7 @@ class EmbeddingDisplay:
         Parameters
         ----------
         learned : estimator with ``transform``, or Solution
-            Any transformer, of this package or another; pipelines, too.
+            Any transformer, of this package or another. In a pipeline, *before* is the input of the metric's step.
         X : (n, d) array
         y : (n,) array
         n_neighbors : int, default 3
@@ -116,8 +117,7 @@ class EmbeddingDisplay:
         ValueError
             If the examples and labels do not fit each other or the estimator.
         """
-        Z, gap = embedded(learned, X), _proven(learned)
-        data = np.asarray(validation.check_data(X), dtype=np.float64)
+        (data, Z), gap = before_and_after(learned, X), _proven(learned)
         classes, index = validation.check_labels(y, len(data))
         validation.check_class_sizes(classes, index, n_neighbors)
         source = LabeledTriplets(neighbors.target_neighbors(data, index, n_neighbors), index)
@@ -182,22 +182,22 @@ class EmbeddingDisplay:
             for handle in legend.legend_handles:
                 if isinstance(handle, PathCollection):
                     handle.set_sizes([36])
+                    handle.set_alpha(0.9)
         return self
 
     def _draw(self, axes: Axes, view: View) -> None:
-        size = float(np.clip(12000 / len(self.y), 12, 30))
+        size, faint = float(np.clip(12000 / len(self.y), 6, 30)), float(np.sqrt(DENSE / max(len(self.y), DENSE)))
         for c, label in enumerate(np.unique(self.y)):
-            own = view.points[self.y == label]
-            marker = MARKERS[c // len(COLOURS) % len(MARKERS)]
+            own, (colour, marker) = view.points[self.y == label], look(c)
             axes.scatter(
-                own[:, 0], own[:, 1], s=size, color=COLOURS[c % len(COLOURS)], marker=marker, linewidths=0, alpha=0.8,
+                own[:, 0], own[:, 1], s=size, color=colour, marker=marker, linewidths=0, alpha=0.8 * faint,
                 label=str(label), zorder=2,
             )  # fmt: skip
         ringed = view.points[view.invaders]
         if len(ringed):
             axes.scatter(
-                ringed[:, 0], ringed[:, 1], s=2.6 * size, facecolors="none", edgecolors=INK, linewidths=0.6,
-                label="impostor", zorder=3,
+                ringed[:, 0], ringed[:, 1], s=2.6 * size, facecolors="none", edgecolors=ink(), linewidths=0.6,
+                alpha=faint, label="impostor", zorder=3,
             )  # fmt: skip
         axes.set(xlabel=view.labels[0], ylabel=view.labels[1])
         if view.labels[1] == CLASS:
@@ -214,10 +214,18 @@ class EmbeddingDisplay:
         for others, style, name in ((near, "-", "to target neighbors"), (far, ":", "to its impostors")):
             for number, other in enumerate(others):
                 axes.plot(
-                    *P[[example, other]].T, style, color=INK, linewidth=1.3, zorder=4,
+                    *P[[example, other]].T, style, color=ink(), linewidth=1.3, zorder=4,
                     label=name if number == 0 else None,
                 )  # fmt: skip
-        axes.plot(*P[example], "*", color=INK, markersize=13, markeredgecolor="white", zorder=5, label="the example")
+        axes.plot(
+            *P[example],
+            "*",
+            color=ink(),
+            markersize=13,
+            markeredgecolor=axes.get_facecolor(),
+            zorder=5,
+            label="the example",
+        )
 
 
 def _proven(learned: object) -> float:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.solution import Solution
-from sdpmetric.plotting.style import COLOURS, axes_of, feature_names, figure_of, one_metric, solution_of, tidy
+from sdpmetric.plotting.style import (
+    axes_of,
+    colours,
+    feature_names,
+    figure_of,
+    names_seen,
+    one_metric,
+    solution_of,
+    tidy,
+)
+from sdpmetric.report.contents import cancelling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +30,8 @@ if TYPE_CHECKING:
 Part = Literal["weights", "matrix", "spectrum"]
 PARTS: tuple[Part, ...] = ("weights", "matrix", "spectrum")
 
-# Names of features are drawn up to this number of them.
-NAMED = 40
+# Weights are drawn, and names in the heat map, up to this number of features.
+NAMED = 16
 # Eigenvalues below this share of the largest one are not drawn.
 TINY = 1e-8
 
@@ -40,6 +49,11 @@ class FeaturesDisplay:
         is.
     names : sequence of str
         Of the features.
+    cancel : (d,) array of bool, optional
+        Features whose weight another one takes back, because the two are correlated: neither weight says what its
+        feature is worth.
+    shape : pair of int, optional
+        Rows and columns of pixels, where the features are these.
 
     Attributes
     ----------
@@ -50,6 +64,8 @@ class FeaturesDisplay:
     metric: FloatArray
     scales: FloatArray
     names: Sequence[str]
+    cancel: NDArray[np.bool_] | None = None
+    shape: tuple[int, int] | None = None
     ax_: list[Axes] = field(init=False)
     figure_: Figure = field(init=False)
 
@@ -65,6 +81,7 @@ class FeaturesDisplay:
         X: ArrayLike | None = None,
         *,
         names: ArrayLike | None = None,
+        shape: tuple[int, int] | None = None,
         parts: Sequence[Part] = PARTS,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> FeaturesDisplay:
@@ -75,16 +92,18 @@ class FeaturesDisplay:
         learned : estimator with ``solution_``, a pipeline with one, or Solution
         X : (n, d) array, optional
             Data in the metric's own features, whose standard deviations make weights comparable; default: none, as for
-            standardized features.
+            standardized features. Which weights cancel is told from X, or from the data of the solution's problem.
         names : sequence of str, optional
             Of the features; default: those of the fit, of a pipeline where its steps keep them, or of X.
+        shape : pair of int, optional
+            Rows and columns of images whose pixels the features are: the weights are drawn as an image.
         parts, ax
             As in `plot`.
 
         Raises
         ------
         ValueError
-            If there are several metrics, or no solution.
+            If there are several metrics, no solution, or `shape` has another number of pixels.
         """
         solution = solution_of(learned)
         L = one_metric(solution)
@@ -92,8 +111,13 @@ class FeaturesDisplay:
         scales = np.ones(d) if X is None else validation.check_data(X).astype(np.float64).std(axis=0)
         if len(scales) != d:
             raise ValueError(f"X has {len(scales)} features and the metric {d}; pass the features it is for.")
-        given = [one for one in (names, _names_seen(learned), getattr(X, "columns", None)) if one is not None]
-        return cls(L.T @ L, scales, feature_names(given[0] if given else None, d)).plot(ax, parts=parts)
+        if shape is not None and shape[0] * shape[1] != d:
+            raise ValueError(f"shape must have {d} pixels, one for each feature, got {shape!r}.")
+        given = [one for one in (names, names_seen(learned), getattr(X, "columns", None)) if one is not None]
+        data = X if X is not None else None if solution.problem is None else solution.problem.X
+        cancel = None if data is None else cancelling(L, np.asarray(validation.check_data(data), dtype=np.float64)) >= 0
+        named = feature_names(given[0] if given else None, d)
+        return cls(L.T @ L, scales, named, cancel, shape).plot(ax, parts=parts)
 
     from_solution = from_estimator
 
@@ -105,8 +129,8 @@ class FeaturesDisplay:
         ax : Axes, optional
             As many as `parts`; default: new ones side by side.
         parts : sequence of {"weights", "matrix", "spectrum"}
-            "weights": the features of the largest weights, at most 40; "matrix": the heat map of
-            ``s_i s_j M_ij``; "spectrum": the eigenvalues of that.
+            "weights": the features of the largest weights, at most 16, hatched where they cancel; "matrix": the heat
+            map of ``s_i s_j M_ij``; "spectrum": the eigenvalues of that.
 
         Returns
         -------
@@ -114,7 +138,7 @@ class FeaturesDisplay:
         """
         if not parts or set(parts) - set(PARTS):
             raise ValueError(f"parts must be some of {', '.join(PARTS)}, got {parts!r}.")
-        height = float(np.clip(3.6 + 0.16 * len(self.names), 4.2, 8.0))
+        height = 3.6 + 0.16 * min(max(len(self.names), 4), NAMED)
         self.ax_ = axes_of(ax, len(parts), (1.1 * height * len(parts), height), "none")
         self.figure_ = figure_of(self.ax_[0])
         draw = {"weights": self._weights, "matrix": self._matrix, "spectrum": self._spectrum}
@@ -127,8 +151,19 @@ class FeaturesDisplay:
         return self.scales[:, None] * self.metric * self.scales
 
     def _weights(self, axes: Axes) -> None:
+        if self.shape is not None:
+            image = axes.imshow(self.weights.reshape(self.shape), cmap="viridis", interpolation="nearest")
+            figure_of(axes).colorbar(image, ax=axes, location="top", shrink=0.7, label="weight of the pixel")
+            axes.set(xticks=[], yticks=[])
+            return
         order = np.argsort(-self.weights, kind="stable")[:NAMED][::-1]
-        axes.barh(np.arange(len(order)), self.weights[order], color=COLOURS[0], height=0.7)
+        bars = axes.barh(np.arange(len(order)), self.weights[order], color=colours()[0], height=0.7)
+        cancel = [] if self.cancel is None else [bar for bar, i in zip(bars, order, strict=True) if self.cancel[i]]
+        for bar in cancel:
+            bar.set(facecolor="none", edgecolor=colours()[0], hatch="///")
+        if cancel:
+            cancel[0].set_label("cancels with a correlated feature")
+            axes.legend(fontsize="small", frameon=False, loc="lower right")
         axes.set_yticks(np.arange(len(order)), [self.names[i] for i in order], fontsize="small")
         some = "" if len(order) == len(self.names) else f", the {len(order)} largest of {len(self.names)}"
         axes.set(xlabel="learned length of one unit", title=f"feature weights{some}")
@@ -150,7 +185,7 @@ class FeaturesDisplay:
     def _spectrum(self, axes: Axes) -> None:
         values = np.linalg.eigvalsh(self._scaled)[::-1]
         shown = values[values > TINY * max(float(values[0]), np.finfo(float).tiny)]
-        axes.plot(np.arange(1, len(shown) + 1), shown, "o-", color=COLOURS[0], markersize=4, linewidth=1.2)
+        axes.plot(np.arange(1, len(shown) + 1), shown, "o-", color=colours()[0], markersize=4, linewidth=1.2)
         if len(shown) and shown[0] > 50 * shown[-1]:
             axes.set_yscale("log")
         else:
@@ -159,18 +194,9 @@ class FeaturesDisplay:
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(xlabel="number", ylabel="eigenvalue", title=f"spectrum: rank {len(shown)} of {len(values)}")
+        axes.set(
+            xlabel="number of the eigenvalue",
+            ylabel="eigenvalue",
+            title=f"spectrum: rank {len(shown)} of {len(values)}",
+        )
         tidy(axes)
-
-
-def _names_seen(learned: object) -> ArrayLike | None:
-    """Names of the features that the metric is of: the fit's, or what the steps before it make of a pipeline's."""
-    steps, names = getattr(learned, "steps", None), getattr(learned, "feature_names_in_", None)
-    if not isinstance(steps, list):
-        return cast(ArrayLike | None, names)
-    for _, step in steps:
-        if isinstance(getattr(step, "solution_", None), Solution):
-            return names
-        rename = getattr(step, "get_feature_names_out", None)
-        names = rename(names) if rename is not None and names is not None else None
-    return None

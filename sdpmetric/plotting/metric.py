@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
-from sdpmetric.plotting.style import COLOURS, INK, MARKERS, axes_of, figure_of, tidy
+from sdpmetric.plotting.style import axes_of, figure_of, ink, look, metric_step, names_seen, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,8 @@ class MetricDisplay:
 
         Parameters
         ----------
-        learned : estimator with ``components_``, or Solution
+        learned : estimator with ``components_``, a pipeline with one, or Solution
+            For a pipeline, X and the ellipses are the examples as the metric's step receives them.
         X : (n, d) array
         y : (n,) array, optional
             Labels, for the colours.
@@ -96,11 +97,14 @@ class MetricDisplay:
         """
         if hasattr(learned, "fit"):
             check_is_fitted(learned)
+        seen = names_seen(learned) if hasattr(learned, "steps") else getattr(X, "columns", names_seen(learned))
+        names = None if seen is None else np.ravel(np.asarray(seen, dtype=object))
+        rest, received = metric_step(learned, X)
+        learned = getattr(rest, "steps", [("", rest)])[0][1]
         components = learned.components if isinstance(learned, Solution) else getattr(learned, "components_", None)
         if components is None:
-            raise ValueError(f"{type(learned).__name__} has no components_; of a pipeline, pass the metric's step.")
-        names = getattr(X, "columns", getattr(learned, "feature_names_in_", None))
-        data = np.asarray(validation.check_data(X), dtype=np.float64)
+            raise ValueError(f"{type(learned).__name__} has no components_; pass a metric learner.")
+        data = np.asarray(validation.check_data(received), dtype=np.float64)
         L = np.asarray(components, dtype=np.float64)
         L = L if L.ndim == 3 else L[None]
         d = data.shape[1]
@@ -183,8 +187,8 @@ class MetricDisplay:
         for c, label in enumerate(np.unique(labels)):
             own = points[labels == label]
             axes.scatter(
-                own[:, 0], own[:, 1], s=size, linewidths=0, alpha=0.6, color=COLOURS[c % len(COLOURS)],
-                marker=MARKERS[c // len(COLOURS) % len(MARKERS)], label=None if self.y is None else str(label),
+                own[:, 0], own[:, 1], s=size, linewidths=0, alpha=0.6, color=look(c)[0], marker=look(c)[1],
+                label=None if self.y is None else str(label),
             )  # fmt: skip
         classes, several = self.classes, len(self.metrics) > 1
         names = [f"metric of {c}" for c in classes] if classes else [f"metric {c}" for c in range(len(self.metrics))]
@@ -193,10 +197,10 @@ class MetricDisplay:
         for c, (half, vectors, radius) in enumerate(zip(*self.axes, strict=True)):
             angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
             # Colours stand for classes; a metric that belongs to no class is black.
-            colour = COLOURS[c % len(COLOURS)] if classes else INK
+            colour = look(c)[0] if classes else ink()
             ellipse = Ellipse(origins[c], *(2 * half), angle=angle, edgecolor=colour, linewidth=2.2, **shape)
             ellipse.set_label(f"{names[c]}: distance {radius:.3g}" if several else f"distance {radius:.3g}")
-            circle = Circle(origins[c], SHARE * self.extent / 2, edgecolor="0.35", linestyle="--", linewidth=1, **shape)
+            circle = Circle(origins[c], SHARE * self.extent / 2, edgecolor="0.5", linestyle="--", linewidth=1, **shape)
             circle.set_label("Euclidean, same area" if c == len(origins) - 1 else None)
             for patch in (ellipse, circle) if radius > 0 else (circle,):
                 axes.add_artist(

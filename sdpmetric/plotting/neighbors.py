@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import validation
-from sdpmetric.plotting.style import COLOURS, Learned, axes_of, embedded, figure_of
+from sdpmetric.plotting.style import Learned, axes_of, before_and_after, colours, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +88,7 @@ class NeighborsDisplay:
         ValueError
             If the shapes do not fit, or there are no such examples.
         """
-        data = np.asarray(validation.check_data(X), dtype=np.float64)
+        data, Z = before_and_after(learned, X)
         labels = np.asarray(y).ravel()
         if len(labels) != len(data):
             raise ValueError(f"y has {len(labels)} labels for {len(data)} rows of X; pass one label per row.")
@@ -112,7 +111,7 @@ class NeighborsDisplay:
                 or not 0 <= rows.min() <= rows.max() < len(data)
             ):
                 raise ValueError(f"examples must be row numbers from 0 to {len(data) - 1}, got {examples!r}.")
-        nearest = [_nearest(P, rows, n_neighbors) for P in (data, embedded(learned, X))]
+        nearest = [_nearest(P, rows, n_neighbors) for P in (data, Z)]
         return cls(pictures, labels, rows, *nearest).plot(ax)
 
     from_solution = from_estimator
@@ -136,7 +135,7 @@ class NeighborsDisplay:
                 axes.imshow(self.images[which], extent=(left, left + width, top + height, top), **scale)
                 if column:
                     right = self.y[which] == self.y[example]
-                    frame = (COLOURS[0], 1.0, "-") if right else (COLOURS[1], 2.4, (0, (2, 1)))
+                    frame = (colours()[0], 1.0, "-") if right else (colours()[1], 2.4, (0, (2, 1)))
                     axes.add_patch(
                         Rectangle(
                             (left, top), width, height, fill=False, edgecolor=frame[0], linewidth=frame[1],

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C564B", "#7F7F7F", "#A8A200",
 )  # fmt: skip
+# The same hues, lighter, on dark paper.
+LIGHTER = (
+    "#4FA8DD", "#F08A3C", "#2CC79A", "#DE9BC2", "#F0B429", "#9AD4F5", "#B295DC", "#C08D80", "#ABABAB", "#CFC933",
+)  # fmt: skip
 # For matplotlib.pyplot.style.use: what the displays draw by, for pictures of one's own beside them.
 STYLE = {
     "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
@@ -35,9 +39,8 @@ STYLE = {
     "legend.fontsize": "small",
     "lines.linewidth": 1.6,
 }
-# Further classes reuse the colours with other markers.
-MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
-INK = "#000000"
+# Each class has a colour and a marker of its own: hues alone do not tell ten classes apart in every eye.
+MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 
 
 class Embedder(Protocol):
@@ -49,6 +52,25 @@ class Embedder(Protocol):
 
 # What a metric was learned by.
 Learned = Embedder | Solution
+
+
+def ink() -> str:
+    """The colour of text, which differs from the paper in light styles and in dark ones."""
+    from matplotlib import rcParams
+
+    return str(rcParams["text.color"])
+
+
+def colours() -> tuple[str, ...]:
+    """Ten hues that show on the paper of the style in use."""
+    from matplotlib import colors, rcParams
+
+    return COLOURS if sum(colors.to_rgb(rcParams["axes.facecolor"])) > 1.5 else LIGHTER
+
+
+def look(c: int) -> tuple[str, str]:
+    """Colour and marker of a class."""
+    return colours()[c % len(COLOURS)], MARKERS[c % len(MARKERS)]
 
 
 def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:
@@ -76,9 +98,9 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def tidy(ax: Axes) -> None:
-    """No lines above and to the right, a faint grid below everything."""
+    """No lines above and to the right, a grid below everything that is faint on white and on dark paper."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="0.92", linewidth=0.7)
+    ax.grid(color="0.5", alpha=0.17, linewidth=0.7)
     ax.set_axisbelow(True)
 
 
@@ -114,6 +136,24 @@ def one_metric(solution: Solution) -> FloatArray:
     return np.asarray(solution.components, dtype=np.float64)
 
 
+def metric_step(learned: object, X: ArrayLike) -> tuple[object, ArrayLike]:
+    """A pipeline from the step of its metric on, and the examples as this step receives them; all else as it is."""
+    steps = getattr(learned, "steps", None)
+    if not isinstance(steps, list):
+        return learned, X
+    learning = [i for i, (_, step) in enumerate(steps) if isinstance(getattr(step, "solution_", None), Solution)]
+    at = (learning or [i for i, (_, step) in enumerate(steps) if hasattr(step, "transform")] or [0])[-1]
+    parts = cast(Sequence[object], learned)
+    return (parts[at:], cast(Embedder, parts[:at]).transform(X)) if at else (learned, X)
+
+
+def before_and_after(learned: Learned, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Examples as the metric receives them, and as it embeds them: what a pipeline does earlier is not its merit."""
+    given, data = metric_step(learned, X)
+    Z = embedded(cast(Learned, given), data)
+    return np.ascontiguousarray(validation.check_data(data), dtype=np.float64), Z
+
+
 def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
     """Examples transformed by a fitted estimator, or under the metric of a solution."""
     if isinstance(learned, Solution):
@@ -133,3 +173,16 @@ def embedded(learned: Learned, X: ArrayLike) -> FloatArray:
         raise ValueError(f"{kind} does not transform; pass a fitted metric learner or a pipeline.")
     Z: FloatArray = np.asarray(validation.check_data(learned.transform(X)), dtype=np.float64)
     return Z
+
+
+def names_seen(learned: object) -> ArrayLike | None:
+    """Names of the features that the metric is of: the fit's, or what the steps before it make of a pipeline's."""
+    steps, names = getattr(learned, "steps", None), getattr(learned, "feature_names_in_", None)
+    if not isinstance(steps, list):
+        return cast(ArrayLike | None, names)
+    for _, step in steps:
+        if isinstance(getattr(step, "solution_", None), Solution):
+            return names
+        rename = getattr(step, "get_feature_names_out", None)
+        names = rename(names) if rename is not None and names is not None else None
+    return None

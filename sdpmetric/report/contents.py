@@ -19,11 +19,13 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
     RelaxationCertificate,
     StationarityCertificate,
+    digits,
 )
 from sdpmetric.core.explanation import explain
 from sdpmetric.core.problem import Constrained, Problem
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.solution import Solution
+from sdpmetric.report.scores import UNKNOWN, Scores, score
 from sdpmetric.triplets import neighbors
 
 IndexArray = NDArray[np.integer]
@@ -31,11 +33,15 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 # Examples drawn at most, evenly spaced rows of the data; impostors of an example that are listed, the nearest ones;
 # target neighbors of an example that are drawn; features and multipliers that are listed.
-POINTS, IMPOSTORS, TARGETS, FEATURES, SUPPORT = 5000, 5, 5, 24, 12
+POINTS, IMPOSTORS, TARGETS, FEATURES, SUPPORT = 3000, 3, 5, 24, 12
 # What counts on this page do not say.
 LEARNED_FROM = "The examples shown are those that the metric was learned from: how they lie says little about others."
-# Frames beside the first and the last one.
-FRAMES = 10
+# Frames between the first and the last one; a frame nearer than this to the one before is left out.
+FRAMES, SAME = 6, 1e-3
+# So many different lower bounds make a curve; fewer are drawn as one interval.
+BOUNDS = 4
+# Weights of two features cancel where their product with the correlation is below minus this share.
+CANCELS = 0.7
 
 
 @runtime_checkable
@@ -59,6 +65,8 @@ class WithTargets(Protocol):
 def page_data(
     solution: Solution,
     y: ArrayLike | None,
+    title: str | None,
+    held_out: tuple[ArrayLike, ArrayLike] | None,
     feature_names: Sequence[str] | None,
     example_names: Sequence[str] | None,
 ) -> dict[str, Json]:
@@ -81,10 +89,16 @@ def page_data(
     targets = _targets(problem, len(X), rows)
     if targets is None and classes:
         targets = _nearest(X[rows], index)
-    found, counts = _impostors(embedded, index, targets) if classes else (None, None)
+    found, counts, invading = _impostors(embedded, index, targets) if classes else (None, None, None)
     certificate = solution.certificate
+    scores = score(solution.components, X, rows, labels, held_out) if classes and labels is not None else None
+    size = f"{len(X):,} examples, {X.shape[1]:,} features" + (f", {len(classes):,} classes" if classes else "")
+    size += f"; {scores.n:,} more were held out" if scores is not None and scores.held_out else ""
     return {
-        "title": f"{certificate.program}: a report",
+        "title": certificate.program if title is None else f"{certificate.program} on {title}",
+        "verdict": UNKNOWN if scores is None else scores.verdict,
+        "tiles": _tiles(certificate, scores, invading, "data" if title is None else title, size),
+        "scores": None if scores is None else scores.to_dict(),
         "statement": problem.describe(),
         "solver": solution.solver,
         "status": solution.status.word,
@@ -94,6 +108,7 @@ def page_data(
         "lower_bound": _number(certificate.lower_bound),
         "relative_gap": _number(certificate.relative_gap),
         "words": [*sentences(certificate), LEARNED_FROM],
+        "ends": list(digits(certificate.lower_bound, certificate.objective)),
         "checks": [dict(way) for way in checks(solution)],
         "fingerprint": problem.fingerprint(),
         "total": len(X),
@@ -103,13 +118,14 @@ def page_data(
         "index": index.tolist(),
         "frames": frames,
         "points": _packed(planes(embedded).astype(np.float32)),
+        "invading": None if invading is None else _packed(np.packbits(invading)),
         "targets": None if targets is None else _packed(targets),
         "impostors": None if found is None else _packed(found),
         "counts": None if counts is None else _packed(counts),
         "trace": _trace(solution),
         "spectrum": _spectrum(solution, features),
-        "weights": _weights(solution, features),
-        "support": _support(solution),
+        "weights": _weights(solution, features, X),
+        "support": _support(solution, names, labels if classes else None),
     }
 
 
@@ -137,6 +153,24 @@ def leading_plane(Z: FloatArray) -> FloatArray:
     axes = np.linalg.eigh(Z.T @ Z)[1][:, [-1, -2]]
     points: FloatArray = Z @ (axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]]))  # eigenvectors have no sign
     return points
+
+
+def cancelling(L: FloatArray, X: FloatArray) -> NDArray[np.int64]:
+    """For each feature the one that takes back most of its weight, -1 where none takes back half, (d,).
+
+    Two correlated features can have huge weights that cancel: for the covariance C of the data, the mean squared
+    distance has the terms ``M_ii C_ii``, ``M_jj C_jj`` and ``2 M_ij C_ij``, the last one as large and negative.
+    """
+    V = L * X.std(axis=0)
+    sizes = np.sqrt(np.square(V).sum(axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = np.atleast_2d(np.corrcoef(X, rowvar=False))
+        shares = np.nan_to_num((V / sizes).T @ (V / sizes) * correlation)
+    shares[sizes[None, :] < 0.5 * sizes[:, None]] = 0.0  # too small to take anything back
+    np.fill_diagonal(shares, 0.0)
+    partners = shares.argmin(axis=1)
+    found: NDArray[np.int64] = np.where(shares.min(axis=1) < -CANCELS, partners, -1)
+    return found
 
 
 def _number(value: float) -> float | None:
@@ -177,15 +211,24 @@ def _frames(solution: Solution) -> tuple[list[FloatArray | None], list[Json]]:
     """Factors and captions: the Euclidean metric (no factor), points of the solve, and the solution."""
     passed = solution.frames[:: max(1, -(-len(solution.frames) // FRAMES))]
     factors: list[FloatArray | None] = [None]
+    last = np.asarray(solution.components, dtype=np.float64)
     captions: list[Json] = [{"caption": "before: the Euclidean metric", "iteration": None}]
     for frame in passed:
         if frame.components.ndim == 2 and frame.components.size and np.any(frame.components):
-            row = solution.trace[frame.row]
-            factors.append(np.asarray(frame.components, dtype=np.float64))
+            row, L = solution.trace[frame.row], np.asarray(frame.components, dtype=np.float64)
+            if any(one is not None and _alike(one, L) for one in (factors[-1], last)):
+                continue
+            factors.append(L)
             captions.append({"caption": f"during: iteration {row.iteration:,}", "iteration": row.iteration})
-    factors.append(np.asarray(solution.components, dtype=np.float64))
+    factors.append(last)
     captions.append({"caption": "after: the learned metric", "iteration": solution.n_iter})
     return factors, captions
+
+
+def _alike(first: FloatArray, second: FloatArray) -> bool:
+    """Whether two metrics differ by less than the eye sees."""
+    M, N = first.T @ first, second.T @ second
+    return bool(np.linalg.norm(M - N) <= SAME * np.linalg.norm(N))
 
 
 def _targets(problem: Problem, n: int, rows: NDArray[np.int64]) -> IndexArray | None:
@@ -215,17 +258,18 @@ def _nearest(X: FloatArray, index: IndexArray) -> IndexArray | None:
 
 def _impostors(
     embedded: Sequence[FloatArray], index: IndexArray, targets: IndexArray | None
-) -> tuple[IndexArray | None, IndexArray | None]:
-    """Nearest impostors in each frame, (f, m, IMPOSTORS), and how many there are, (f, m).
+) -> tuple[IndexArray | None, IndexArray | None, NDArray[np.bool_] | None]:
+    """Nearest impostors in each frame, (f, m, IMPOSTORS), how many there are, and who is one of anybody, both (f, m).
 
     An impostor is no further than the furthest target neighbor; without the margin, which means nothing before
     learning.
     """
     if targets is None:
-        return None, None
+        return None, None, None
     m = len(index)
     found = np.full((len(embedded), m, IMPOSTORS), -1, dtype=np.int16)
     counts = np.zeros((len(embedded), m), dtype=np.int16)
+    invading = np.zeros((len(embedded), m), dtype=bool)
     for f, Z in enumerate(embedded):
         for begin in range(0, m, 512):
             part = slice(begin, min(begin + 512, m))
@@ -233,10 +277,39 @@ def _impostors(
             near = np.where(targets[part] >= 0, np.take_along_axis(D, np.maximum(targets[part], 0), axis=1), -np.inf)
             D[(index[part, None] == index) | (near.max(axis=1, keepdims=True) < D)] = np.inf
             counts[f, part] = np.isfinite(D).sum(axis=1)
+            invading[f] |= np.isfinite(D).any(axis=0)
             first = np.argsort(D, axis=1, kind="stable")[:, :IMPOSTORS]
             finite = np.isfinite(np.take_along_axis(D, first, axis=1))
             found[f, part, : first.shape[1]] = np.where(finite, first, -1)
-    return found, counts
+    return found, counts, invading
+
+
+def _tiles(
+    certificate: Certificate, scores: Scores | None, invading: NDArray[np.bool_] | None, name: str, size: str
+) -> list[Json]:
+    """The headline in figures: accuracy, impostors, what is proven, and the data."""
+    tiles: list[Json] = []
+
+    def tile(label: str, value: str, note: str) -> None:
+        tiles.append({"label": label, "value": value, "note": note})
+
+    if scores is not None:
+        (before, after), (low, high) = scores.right, scores.intervals[1]
+        where = "held-out accuracy" if scores.held_out else "accuracy on training examples"
+        exact = f"exact 95 % interval {low:.1%} to {high:.1%}" if scores.held_out else "says little about others"
+        exact += f"; {scores.seen:,} of them equal a training example" if scores.seen else ""
+        tile(where, f"{after / scores.n:.1%}", f"{before / scores.n:.1%} without the metric; {exact}")
+    if invading is not None:
+        first, last = invading[[0, -1]].sum(axis=1).tolist()
+        tile("impostors", f"{first:,} to {last:,}", f"of {invading.shape[1]:,} training examples, before and after")
+    if isinstance(certificate, DualityCertificate) and np.isfinite(certificate.lower_bound):
+        claim = "computed" if certificate.reservation else "proven"
+        within = "at the optimum" if certificate.resolved else f"within {100 * certificate.relative_gap:.2g} %"
+        tile(claim, within, f"of the smallest possible objective; {certificate.program}")
+    else:
+        tile("kind of certificate", certificate.kind, "no gap to a global optimum is proven")
+    tile("data", name, size)
+    return tiles
 
 
 def _trace(solution: Solution) -> dict[str, Json]:
@@ -260,7 +333,10 @@ def _trace(solution: Solution) -> dict[str, Json]:
             "lower_bound": _number(end.lower_bound),
         }
     )
-    return {"rows": rows}
+    distinct = len(np.unique(bound[chosen][np.isfinite(bound[chosen])]))
+    many = distinct + (end.lower_bound > bound.max(initial=-np.inf)) >= BOUNDS
+    picture = "curve" if many or end.kind == "regret" else "bar" if np.isfinite(end.lower_bound) else "none"
+    return {"rows": rows, "picture": picture}
 
 
 def _spectrum(solution: Solution, features: Sequence[str]) -> list[Json]:
@@ -270,34 +346,36 @@ def _spectrum(solution: Solution, features: Sequence[str]) -> list[Json]:
     return [float(value) for value in values[:200]]
 
 
-def _weights(solution: Solution, features: Sequence[str]) -> list[Json]:
-    """The largest entries of the metric's diagonal: what a difference of 1 in one feature alone adds."""
-    diagonal = np.square(np.asarray(solution.components, dtype=np.float64)).sum(axis=0)
-    order = np.argsort(-diagonal, kind="stable")[:FEATURES]
-    return [{"name": features[i], "weight": float(diagonal[i])} for i in order]
+def _weights(solution: Solution, features: Sequence[str], X: FloatArray) -> list[Json]:
+    """The largest learned lengths of one unit of a feature, and the features that take them back."""
+    L = np.asarray(solution.components, dtype=np.float64)
+    lengths, partners = np.sqrt(np.square(L).sum(axis=0)), cancelling(L, X)
+    order = np.argsort(-lengths, kind="stable")[:FEATURES]
+    cancels = [features[j] if j >= 0 else None for j in partners]
+    return [{"name": features[i], "weight": float(lengths[i]), "cancels": cancels[i]} for i in order]
 
 
-def _support(solution: Solution) -> dict[str, Json] | None:
-    """The constraints with the largest multipliers, where the multipliers belong to constraints."""
+def _support(solution: Solution, names: Sequence[str], labels: NDArray[np.generic] | None) -> dict[str, Json] | None:
+    """The examples with the largest multipliers, where the multipliers belong to constraints."""
     problem: object = solution.problem
     if not isinstance(problem, Constrained) or solution.certificate.kind not in ("duality", "relaxation"):
         return None
     if solution.problem is not None and "explain" in solution.problem.refusals:
         return None
-    support = explain(solution).support
-    columns = {name: values[:SUPPORT] for name, values in support.columns.items()}
+    found = explain(solution)
+    total = found.influence.total
+    order = [i for i in np.argsort(-total, kind="stable")[:SUPPORT].tolist() if total[i] > 0]
     rows: list[Json] = [
-        {name: str(values[t]) for name, values in columns.items()}
-        | {"multiplier": float(support.multipliers[t]), "at bound": bool(support.at_bound[t])}
-        for t in range(min(len(support), SUPPORT))
+        {"example": names[i], "class": None if labels is None else str(labels[i]), "share": float(share)}
+        for i, share in zip(order, total[order] / total.sum(), strict=True)
     ]
-    return {"kind": support.kind, "total": len(support), "sentence": str(support), "rows": rows}
+    return {"kind": found.support.kind, "total": len(found.support), "sentence": str(found.support), "rows": rows}
 
 
 def sentences(certificate: Certificate) -> list[str]:
     """What is proven, for a reader who does not know the package."""
     proven = certificate.reservation.removeprefix("; ") or "this is proven"
-    value, bound = f"{certificate.objective:.8g}", f"{certificate.lower_bound:.8g}"
+    bound, value = digits(certificate.lower_bound, certificate.objective)
     if isinstance(certificate, DualityCertificate):
         rank = " without the bound on the rank" if isinstance(certificate, RelaxationCertificate) else ""
         return [

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
+import threading
 import warnings
 from importlib.util import find_spec
 from zipfile import ZipFile
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import sdpmetric as sm
@@ -141,6 +146,81 @@ def test_demo_on_one_data_set(run):
     assert "150 examples" in text
     assert "178 examples" not in text
     assert re.search(r"Proven on iris in \d+ s: every solver is within the requested relative gap", text)
+    before, after, low, high = numbers(
+        text, r"iris (\S+)% before, (\S+)% after \(exact 95 % interval (\S+)% to (\S+)%\)"
+    )
+    assert low <= after <= high
+    assert 50 < before <= 100
+    assert "sdpmetric report mine.csv mine.html --label COLUMN" in text
+
+
+# Everything that moves the cursor or colours text.
+CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def on_a_terminal(monkeypatch, *arguments):
+    """What a command writes to a terminal of 80 columns, and its exit code."""
+    leader, follower = pty.openpty()
+    written = []
+
+    def read():
+        with contextlib.suppress(OSError):  # the other end is closed
+            while data := os.read(leader, 65536):
+                written.append(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with open(follower, "w", encoding="utf-8") as terminal, monkeypatch.context() as streams:
+        streams.setattr(sys, "stdout", terminal)
+        streams.setattr(sys, "stderr", terminal)
+        try:
+            code = app([str(a) for a in arguments], standalone_mode=False)
+        except typer.Exit as end:
+            code = end.exit_code
+    reader.join()
+    os.close(leader)
+    return code, b"".join(written).decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "proven"),
+    [
+        (("solve", "iris"), True),
+        (("solve", "iris", "--max-iter", 1, "--solver", "subgradient"), False),
+        (("compare", "iris", "--solvers", "factored,subgradient"), True),
+        (("verify", "iris", "point.npz"), False),
+        (("check", "data.npz", "proof.npz"), True),
+        (("demo", "--only", "iris"), True),
+    ],
+)
+def test_terminal_of_80_columns_breaks_lines_between_words_only(monkeypatch, run, tmp_path, arguments, proven):
+    X, y = datasets.load("iris")
+    X = datasets.standardize(X)
+    if arguments[0] == "check":
+        pytest.importorskip("flint")
+        sm.solve(sm.LMNNProblem.from_labels(X, y)).save_proof(tmp_path / "proof.npz")
+        np.savez(tmp_path / "data.npz", X=X, y=y)
+    np.savez(tmp_path / "point.npz", metric=0.7 * np.eye(4))
+    monkeypatch.chdir(tmp_path)
+    code, text = on_a_terminal(monkeypatch, *arguments)
+    assert code == (0 if proven else 1)
+    # A bar is drawn over itself: what stays of a line is what follows the last erasure.
+    lines = [CONTROLS.sub("", re.split(r"\x1b\[2K|\r", line)[-1]) for line in text.split("\n")]
+    assert max(map(len, lines)) <= 80
+    mark = "\x1b[1;32m✓" if proven else "\x1b[1;31m✗"
+    assert mark in text
+    piped = run(*arguments)
+    assert piped.exit_code == code
+    assert not {"✓", "✗", "\x1b"} & set(piped.stdout)
+
+    def words(said):  # without times
+        return [word for word in said.split() if not re.fullmatch(r"\d+(\.\d\d)?|[─━╸]+", word)]
+
+    results = " ".join(line for line in lines if not re.match("[\u2800-\u28ff]|.*━", line))  # no bars
+    assert [word for word in words(results) if word not in ("✓", "✗")] == words(piped.stdout)
 
 
 @pytest.mark.parametrize("key", ["components", "metric"])

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import sdpmetric as sm
 from sdpmetric import datasets, plotting
-from sdpmetric.classification import knn_predict
+from sdpmetric.classification import binomial_interval, knn_predict
 from sdpmetric.core.trace import Trace
 from sdpmetric.estimators import LMNN, POLA, MultiMetricLMNN
 from sdpmetric.plotting import (
@@ -150,6 +150,21 @@ def test_embedding_of_pipelines_of_scikit_learn_and_of_one_dimension(wine):
         assert sorted(set(view.points[:, 1])) == [0, 1, 2]
         assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c"]
         assert ax.get_ylabel() == "class"
+
+
+def test_before_is_what_the_metric_of_a_pipeline_receives(wine):
+    X, y = load_wine(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), LMNN(), KNeighborsClassifier(3)).fit(X, y)
+    scaled = pipeline[0].transform(X)
+    drawn = EmbeddingDisplay.from_estimator(pipeline, X, y)
+    assert len(drawn.before.invaders) == len({l for _, l in impostors_by_hand(scaled, scaled, y, 3)})
+    alone = DistancesDisplay.from_estimator(pipeline[1], scaled, y, random_state=0)
+    np.testing.assert_allclose(DistancesDisplay.from_estimator(pipeline, X, y, random_state=0).areas, alone.areas)
+    ellipse = MetricDisplay.from_estimator(pipeline, X, y, features=(0, 6))
+    np.testing.assert_allclose(ellipse.X, scaled)
+    np.testing.assert_allclose(ellipse.metrics[0], pipeline[1].metric_)
+    final = make_pipeline(StandardScaler(), PCA(5), NeighborhoodComponentsAnalysis(max_iter=1, random_state=0))
+    assert EmbeddingDisplay.from_estimator(final.fit(X, y), X, y).ax_[0].get_xlabel() == "first principal component"
 
 
 def test_embedding_has_a_colour_and_a_marker_for_each_class(wine, solved):
@@ -376,6 +391,23 @@ def test_weights_are_of_standard_deviations_where_data_are_given(lmnn):
     assert set(texts(scaled.ax_[0].get_yticklabels())) == {str(i) for i in range(13)}
 
 
+def test_weights_that_cancel_are_hatched():
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=60)
+    data = np.column_stack([one, -one + 0.01 * rng.normal(size=60), rng.normal(size=(60, 2))])
+    L = np.array([[5.0, 5.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+    solution = sm.Solution(L, None, sm.Status.OPTIMAL, "none")
+    assert FeaturesDisplay.from_solution(solution).cancel is None
+    shown = FeaturesDisplay.from_solution(solution, data, parts=["weights"])
+    assert shown.cancel.tolist() == [True, True, False, False]
+    assert sorted(bar.get_hatch() or "" for bar in shown.ax_[0].patches) == ["", "", "///", "///"]
+    assert texts(shown.ax_[0].get_legend().get_texts()) == ["cancels with a correlated feature"]
+    pixels = FeaturesDisplay.from_solution(solution, shape=(2, 2))
+    np.testing.assert_allclose(pixels.ax_[0].images[0].get_array(), [[5, 5], [1, 1]])
+    with pytest.raises(ValueError, match="shape must have 4 pixels"):
+        FeaturesDisplay.from_solution(solution, shape=(2, 3))
+
+
 def test_names_come_through_a_pipeline():
     pytest.importorskip("pandas")
     frame = load_wine(as_frame=True).data
@@ -436,9 +468,20 @@ def test_errors_along_a_path():
         predicted = knn_predict(solution.components, X[train], y[train], X[test], 3)
         assert error == np.mean(predicted != y[test])
     assert display.best == display.values[np.argmin(display.test)]
+    low, high = binomial_interval(round(89 * (1 - display.test[0])), 89)
+    errors = display.ax_.collections[0].get_segments()[0][:, 1]
+    np.testing.assert_allclose(errors, [100 * (1 - high), 100 * (1 - low)])
     assert texts(display.ax_.texts) == [str(rank) for rank in display.ranks]
     with pytest.raises(ValueError, match="with the weight 'slack_weight'"):
         PathDisplay.from_solutions(solutions, y[train], X[test], y[test], weight="slack_weight")
+
+
+def test_dark_styles_have_light_ink(lmnn):
+    with matplotlib.pyplot.style.context("dark_background"):
+        rings = scatters(EmbeddingDisplay.from_estimator(lmnn, X, y).ax_[0])["impostor"].get_edgecolors()
+        assert rings[0, :3].min() > 0.9
+        assert plotting.style.colours() == plotting.style.LIGHTER
+    assert plotting.style.colours() == plotting.COLOURS
 
 
 def test_ten_classes_have_ten_hues():

@@ -44,11 +44,20 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def page(browser, solution, tmp_path):
     """The page at 1280 pixels, without motion."""
-    solution.report(tmp_path / "page.html")
+    X, y = datasets.load("wine")
+    held_out = datasets.standardize(X + 0.1 * np.random.default_rng(0).normal(size=X.shape)), y
+    solution.report(tmp_path / "page.html", title="wine", held_out=held_out)
     look(browser, 1280, "light")
     browser.get((tmp_path / "page.html").as_uri())
+    drawing(browser)
     yield browser
     assert browser.get_log("browser") == []
+
+
+def drawing(browser):
+    """Wait until the charts are unpacked."""
+    wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
+    wait(browser, 20).until(lambda page: page.execute_script("return !!window.report"))
 
 
 def look(browser, width, scheme):
@@ -75,9 +84,11 @@ def drawn(browser):
 
 def test_slider_moves_the_points_to_the_learned_embedding(page, solution):
     n = len(solution.problem.X)
+    slider = find(page, "frame")
+    assert find(page, "caption").text.startswith("after: the learned metric; ")  # without motion, the result first
+    slider.send_keys("\ue011")  # home
     before = drawn(page)
     np.testing.assert_allclose(before, positions(page, n))
-    slider = find(page, "frame")
     frames = int(slider.get_attribute("max")) + 1
     assert frames >= 4
     slider.send_keys("\ue014")  # right arrow
@@ -85,7 +96,7 @@ def test_slider_moves_the_points_to_the_learned_embedding(page, solution):
     assert "during" in find(page, "caption").text
     assert not np.allclose(drawn(page), before)
     slider.send_keys("\ue010")  # end
-    assert find(page, "caption").text == "after: the learned metric"
+    assert find(page, "caption").text.startswith("after: the learned metric; ")
     after = drawn(page)
     Z = solution.problem.centered @ solution.components.T
     u, s, _ = np.linalg.svd(Z, full_matrices=False)
@@ -96,6 +107,7 @@ def test_slider_moves_the_points_to_the_learned_embedding(page, solution):
 
 
 def test_numbers_on_the_page_are_those_of_the_certificate(page, solution):
+    page.execute_script("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     numbers = {node.get_attribute("data-key"): node.text for node in page.find_elements("css selector", "#numbers dd")}
     assert float(numbers["objective"]) == pytest.approx(solution.objective, rel=1e-7)
     assert float(numbers["lower bound"]) == pytest.approx(solution.lower_bound, rel=1e-7)
@@ -120,6 +132,7 @@ def test_example_is_named_with_its_neighbors_by_keyboard_and_by_pointer(page, so
 
     actions = pytest.importorskip("selenium.webdriver").ActionChains(page)
     canvas = page.find_element("css selector", "#embedding canvas")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     at = page.execute_script(
         "const view = report.views.embedding, [x, y] = report.position(3), o = view.origin(), p = view.padding();"
         "return [view.scale('x')(x) + o[0] + p.left, view.scale('y')(y) + o[1] + p.top]"
@@ -131,11 +144,12 @@ def test_example_is_named_with_its_neighbors_by_keyboard_and_by_pointer(page, so
     assert find(page, "info").text.startswith("example ")
 
 
-@pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
     look(page, width, scheme)
     page.refresh()
+    drawing(page)
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
     assert page.execute_script("return document.documentElement.dataset.theme") == scheme
     ink, paper = (
@@ -146,6 +160,39 @@ def test_page_fits_every_width_in_light_and_dark(page, width, scheme):
         assert page.find_element("css selector", f"#{chart} canvas").size["width"] <= width
     find(page, "theme").click()
     assert page.execute_script("return document.documentElement.dataset.theme") != scheme
+
+
+def test_headline_legend_keyboard_and_table(page):
+    assert find(page, "title").text == "LMNN on wine"
+    right = page.execute_script("return report.data.scores.right")
+    assert f"{right[1]} of 178 correctly with the metric and {right[0]} without it" in find(page, "verdict").text
+    assert [node.text for node in page.find_elements("css selector", "#confused td.right")]
+    rings = page.execute_script("return report.views.embedding.data('rings').length")
+    assert f"; {rings} of 178 examples are impostors" in find(page, "caption").text
+    classes = page.find_elements("css selector", "#legend button")
+    assert [node.text for node in classes] == ["0", "1", "2"]
+    classes[1].click()
+    assert page.execute_script("return report.views.embedding.signal('lit')") == 1
+    find(page, "embedding").send_keys("\ue014\ue014")  # right arrow, twice
+    assert page.execute_script("return report.chosen()") == 1
+    find(page, "embedding").send_keys("\ue00c")  # escape
+    assert page.execute_script("return report.chosen()") is None
+    page.find_element("css selector", "details[data-of=embedding] summary").click()
+    assert len(page.find_elements("css selector", "details[data-of=embedding] tbody tr")) == 178
+
+
+def test_page_plays_once_where_motion_is_welcome_and_prints_light(page, solution):
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "no-preference"}]}
+    )
+    page.refresh()
+    drawing(page)
+    assert find(page, "play").text == "Stop"
+    find(page, "theme").click()
+    assert page.execute_cdp_cmd("Page.printToPDF", {})["data"]
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert page.execute_script("return document.documentElement.dataset.theme") == "light"
+    assert page.execute_script("return document.querySelector('#checks').checkVisibility()")
 
 
 def brightness(color):

@@ -4,18 +4,23 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
+from sklearn.neighbors import KNeighborsClassifier
 from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
 from sdpmetric.core.trace import MOST, NUMBERS, Recorder
+from sdpmetric.plotting import EmbeddingDisplay
 from sdpmetric.report import contents as report
 from sdpmetric.report.contents import page_data, planes
+from sdpmetric.report.scores import Scores, score
 
 FOLDER = Path(report.__file__).parent
 
@@ -35,22 +40,26 @@ def embedded_data(page):
 
 
 def test_numbers_are_those_of_the_solution(solution):
-    data = page_data(solution, None, None, None)
+    data = page_data(solution, *[None] * 5)
     assert (data["objective"], data["lower_bound"]) == (solution.objective, solution.lower_bound)
     assert data["relative_gap"] == solution.relative_gap
     assert data["trace"]["rows"][-1]["objective"] == solution.objective
     np.testing.assert_allclose(data["spectrum"], np.linalg.eigvalsh(solution.metric)[::-1], atol=1e-9)
     weights = {row["name"]: row["weight"] for row in data["weights"]}
-    np.testing.assert_allclose(weights["feature 6"], solution.metric[6, 6], rtol=1e-9)
-    support = sm.explain(solution).support
-    assert data["support"]["total"] == len(support)
-    assert data["support"]["rows"][0]["multiplier"] == support.multipliers[0]
+    np.testing.assert_allclose(weights["feature 6"], np.sqrt(solution.metric[6, 6]), rtol=1e-9)
+    explained = sm.explain(solution)
+    assert data["support"]["total"] == len(explained.support)
+    total, first = explained.influence.total, data["support"]["rows"][0]
+    most = int(total.argmax())
+    assert (first["example"], first["class"]) == (f"example {most}", str(solution.problem.row_labels[most]))
+    assert first["share"] == pytest.approx(total.max() / total.sum())
     assert any(f"{solution.lower_bound:.8g}" in sentence for sentence in data["words"])
+    assert data["trace"]["picture"] == "curve"
     assert "says little about others" in data["words"][-1]
 
 
 def test_last_frame_has_the_distances_of_the_leading_components(solution):
-    data = page_data(solution, None, None, None)
+    data = page_data(solution, *[None] * 5)
     n, f = len(solution.problem.X), len(data["frames"])
     assert f >= 4  # before, during, after
     points = unpack(data["points"], "<f4", f, n, 2)
@@ -64,7 +73,7 @@ def test_last_frame_has_the_distances_of_the_leading_components(solution):
 
 
 def test_targets_and_impostors_are_those_of_the_definition(solution):
-    data = page_data(solution, None, None, None)
+    data = page_data(solution, *[None] * 5)
     problem, n, f = solution.problem, len(solution.problem.X), len(data["frames"])
     targets = unpack(data["targets"], "<i2", n, report.TARGETS)
     impostors, counts = unpack(data["impostors"], "<i2", f, n, report.IMPOSTORS), unpack(data["counts"], "<i2", f, n)
@@ -79,6 +88,58 @@ def test_targets_and_impostors_are_those_of_the_definition(solution):
             found = impostors[frame, i][impostors[frame, i] >= 0]
             assert set(found) <= set(expected)
             assert len(found) == min(len(expected), report.IMPOSTORS)
+
+
+def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
+    X, y = datasets.load("wine")
+    X, train = datasets.standardize(X), np.arange(178) % 3 > 0
+    solution = sm.solve(sm.LMNNProblem.from_labels(X[train], y[train]))
+    solution.report(tmp_path / "page.html", title="wine", held_out=(X[~train], y[~train]))
+    data = embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))
+    neighbors = KNeighborsClassifier(3)
+    right = [
+        neighbors.fit(X[train] @ L.T, y[train]).predict(X[~train] @ L.T) == y[~train]
+        for L in (np.eye(13), solution.components)
+    ]
+    scores = data["scores"]
+    assert (scores["held_out"], scores["n"]) == (True, 60)
+    assert scores["right"] == [int(one.sum()) for one in right]
+    assert (scores["gained"], scores["lost"]) == (int((right[1] & ~right[0]).sum()), int((right[0] & ~right[1]).sum()))
+    low, high = scores["intervals"][1]
+    count = scores["right"][1]
+    assert binom.sf(count - 1, 60, low) == pytest.approx(0.025)
+    assert high == 1.0 if count == 60 else binom.cdf(count, 60, high) == pytest.approx(0.025)
+    assert sum(map(sum, scores["table"])) == 60
+    assert sum(scores["table"][c][c] for c in range(3)) == count
+    assert data["title"] == "LMNN on wine"
+    assert f"{count} of 60 correctly with the metric" in data["verdict"]
+    tiles = {tile["label"]: tile for tile in data["tiles"]}
+    invading = np.unpackbits(unpack(data["invading"], "u1", -1), count=len(data["frames"]) * 118).reshape(-1, 118)
+    display = EmbeddingDisplay.from_solution(solution, X[train], y[train])
+    pictured = [len(view.invaders) for view in (display.before, display.after)]
+    assert invading.sum(axis=1)[[0, -1]].tolist() == pictured
+    assert tiles["impostors"]["value"] == f"{pictured[0]} to {pictured[1]}"
+    assert tiles["proven"]["value"] == f"within {100 * solution.relative_gap:.2g} %"
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Not shown:"), (0, 0, "Not shown:")]
+)
+def test_verdict_needs_more_than_chance(gained, lost, word):
+    found = Scores(True, 50, (30, 30 + gained - lost), 0, gained, lost, [], [], [])
+    assert found.verdict.startswith(word)
+    assert found.p == pytest.approx(min(1.0, 2 * binom.cdf(min(gained, lost), gained + lost, 0.5)))
+    assert replace(found, held_out=False).verdict.startswith("Not known:")
+
+
+def test_many_classes_list_their_confusions():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), np.repeat(np.array([f"c{i}" for i in range(20)], dtype=object), 5)
+    found = score(np.eye(2), X, np.arange(100), y, None)
+    assert found.table == []
+    assert len(found.confused) == 12
+    assert all(a != b for a, b, _ in found.confused)
+    assert found.right[0] == found.right[1]
 
 
 def test_page_is_one_file_that_asks_for_nothing(solution, tmp_path):
@@ -99,13 +160,13 @@ def test_vega_is_the_version_that_is_named():
     assert found == "8f6a3587cf8d4f42c7e08120e3eb05d067e746d554e39d2dcf52acc0bd5ba28f"
 
 
-def test_five_thousand_examples_stay_below_three_megabytes(tmp_path):
+def test_thousands_of_examples_stay_below_a_megabyte(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(6000, 3)), rng.integers(0, 3, 6000)
     X[:, 0] += 3 * y
     solution = sm.solve(sm.LMNNProblem.from_labels(X, y), max_iter=40)
     solution.report(tmp_path / "page.html", example_names=[f"the example number {i}" for i in range(6000)])
-    assert (tmp_path / "page.html").stat().st_size < 3e6
+    assert (tmp_path / "page.html").stat().st_size < 1e6
     assert len(embedded_data((tmp_path / "page.html").read_text(encoding="utf-8"))["rows"]) == report.POINTS
 
 
@@ -144,6 +205,11 @@ def test_bad_arguments_are_refused(solution, tmp_path):
     several = sm.solve(sm.MultiMetricLMNNProblem.from_labels(X, y), tol=1e-1)
     with pytest.raises(ValueError, match="one metric, and this solution has 3"):
         several.report(tmp_path / "page.html")
+    problem = solution.problem
+    with pytest.raises(ValueError, match="learned from just these held_out examples"):
+        solution.report(tmp_path / "page.html", held_out=(problem.X, problem.row_labels))
+    with pytest.raises(ValueError, match="13 features with a label each"):
+        solution.report(tmp_path / "page.html", held_out=(problem.X[:9, 1:], problem.row_labels[:9]))
     assert not (tmp_path / "page.html").exists()
     sm.Solution.load(tmp_path / "solution.npz", solution.problem).report(tmp_path / "page.html")
 
@@ -177,5 +243,10 @@ def test_command_line_writes_the_page(tmp_path):
     assert result.exit_code == 0, result.output
     data = embedded_data(page.read_text(encoding="utf-8"))
     assert data["classes"] == ["a", "b"]
+    assert (data["title"], data["total"], data["scores"]["n"]) == ("LMNN on mine", 28, 12)
+    assert data["scores"]["seen"] == 12  # the table has few different rows
+    assert set(data["names"]) < {f"example {row}" for row in range(40)}
+    CliRunner().invoke(app, ["report", str(tmp_path / "mine.csv"), str(page), "--label", "kind", "--everything"])
+    assert "no examples were held out" in embedded_data(page.read_text(encoding="utf-8"))["verdict"]
     assert data["weights"][0]["name"] == "height"
     assert CliRunner().invoke(app, ["report", "iris", str(tmp_path / "no" / "page.html")]).exit_code == 2

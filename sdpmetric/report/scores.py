@@ -1,0 +1,108 @@
+"""Does the metric help? Nearest neighbors with and without it, on held-out examples where there are some."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.classification import binomial_interval, knn_predict
+from sdpmetric.core import validation
+
+# Neighbors that vote, classes of a whole confusion table, and the p value from which chance may explain a difference.
+NEIGHBORS, TABLE, CHANCE = 3, 12, 0.05
+UNKNOWN = "Not known: there are no labels to score nearest neighbors by."
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How many of n examples nearest neighbors classify correctly, before and after."""
+
+    held_out: bool
+    n: int
+    right: tuple[int, int]
+    seen: int  # Held-out examples that equal a training example
+    gained: int  # Right after and wrong before
+    lost: int
+    confused: list[tuple[str, str, int]]  # Label, prediction with the metric, how often; most first
+    classes: list[str]
+    table: list[list[int]]  # By label and prediction with the metric; empty for many classes
+
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """Exact 95 % intervals of the accuracies, for examples that are drawn independently."""
+        return [binomial_interval(count, self.n) for count in self.right]
+
+    @property
+    def p(self) -> float:
+        """The exact sign test of the examples that differ: how likely so many are if the metric changes nothing."""
+        differ = self.gained + self.lost
+        return float(binomtest(self.gained, differ).pvalue) if differ else 1.0
+
+    @property
+    def verdict(self) -> str:
+        """Whether the metric helps, in a sentence with its evidence."""
+        before, after = self.right
+        said = f"{after:,} of {self.n:,} correctly with the metric and {before:,} without it"
+        if not self.held_out:
+            return f"Not known: no examples were held out. Of those it was learned from, neighbors classify {said}."
+        test = f"exact sign test, p = {self.p:.2g}"
+        if self.p >= CHANCE:
+            return f"Not shown: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."
+        word = "Yes" if self.gained > self.lost else "No, it hurts"
+        return f"{word}: of the held-out examples, neighbors classify {said} ({test})."
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything by name, for JSON."""
+        return asdict(self) | {"intervals": self.intervals, "p": self.p}
+
+
+def score(
+    components: ArrayLike,
+    X: FloatArray,
+    rows: NDArray[np.int64],
+    y: NDArray[np.generic],
+    held_out: tuple[ArrayLike, ArrayLike] | None,
+) -> Scores:
+    """Score held-out examples by neighbors among all of X; without them, some rows of X by neighbors among these."""
+    L, same = np.asarray(components, dtype=np.float64), np.eye(X.shape[1])
+    seen = 0
+    if held_out is None:
+        truth = y[rows]
+        before, after = (knn_predict(M, X[rows], truth, n_neighbors=NEIGHBORS) for M in (same, L))
+    else:
+        queries, truth = _checked(X, *held_out)
+        known = {row.tobytes() for row in np.ascontiguousarray(X)}
+        seen = sum(row.tobytes() in known for row in np.ascontiguousarray(queries))
+        before, after = (knn_predict(M, X, y, queries, NEIGHBORS) for M in (same, L))
+    was, right = before == truth, after == truth
+    wrong = Counter(zip(truth[~right].astype(str).tolist(), after[~right].astype(str).tolist(), strict=True))
+    classes = np.union1d(y, truth)
+    small = classes if len(classes) <= TABLE else classes[:0]
+    return Scores(
+        held_out is not None,
+        len(truth),
+        (int(was.sum()), int(right.sum())),
+        seen,
+        int((right & ~was).sum()),
+        int((was & ~right).sum()),
+        [(label, taken, times) for (label, taken), times in wrong.most_common(TABLE)],
+        classes.astype(str).tolist(),
+        [[int(((truth == one) & (after == other)).sum()) for other in small] for one in small],
+    )
+
+
+def _checked(X: FloatArray, queries: ArrayLike, truth: ArrayLike) -> tuple[FloatArray, NDArray[np.generic]]:
+    """Held-out examples and their labels: of the same features, and not the training examples again."""
+    Q, y = np.asarray(validation.check_data(queries), dtype=np.float64), np.asarray(truth).ravel()
+    if Q.shape[1] != X.shape[1] or len(y) != len(Q):
+        raise ValueError(
+            f"held_out must be examples of {X.shape[1]} features with a label each, got {Q.shape} and {len(y)} labels."
+        )
+    if np.array_equal(Q, X):
+        raise ValueError("the metric was learned from just these held_out examples; pass others, or none.")
+    return Q, y
