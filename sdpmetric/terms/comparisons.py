@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.losses import find_loss
+from sdpmetric.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.triplets import Triplets
@@ -34,18 +34,29 @@ class _Comparison(MarginLoss):
     loss: str = "hinge"
 
     def _checked(self) -> float:
-        find_loss(self.loss, type(self).__name__)
-        return validation.check_number("margin", self.margin, 0.0)
+        margin = validation.check_number("margin", self.margin, 0.0)
+        if self._loss.hard and margin == 0.0:
+            raise ValueError(f"{self.name}: the zero metric satisfies hard comparisons of margin 0; pass margin=1.")
+        return margin
 
     def _compared(self, near: IndexArray, far: IndexArray, names: Sequence[str], listed: IndexArray) -> Rows:
-        one = sp.eye_array(len(listed), format="csr")
-        K, pairs = sp.csr_array(sp.hstack([one, -one], format="csr")), np.concatenate([near, far])
-        roles = dict(zip(names, listed.T, strict=True))
-        return Rows(find_loss(self.loss, self.name), pairs, K, self.margin, self.margin or 1.0, roles)
+        # A pair that many comparisons name stands once; rows have two entries, also where both pairs are the same.
+        ends = np.sort(np.stack([near, far]), axis=2).astype(np.int64)
+        keys = 2 * (ends[..., 0] * (1 + int(ends.max())) + ends[..., 1])
+        keys[1] += keys[0] == keys[1]
+        _, first, place = np.unique(keys.ravel(), return_index=True, return_inverse=True)
+        columns, signs = place.reshape(2, -1).T.ravel(), np.tile([1.0, -1.0], len(listed))
+        K = sp.csr_array((signs, columns, 2 * np.arange(len(listed) + 1)), shape=(len(listed), len(first)))
+        roles, pairs = dict(zip(names, listed.T, strict=True)), np.concatenate([near, far])[first]
+        return Rows(self._loss, pairs, K, self.margin, self.margin or 1.0, roles)
+
+    @property
+    def _loss(self) -> ScalarLoss:
+        return Hard() if self.loss == "hard" else find_loss(self.loss, type(self).__name__)
 
     def _words(self, what: str) -> str:
         margin = "" if self.margin == 1.0 else f" with margin {self.margin:g}"
-        return f"{find_loss(self.loss, self.name).name} over {self.size:,} {what}{margin}"
+        return f"{self._loss.name} over {self.size:,} {what}{margin}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +71,8 @@ class TripletHinge(_Comparison):
     triplets : (t, 3) integer array or Triplets, optional
         Columns anchor i, target j, impostor l: three different row numbers of X.
     margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+        Hard comparisons hold, or the solution names some that contradict each other; their weights have no effect.
     weights : (t,) array, optional
         ``w_t >= 0``; default 1.
     labels : (n,) array, optional
@@ -149,7 +161,8 @@ class QuadrupletHinge(_Comparison):
     quadruplets : (t, 4) integer array
         Row numbers of X: the near pair, then the far pair.
     margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+        Hard comparisons hold, or the solution names some that contradict each other; their weights have no effect.
     weights : (t,) array, optional
         ``w_t >= 0``; default 1.
     sample_weight : (n,) array, optional
