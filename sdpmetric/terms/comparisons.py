@@ -198,6 +198,69 @@ class QuadrupletHinge(_Comparison):
         return self._compared(listed[:, NEAR], listed[:, FAR], names, listed)
 
 
+def odd_one_out(answers: ArrayLike) -> NDArray[np.int64]:
+    """The triplets of answers to "which of three is the odd one": two for each answer, (2 t, 3).
+
+    The other two are nearer to each other than either is to the odd one.
+
+    Parameters
+    ----------
+    answers : (t, 3) integer array
+        Row numbers of the two that are alike, then of the odd one.
+
+    Raises
+    ------
+    ValueError
+        If the array has another shape.
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> terms.odd_one_out([[0, 1, 7]])
+    array([[0, 1, 7],
+           [1, 0, 7]])
+    """
+    first, second, odd = _answers("answers", answers, 3).T
+    return np.stack([first, second, odd, second, first, odd], axis=1).reshape(-1, 3)
+
+
+def ranked(rankings: ArrayLike, *, all_pairs: bool = False) -> NDArray[np.int64]:
+    """The triplets of rankings: a query is nearer to each object than to the next one, (t (k - 1), 3).
+
+    Parameters
+    ----------
+    rankings : (t, k + 1) integer array
+        Row numbers of the query, then of k objects from the nearest to the furthest.
+    all_pairs : bool, default False
+        Nearer than to every later one: t k (k - 1) / 2 triplets, which one wrong place violates more often.
+
+    Raises
+    ------
+    ValueError
+        If the array has less than three columns.
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> terms.ranked([[4, 0, 1, 2]])
+    array([[4, 0, 1],
+           [4, 1, 2]])
+    """
+    rows = _answers("rankings", rankings, None)
+    k = rows.shape[1] - 1
+    near, far = np.triu_indices(k, 1) if all_pairs else (np.arange(k - 1), np.arange(1, k))
+    columns = np.stack([np.zeros_like(near), 1 + near, 1 + far], axis=1)
+    return rows[:, columns].reshape(-1, 3)
+
+
+def _answers(name: str, given: ArrayLike, size: int | None) -> NDArray[np.int64]:
+    rows = validation.rectangular(name, given)
+    if rows.ndim != 2 or rows.dtype.kind not in "iu" or rows.shape[1] < 3 or rows.shape[1] != (size or rows.shape[1]):
+        shape = "(t, 3)" if size else "(t, k + 1) with k of at least 2"
+        raise ValueError(f"{name} must be row numbers of shape {shape}, got {rows.dtype} of shape {rows.shape}.")
+    return rows.astype(np.int64)
+
+
 def target_pairs(
     name: str, X: NDArray[np.floating], labels: ArrayLike, n_neighbors: int, target_neighbors: ArrayLike | None
 ) -> tuple[IndexArray, IndexArray]:
