@@ -3,6 +3,7 @@
 from sdpmetric.estimators.closed import LFDA, RCA
 from sdpmetric.estimators.energy import EnergyClassifier
 from sdpmetric.estimators.large_margin import LMNN, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators.ordinal import OrdinalEmbedding
 from sdpmetric.estimators.rankings import FRML, MLR
 from sdpmetric.estimators.soft_neighbors import MLKR, NCA
 from sdpmetric.estimators.streams import LEGO, POLA
@@ -28,6 +29,7 @@ __all__ = [
     "EnergyClassifier",
     "KernelLMNN",
     "MultiMetricLMNN",
+    "OrdinalEmbedding",
     "PairClassifier",
     "QuadrupletClassifier",
     "TripletClassifier",
