@@ -111,7 +111,7 @@ def sharpen(
         steps = _steps(U, a, y, (*RAISED, 0.0))
         if steps is None:
             return None
-        for tried in (a, *steps[:-1], _simplest(a)):
+        for tried in (a, *steps[:-1], simplest(a)):
             proof = np.zeros_like(dual)
             proof[used] = tried
             if contradicts(differences, signs, proof, rest):
@@ -142,7 +142,7 @@ def _steps(U: FloatArray, a: FloatArray, y: FloatArray, goals: tuple[float, ...]
     return found
 
 
-def _simplest(a: FloatArray) -> FloatArray:
+def simplest(a: FloatArray) -> FloatArray:
     """Whole numbers whose ratios are those of the multipliers, nearly."""
     largest = float(a.max())
     if len(a) > EXACT[0] or largest <= 0.0:

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.bounds.contradiction import simplest
 from sdpmetric.bounds.fenchel import NULL, FenchelDual
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg.distances import adjoint
+from sdpmetric.linalg.rigorous import sum_below
 
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]
@@ -21,6 +23,12 @@ Lists = list[FloatArray]
 MORE = (0.0, 1e-9, 1e-6, 1e-3)
 # Multipliers below this share of the largest are left out of the list of constraints that contradict each other.
 NEGLIGIBLE = 1e-6
+# Weights of the trace that is gained, in coordinates of moderate size, where proofs are searched for.
+GAINED = (0.0, 1e-3)
+# Entries of a factor there, where the trace is gained without end; half squares of violations that count as none.
+FURTHEST, SATISFIED = 1e3, 1e-12
+# Whole numbers up to this are added exactly.
+EXACT = 2.0**53
 # Constraints of a proof that are tried to be left out one at a time, and steps of each of these tries.
 MANY, STEPS = 50, 500
 
@@ -55,13 +63,42 @@ def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
             np.where(part > 0.0, part + more * (loss.anchor(part) > 0.0), 0.0)
             for loss, part in zip(own.total.losses, scaled, strict=True)
         ]
-        proven = own.prove(raised, np.zeros((0, dual.d)))
-        if proven.value > 0.0:
-            parts = iter(proven.multipliers)
-            return np.concatenate(
-                [next(parts) if loss.hard else part for loss, part in zip(total.losses, found, strict=True)]
-            )
-    return None
+        for proven in (own.prove(raised, np.zeros((0, dual.d))), own.unmoved(raised)):
+            if proven.value > 0.0:
+                return _whole(total, found, proven.multipliers)
+    simple = _simple(scaled)
+    return _whole(total, found, simple) if _cancels(own.total, simple) else None
+
+
+def _whole(total: BoundTerms, a: Lists, hard: Lists) -> FloatArray:
+    """Multipliers of all losses, those of hard constraints replaced."""
+    parts = iter(hard)
+    return np.concatenate([next(parts) if loss.hard else part for loss, part in zip(total.losses, a, strict=True)])
+
+
+def _simple(a: Lists) -> Lists:
+    """Multipliers in simple ratios near given ones."""
+    flat = np.concatenate(a)
+    used = flat > NEGLIGIBLE * flat.max()
+    flat = np.where(used, flat, 0.0)
+    flat[used] = simplest(flat[used])
+    return np.split(flat, np.cumsum([len(part) for part in a[:-1]]))
+
+
+def _cancels(total: BoundTerms, a: Lists) -> bool:
+    """Whether whole multipliers prove more than 0 because no pair is left with a negative weight, exactly.
+
+    Comparisons that go round in a circle add up to 0 on each pair, where rounding leaves no room for other proofs.
+    """
+    signs = [np.abs(loss.combination.data) == 1.0 for loss in total.losses]
+    flat = np.concatenate(a)
+    if total.entrywise or not np.concatenate(signs).all() or (flat != np.round(flat)).any() or flat.sum() >= EXACT:
+        return False
+    _, pair = np.unique(np.sort(total.pairs, axis=1), axis=0, return_inverse=True)
+    if np.bincount(pair.ravel(), total.pair_weights(a)).min() < 0.0:
+        return False
+    values = [loss.dual_value(part) for loss, part in zip(total.losses, a, strict=True)]
+    return sum_below(np.array(values)) > 0.0
 
 
 def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) -> InfeasibilityCertificate | None:
@@ -121,7 +158,8 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
     """Those of given constraints that are proven to contradict each other; None where nothing is.
 
     The violations at a metric with the least sum of their squares are such multipliers: there its slope, the slack
-    matrix, is PSD, and products with the metric are 0.
+    matrix, is PSD, and products with the metric are 0. Where a little trace is gained beside them, it is positive in
+    all directions, if there are such multipliers, and bears rounding.
     """
     total, T, chosen = dual.total, dual.slack.descent_coordinates, np.zeros(dual.total.n_multipliers)
     chosen[rows] = 1.0
@@ -130,16 +168,22 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
     parts = np.stack([T[part].any(axis=0) for part in domain.parts])
     free = np.eye(T.shape[1], dtype=bool) if domain.diagonal else parts.T @ parts
 
-    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
+    def evaluate(flat: FloatArray, gained: float) -> tuple[float, FloatArray]:
         F = np.where(free, flat.reshape(free.shape), 0.0)
         a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
         S = adjoint(total.centered, first, second, total.pair_weights(a, costs=False)) + total.entry_matrix(a)
         value = sum(float(np.sum((loss.unit * part) ** 2)) for loss, part in zip(total.losses, a, strict=True))
-        return 0.5 * value, np.where(free, 2.0 * F @ (moved @ S @ moved.T), 0.0).ravel()
+        slope = moved @ S @ moved.T - gained * np.eye(len(moved))
+        return 0.5 * value - gained * float(np.sum(F * F)), np.where(free, 2.0 * F @ slope, 0.0).ravel()
 
-    options = {"maxiter": STEPS, "ftol": 1e-16, "gtol": 0.0}
-    least = minimize(evaluate, np.eye(len(free)).ravel(), jac=True, method="L-BFGS-B", options=options)
-    F = np.where(free, least.x.reshape(free.shape), 0.0)
-    a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
-    found = contradiction(dual, a)
-    return None if found is None else _used(found, np.concatenate(a))
+    options, F = {"maxiter": STEPS, "ftol": 1e-16, "gtol": 0.0}, np.eye(len(free))
+    for gained in GAINED:
+        ends = Bounds(-FURTHEST, FURTHEST) if gained else None
+        least = minimize(evaluate, F.ravel(), (gained,), method="L-BFGS-B", jac=True, bounds=ends, options=options)
+        F = np.where(free, least.x.reshape(free.shape), 0.0)
+        a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
+        if (found := contradiction(dual, a)) is not None:
+            return _used(found, np.concatenate(a))
+        if least.fun <= SATISFIED:
+            return None
+    return None

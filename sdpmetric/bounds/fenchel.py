@@ -185,6 +185,10 @@ class FenchelDual:
         found = max(tries, key=lambda proven: proven.value)
         return replace(found, residual=max(off / size if size else 0.0, found.residual))
 
+    def unmoved(self, a: Lists) -> Proven:
+        """What multipliers in their domains prove as they are, without regularizers."""
+        return self._in_cone(Segment(a, [np.zeros_like(part) for part in a], []))
+
     def _raised(self, a: Lists, U: Lists) -> Segment | None:
         """Given multipliers, and slopes of the first regularizer plus a multiple of the identity that makes S PSD.
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sdpmetric.estimators.closed import LFDA, RCA
     from sdpmetric.estimators.energy import EnergyClassifier
     from sdpmetric.estimators.large_margin import LMNN, KernelLMNN, MultiMetricLMNN
+    from sdpmetric.estimators.ordinal import OrdinalEmbedding
     from sdpmetric.estimators.rankings import FRML, MLR
     from sdpmetric.estimators.soft_neighbors import MLKR, NCA
     from sdpmetric.estimators.streams import LEGO, POLA
@@ -35,6 +36,7 @@ __all__ = [
     "EnergyClassifier",
     "KernelLMNN",
     "MultiMetricLMNN",
+    "OrdinalEmbedding",
     "PairClassifier",
     "QuadrupletClassifier",
     "TripletClassifier",
@@ -44,6 +46,7 @@ _HOMES = {
     "closed": "LFDA, RCA",
     "energy": "EnergyClassifier",
     "large_margin": "LMNN, KernelLMNN, MultiMetricLMNN",
+    "ordinal": "OrdinalEmbedding",
     "rankings": "FRML, MLR",
     "soft_neighbors": "MLKR, NCA",
     "streams": "LEGO, POLA",

@@ -108,6 +108,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
         center = a
         if not problem.total.kinked:
             most, close = 2 * most, 0.1 * close
+            point.escape(S)
             continue
         easy, wide = spent <= FEW and width > SMALLEST, width > FIRST
         width *= WIDER if spent >= ITERATIONS else NARROWER if easy else MIDDLE if wide else 1.0

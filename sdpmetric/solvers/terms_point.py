@@ -19,6 +19,8 @@ Lists = list[FloatArray]
 NEGLIGIBLE, NEW = 1e-5, 1e-3
 # Eigenvalues of the slack matrix below minus this, relative to its size, are descended along.
 ESCAPE = 1e-9
+# The smoothing width of the slopes at given components.
+WIDE = 1.0
 # Tables of losses by weights have at most so many entries (128 MiB); beyond, distances are summed anew.
 LARGEST_TABLE = 2**24
 
@@ -78,9 +80,13 @@ class Factor(Point):
     """A factor: ``L = F T^T B``, F (r, p)."""
 
     def near(self, start: FloatArray) -> FloatArray:
-        """See `Point.near`."""
+        """See `Point.near`; a part in every direction in which the objective falls is enough, but for barriers."""
         found = np.linalg.lstsq(self.map.T, start.T, rcond=None)[0].T
-        return np.concatenate([found, 1e-3 * (np.linalg.norm(found) or 1.0) * np.eye(self.T.shape[1])])
+        if self.problem.total.barrier or not found.any():
+            return np.concatenate([found, NEW * (np.linalg.norm(found) or 1.0) * np.eye(self.T.shape[1])])
+        self.F = found
+        self.escape(self.smoothed(found, WIDE, None)[2])
+        return self.F
 
     def components(self, F: FloatArray) -> FloatArray:
         """See `Point.components`."""

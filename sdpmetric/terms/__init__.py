@@ -1,7 +1,7 @@
 """Terms that statements are sums of; see ``docs/terms.md``."""
 
 from sdpmetric.terms.base import Loss, Regularizer, Sum, Term
-from sdpmetric.terms.comparisons import QuadrupletHinge, TripletHinge
+from sdpmetric.terms.comparisons import QuadrupletHinge, TripletHinge, odd_one_out, ranked
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.linear import Pull, Trace
 from sdpmetric.terms.log_det import LogDet
@@ -32,4 +32,6 @@ __all__ = [
     "Term",
     "Trace",
     "TripletHinge",
+    "odd_one_out",
+    "ranked",
 ]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.losses import find_loss
+from sdpmetric.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs
 from sdpmetric.triplets import neighbors
 from sdpmetric.triplets.triplets import Triplets
@@ -34,18 +34,29 @@ class _Comparison(MarginLoss):
     loss: str = "hinge"
 
     def _checked(self) -> float:
-        find_loss(self.loss, type(self).__name__)
-        return validation.check_number("margin", self.margin, 0.0)
+        margin = validation.check_number("margin", self.margin, 0.0)
+        if self._loss.hard and margin == 0.0:
+            raise ValueError(f"{self.name}: the zero metric satisfies hard comparisons of margin 0; pass margin=1.")
+        return margin
 
     def _compared(self, near: IndexArray, far: IndexArray, names: Sequence[str], listed: IndexArray) -> Rows:
-        one = sp.eye_array(len(listed), format="csr")
-        K, pairs = sp.csr_array(sp.hstack([one, -one], format="csr")), np.concatenate([near, far])
-        roles = dict(zip(names, listed.T, strict=True))
-        return Rows(find_loss(self.loss, self.name), pairs, K, self.margin, self.margin or 1.0, roles)
+        # A pair that many comparisons name stands once; rows have two entries, also where both pairs are the same.
+        ends = np.sort(np.stack([near, far]), axis=2).astype(np.int64)
+        keys = 2 * (ends[..., 0] * (1 + int(ends.max())) + ends[..., 1])
+        keys[1] += keys[0] == keys[1]
+        _, first, place = np.unique(keys.ravel(), return_index=True, return_inverse=True)
+        columns, signs = place.reshape(2, -1).T.ravel(), np.tile([1.0, -1.0], len(listed))
+        K = sp.csr_array((signs, columns, 2 * np.arange(len(listed) + 1)), shape=(len(listed), len(first)))
+        roles, pairs = dict(zip(names, listed.T, strict=True)), np.concatenate([near, far])[first]
+        return Rows(self._loss, pairs, K, self.margin, self.margin or 1.0, roles)
+
+    @property
+    def _loss(self) -> ScalarLoss:
+        return Hard() if self.loss == "hard" else find_loss(self.loss, type(self).__name__)
 
     def _words(self, what: str) -> str:
         margin = "" if self.margin == 1.0 else f" with margin {self.margin:g}"
-        return f"{find_loss(self.loss, self.name).name} over {self.size:,} {what}{margin}"
+        return f"{self._loss.name} over {self.size:,} {what}{margin}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +71,8 @@ class TripletHinge(_Comparison):
     triplets : (t, 3) integer array or Triplets, optional
         Columns anchor i, target j, impostor l: three different row numbers of X.
     margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+        Hard comparisons hold, or the solution names some that contradict each other; their weights have no effect.
     weights : (t,) array, optional
         ``w_t >= 0``; default 1.
     labels : (n,) array, optional
@@ -149,7 +161,8 @@ class QuadrupletHinge(_Comparison):
     quadruplets : (t, 4) integer array
         Row numbers of X: the near pair, then the far pair.
     margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+        Hard comparisons hold, or the solution names some that contradict each other; their weights have no effect.
     weights : (t,) array, optional
         ``w_t >= 0``; default 1.
     sample_weight : (n,) array, optional
@@ -183,6 +196,69 @@ class QuadrupletHinge(_Comparison):
         listed = np.asarray(self.quadruplets, dtype=np.int32)
         names = ("near_first", "near_second", "far_first", "far_second")
         return self._compared(listed[:, NEAR], listed[:, FAR], names, listed)
+
+
+def odd_one_out(answers: ArrayLike) -> NDArray[np.int64]:
+    """The triplets of answers to "which of three is the odd one": two for each answer, (2 t, 3).
+
+    The other two are nearer to each other than either is to the odd one.
+
+    Parameters
+    ----------
+    answers : (t, 3) integer array
+        Row numbers of the two that are alike, then of the odd one.
+
+    Raises
+    ------
+    ValueError
+        If the array has another shape.
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> terms.odd_one_out([[0, 1, 7]])
+    array([[0, 1, 7],
+           [1, 0, 7]])
+    """
+    first, second, odd = _answers("answers", answers, 3).T
+    return np.stack([first, second, odd, second, first, odd], axis=1).reshape(-1, 3)
+
+
+def ranked(rankings: ArrayLike, *, all_pairs: bool = False) -> NDArray[np.int64]:
+    """The triplets of rankings: a query is nearer to each object than to the next one, (t (k - 1), 3).
+
+    Parameters
+    ----------
+    rankings : (t, k + 1) integer array
+        Row numbers of the query, then of k objects from the nearest to the furthest.
+    all_pairs : bool, default False
+        Nearer than to every later one: t k (k - 1) / 2 triplets, which one wrong place violates more often.
+
+    Raises
+    ------
+    ValueError
+        If the array has less than three columns.
+
+    Examples
+    --------
+    >>> from sdpmetric import terms
+    >>> terms.ranked([[4, 0, 1, 2]])
+    array([[4, 0, 1],
+           [4, 1, 2]])
+    """
+    rows = _answers("rankings", rankings, None)
+    k = rows.shape[1] - 1
+    near, far = np.triu_indices(k, 1) if all_pairs else (np.arange(k - 1), np.arange(1, k))
+    columns = np.stack([np.zeros_like(near), 1 + near, 1 + far], axis=1)
+    return rows[:, columns].reshape(-1, 3)
+
+
+def _answers(name: str, given: ArrayLike, size: int | None) -> NDArray[np.int64]:
+    rows = validation.rectangular(name, given)
+    if rows.ndim != 2 or rows.dtype.kind not in "iu" or rows.shape[1] < 3 or rows.shape[1] != (size or rows.shape[1]):
+        shape = "(t, 3)" if size else "(t, k + 1) with k of at least 2"
+        raise ValueError(f"{name} must be row numbers of shape {shape}, got {rows.dtype} of shape {rows.shape}.")
+    return rows.astype(np.int64)
 
 
 def target_pairs(

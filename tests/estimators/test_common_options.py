@@ -25,7 +25,7 @@ from sdpmetric.estimators.data import ENDS, divide
 RNG = np.random.default_rng(4)
 Y = np.repeat([0, 1, 2], [20, 16, 12])
 X = RNG.normal(size=(48, 4)) + np.outer(Y, [1.4, -0.9, 0.0, 0.0])
-WITH_LEARNER = ("EnergyClassifier", "PairClassifier", "TripletClassifier", "QuadrupletClassifier")
+WITH_LEARNER = ("EnergyClassifier", "PairClassifier", "TripletClassifier", "QuadrupletClassifier", "OrdinalEmbedding")
 ALL = [getattr(estimators, name)() for name in estimators.__all__ if name not in WITH_LEARNER]
 
 

@@ -25,7 +25,7 @@ import sdpmetric as sm
 from sdpmetric import classification, estimators
 from sdpmetric.estimators import LMNN, MMC, MultiMetricLMNN
 
-TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier")  # take a learner
+TUPLES = ("PairClassifier", "TripletClassifier", "QuadrupletClassifier", "OrdinalEmbedding")  # learn from tuples alone
 EVERY = [getattr(estimators, name)() for name in estimators.__all__ if name not in TUPLES]
 ALL = [e for e in EVERY if hasattr(e, "transform")]
 SOLVED = ("ITML", "LMNN", "MCML", "MMC", "POLA", "RCA", "LFDA", "LSML", "SDML", "SCML", "KernelLMNN")

@@ -1,0 +1,355 @@
+"""Points for objects of which only comparisons are known: ordinal embedding, its dimension by the trace."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import field
+from typing import Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components, dijkstra
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core.certificate import InfeasibilityCertificate
+from sdpmetric.core.solution import Solution
+from sdpmetric.estimators.data import Data, divide, tuple_distances, tuple_score
+from sdpmetric.estimators.options import Count, Matrix, Positive, Share, estimator
+from sdpmetric.linalg.distances import adjoint
+from sdpmetric.linalg.psd import smallest_eigenvalue
+from sdpmetric.problems.kernel import FeatureSpace
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms import QuadrupletHinge, Trace
+from sdpmetric.verbs import solve
+
+IndexArray = NDArray[np.intp]
+
+# The path ends after so many values of the trace without a smaller error.
+PATIENCE = 3
+# The gap that is proven along the path, where errors are counted, at least.
+ROUGH = 1e-2
+# Directions with less than this share of the largest variance do not count as dimensions.
+FLAT = 1e-3
+# Pairs from which shortest ways are searched for at once.
+AT_ONCE = 256
+
+
+@estimator
+class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
+    """Points for objects of which only comparisons are known, or comparisons and a kernel, solved to a proof.
+
+    Minimizes ``mean_t l(m + D(near) - D(far)) + trace c tr G`` over the Gram matrices G of points, or over metrics in
+    the feature space of the kernel, c being the least weight at which all points coincide. With the logistic loss and
+    m = 0 it is stochastic triplet embedding [MW2012] in a convex form; with hinges and m = 1 generalized non-metric
+    scaling [AWCLKB2007].
+    The trace keeps the dimension low. It is chosen along a path, each value started from the one before, by the error
+    on answers that are held out; then all answers are learned from.
+
+    Parameters
+    ----------
+    kernel : (n, n) array, optional
+        Similarities of the objects, symmetric and PSD, such as ``F @ F.T`` of features. Default: nothing is known.
+    n_objects : int, optional
+        Default: as many as the kernel has rows, or the largest row number says.
+    trace : float, optional
+        Between 0 and 1; at 1 all points coincide. Default: the path chooses.
+    n_traces, least_trace : int and float, default 12 and 0.01
+        Values of the path, from 1 downwards; it ends where three in a row do not lower the error.
+    loss : {"logistic", "hinge", "squared_hinge", "smooth_hinge"}, default "logistic"
+    validation_fraction : float, default 0.2
+        Share of the answers that the path holds out, at random.
+    tol, max_time : float, default 1e-3 and None
+        Relative gap to prove, and seconds, for each value of the path.
+    random_state : int, default 0
+        Of the answers that are held out.
+
+    Attributes
+    ----------
+    embedding_ : (n, r) array
+        The points, centered, the direction of the largest variance first.
+    trace_ : float
+        The value that was chosen or given.
+    traces_, errors_, dimensions_ : (p,) arrays
+        Of the path: values, the share of wrong held-out answers, and directions with at least 1e-3 of the largest
+        variance; empty where `trace` is given.
+    solution_ : Solution
+        Of all answers, with certificate and multipliers.
+    relative_gap_ : float
+        The proven relative gap.
+    classes_ : (2,) array
+        -1 and 1, what `predict` says.
+    n_features_in_ : int
+        Columns of the comparisons, 3 or 4.
+
+    See Also
+    --------
+    TripletClassifier : Learns a metric of given features from triplets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdpmetric.estimators import OrdinalEmbedding
+    >>> rng, points = np.random.default_rng(0), np.arange(8.0)
+    >>> i, j, l = np.stack([rng.permutation(8)[:3] for _ in range(300)]).T
+    >>> nearer = abs(points[i] - points[j]) < abs(points[i] - points[l])
+    >>> answers = np.stack([i, np.where(nearer, j, l), np.where(nearer, l, j)], axis=1)
+    >>> embedding = OrdinalEmbedding().fit(answers)
+    >>> embedding.embedding_.shape[0], bool(embedding.score(answers) > 0.9)
+    (8, True)
+    """
+
+    kernel: Matrix | None = None
+    n_objects: Count | None = None
+    trace: Share | None = None
+    n_traces: Count = 12
+    least_trace: Share = 0.01
+    loss: Literal["logistic", "hinge", "squared_hinge", "smooth_hinge"] = "logistic"
+    validation_fraction: Share = 0.2
+    tol: Positive = 1e-3
+    max_time: Positive | None = None
+    random_state: int = 0
+    classes_: NDArray[np.int64] = field(init=False)
+
+    def fit(self, X: ArrayLike, y: None = None, validation: ArrayLike | None = None) -> Self:
+        """Learn from comparisons.
+
+        Parameters
+        ----------
+        X : (t, 3) or (t, 4) integer array
+            Triplets, whose first object is nearer to the second than to the third, or quadruplets, whose first two are
+            nearer than the last two. `terms.odd_one_out` and `terms.ranked` make triplets of other answers.
+        y : None
+            Ignored.
+        validation : (v, 3) or (v, 4) integer array, optional
+            Answers to measure the path by, in place of a share of X; they are not learned from. Keep random ones apart
+            where the answers in X were asked for by `ask`, which are not a fair sample.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If comparisons are not as described, or outweigh each other so that no embedding is better than none.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the requested tolerance is not proven.
+        """
+        self._validate_params()
+        rows = self._rows(X, reset=True)
+        points, start = self._points(1 + int(rows.max())), None
+        seen, held = rows, rows[:0]
+        if validation is not None:
+            held = self._rows(validation)
+        elif self.trace is None:
+            kept, out = divide(len(rows), self.validation_fraction, self.random_state)
+            seen, held = rows[kept], rows[out]
+        path: list[tuple[float, float, int]] = []
+        if self.trace is None:
+            problem, largest = self._stated(points, seen)
+            best: Data = np.zeros((0, points.shape[1]))
+            for trace in np.geomspace(1.0, self.least_trace, self.n_traces + 1)[1:].tolist():
+                start = self._solved(problem, trace * largest, start, max(self.tol, ROUGH)).components
+                variances = np.linalg.svd(points @ start.T, compute_uv=False) ** 2
+                dimension = int(np.count_nonzero(variances > FLAT * variances.max(initial=0.0)))
+                path.append(
+                    (trace, 1.0 - tuple_score(points, held, None, np.asarray(start, dtype=np.float64)), dimension)
+                )
+                errors = [error for _, error, _ in path]
+                best = start if int(np.argmin(errors)) == len(path) - 1 else best
+                if len(path) - 1 - int(np.argmin(errors)) >= PATIENCE:
+                    break
+            start = best
+        self.traces_, self.errors_ = (np.array([one[k] for one in path], dtype=np.float64) for k in (0, 1))
+        self.dimensions_ = np.array([one[2] for one in path], dtype=np.int64)
+        self.trace_ = float(self.traces_[np.argmin(self.errors_)]) if self.trace is None else float(self.trace)
+        problem, largest = self._stated(points, rows)
+        self.solution_ = self._solved(problem, self.trace_ * largest, start, self.tol)
+        self.relative_gap_ = self.solution_.relative_gap
+        if not self.solution_.status.expected:
+            warnings.warn(
+                f"OrdinalEmbedding ended with status {self.solution_.status} at a relative gap of "
+                f"{self.relative_gap_:.2e}. {self.solution_.status.advice}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        Z = points @ self.solution_.components.T
+        U, sizes, _ = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
+        self.embedding_, self.classes_ = np.asarray(U * sizes), np.array([-1, 1])
+        return self
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """The second squared distance of each comparison minus the first, (t,).
+
+        With the logistic loss these are the log odds of the answer.
+
+        Parameters
+        ----------
+        X : (t, 3) or (t, 4) integer array
+        """
+        check_is_fitted(self)
+        near, far = tuple_distances(self.embedding_, self._rows(X))
+        return far - near
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Which pair is nearer, (t,): 1 for the first, -1 for the second, or where they are equally near.
+
+        Parameters
+        ----------
+        X : (t, 3) or (t, 4) integer array
+        """
+        return np.where(self.decision_function(X) > 0.0, 1, -1)
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Accuracy: the share of comparisons whose first pair is the nearer one.
+
+        Parameters
+        ----------
+        X : (t, 3) or (t, 4) integer array
+        y : None
+            Ignored.
+        """
+        return float(np.mean(self.predict(X) == 1))
+
+    def ask(self, X: ArrayLike, n: int = 1) -> IndexArray:
+        """Which comparisons to ask next: the most open ones, whichever way around they are written, (n,).
+
+        Those for which the smaller of the multipliers that the two answers would have is largest: the two distances
+        differ least, relative to how much a move of the metric changes their difference.
+
+        Parameters
+        ----------
+        X : (t, 3) or (t, 4) integer array
+            What may be asked.
+        n : int, default 1
+
+        Returns
+        -------
+        (n,) array
+            Row numbers of X, the most open one first.
+        """
+        rows, points = self._rows(X), self._points(len(self.embedding_))
+        near, far = points[rows[:, 0]] - points[rows[:, 1]], points[rows[:, 2]] - points[rows[:, 3]]
+        a, b, ab = (np.einsum("ij,ij->i", *pair) for pair in ((near, near), (far, far), (near, far)))
+        moved = np.sqrt(np.maximum(a * a + b * b - 2.0 * ab * ab, np.finfo(float).tiny))
+        return np.argsort(np.abs(self.decision_function(X)) / moved, kind="stable")[:n]
+
+    def contradictions(self, X: ArrayLike, most: int = 10) -> list[IndexArray]:
+        """Sets of answers that no embedding satisfies, each with a proof of infeasibility; needs no fit.
+
+        Without a kernel a set contradicts itself exactly if it goes round in a circle, and a shortest circle is a
+        smallest set; where no circle is left, the other answers have an embedding. With a kernel of low rank there are
+        further contradictions; those sets are smallest as far as `InfeasibilityCertificate` says.
+
+        Parameters
+        ----------
+        X : (t, 3) or (t, 4) integer array
+        most : int, default 10
+            Sets to name at most; no two have an answer in common.
+
+        Returns
+        -------
+        list of arrays
+            Row numbers of X, in order.
+        """
+        self._validate_params()
+        rows = self._rows(X)
+        points, left, found = self._points(1 + int(rows.max())), np.arange(len(rows)), list[IndexArray]()
+        while len(found) < most and len(left):
+            circle = shortest_circle(rows[left])
+            few = left if circle is None else left[circle]
+            if circle is None and np.linalg.matrix_rank(points - points.mean(axis=0)) == len(points) - 1:
+                break
+            problem = MetricProblem(points, QuadrupletHinge(rows[few], loss="hard") + Trace())
+            proof = (
+                solve(problem, max_time=self.max_time).certificate
+                if circle is None
+                else problem.certify(problem.zero, dual=np.ones(len(few)))
+            )
+            if not isinstance(proof, InfeasibilityCertificate):
+                break
+            found.append(few[list(proof.contradiction)])
+            left = np.setdiff1d(left, found[-1])
+        return found
+
+    def _rows(self, X: ArrayLike, reset: bool = False) -> IndexArray:
+        """Comparisons as quadruplets."""
+        rows = check_array(X, dtype=None, input_name="X")
+        if rows.dtype.kind not in "iu" or rows.shape[1] not in (3, 4):
+            raise ValueError(
+                f"X must be row numbers of objects, triplets (t, 3) or quadruplets (t, 4), got {rows.dtype} of shape "
+                f"{rows.shape}."
+            )
+        if reset:
+            self.n_features_in_ = rows.shape[1]
+        return np.asarray(rows[:, [0, 1, 0, 2] if rows.shape[1] == 3 else [0, 1, 2, 3]], dtype=np.intp)
+
+    def _points(self, n: int) -> FloatArray:
+        """Coordinates of the objects under the identity metric: one for each, or those of the kernel."""
+        if self.kernel is not None:
+            return FeatureSpace.of(self.kernel, "precomputed", {})[1]
+        return np.eye(max(n, self.n_objects or 0))
+
+    def _stated(self, points: FloatArray, rows: IndexArray) -> tuple[MetricProblem, float]:
+        """The problem, and the weight of the trace at which the zero metric is optimal."""
+        margin = 0.0 if self.loss == "logistic" else 1.0
+        loss = QuadrupletHinge(rows, loss=self.loss, margin=margin, weight=1.0 / len(rows))
+        problem = MetricProblem(points, loss + Trace())
+        total = problem.total
+        weights, (first, second) = total.pair_weights(total.slopes(problem.zero)), total.pairs.T
+        largest = -smallest_eigenvalue(adjoint(problem.centered, first, second, weights))
+        if not largest > 1e-12 * float(np.abs(weights).max(initial=0.0)):
+            raise ValueError("the comparisons in X outweigh each other: no embedding is better than none.")
+        return problem, largest
+
+    def _solved(self, problem: MetricProblem, weight: float, start: Data | None, tol: float) -> Solution:
+        known = None if start is None or not start.any() else start
+        return solve(problem.with_weights(trace=weight), tol=tol, max_time=self.max_time, start=known)
+
+    def __sklearn_tags__(self) -> Tags:
+        """An answer has its label in its order."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = tags.classifier_tags.multi_class = False
+        return tags
+
+
+def shortest_circle(rows: IndexArray) -> IndexArray | None:
+    """A smallest set of quadruplets that say of a pair, by way of others, that it is nearer than itself."""
+    n = 1 + int(rows.max(initial=0))
+    near, far = (np.sort(rows[:, side], axis=1) @ [n, 1] for side in (slice(0, 2), slice(2, 4)))
+    if (near == far).any():
+        return np.flatnonzero(near == far)[:1]
+    names, ends = np.unique(np.stack([near, far]), return_inverse=True)
+    first, second = ends.reshape(2, -1)
+    graph = sp.csr_array((np.ones(len(rows)), (first, second)), shape=(len(names), len(names)))
+    _, part = connected_components(graph, connection="strong")
+    inside = np.flatnonzero(part[first] == part[second])
+    if not len(inside):
+        return None
+    inner = sp.csr_array((np.ones(len(inside)), (first[inside], second[inside])), shape=graph.shape)
+    best, length = (0, 0), np.inf
+    reached = np.unique(second[inside])
+    for some in np.split(reached, np.arange(AT_ONCE, len(reached), AT_ONCE)):
+        # The way back from the far pair of each answer to its near one, which closes a circle.
+        back = dijkstra(inner, indices=some, unweighted=True, limit=length)
+        own = inside[np.isin(second[inside], some)]
+        ways = back[np.searchsorted(some, second[own]), first[own]]
+        if ways.min() < length:
+            length, best = float(ways.min()), (int(own[np.argmin(ways)]), int(second[own[np.argmin(ways)]]))
+        if length == 1.0:
+            break
+    closing, node = best
+    _, before = dijkstra(inner, indices=node, unweighted=True, return_predecessors=True)
+    found, at = [closing], int(first[closing])
+    while at != node:
+        found.append(int(inside[np.flatnonzero((first[inside] == before[at]) & (second[inside] == at))[0]]))
+        at = int(before[at])
+    return np.sort(np.array(found))

@@ -1,0 +1,224 @@
+"""Ordinal embedding: planted points, the path of the trace, what contradicts itself, what to ask next."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.estimators import OrdinalEmbedding
+from sdpmetric.estimators.ordinal import shortest_circle
+
+
+def squared(Z: np.ndarray) -> np.ndarray:
+    return np.sum((Z[:, None] - Z[None]) ** 2, axis=2)
+
+
+def answered(Z: np.ndarray, t: int, rng: np.random.Generator) -> np.ndarray:
+    """Random triplets, the nearer object second."""
+    rows, D = np.array([rng.permutation(len(Z))[:3] for _ in range(t)]), squared(Z)
+    i, j, l = rows.T
+    return np.where((D[i, j] < D[i, l])[:, None], rows, rows[:, [0, 2, 1]])
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Twelve points in the plane, and answers about them without noise."""
+    rng = np.random.default_rng(5)
+    Z = rng.normal(size=(12, 2))
+    return Z, answered(Z, 600, rng), answered(Z, 300, rng)
+
+
+@pytest.fixture(scope="module")
+def fitted(planted):
+    return OrdinalEmbedding(n_traces=8).fit(planted[1])
+
+
+def test_planted_points_are_recovered_up_to_their_order(planted, fitted):
+    Z, seen, fresh = planted
+    assert fitted.score(seen) > 0.97
+    assert fitted.score(fresh) > 0.93
+    assert fitted.relative_gap_ <= 1e-3
+    upper = np.triu_indices(12, 1)
+    assert np.corrcoef(squared(Z)[upper], squared(fitted.embedding_)[upper])[0, 1] > 0.9
+    variances = np.sum(fitted.embedding_**2, axis=0)
+    assert (np.diff(variances) <= 1e-12 * variances[0]).all()
+    assert variances[2] < 0.5 * variances[1]
+    np.testing.assert_allclose(fitted.embedding_.sum(axis=0), 0.0, atol=1e-10)
+
+
+def test_embedding_has_the_distances_of_the_proven_metric(planted, fitted):
+    components = fitted.solution_.components
+    np.testing.assert_allclose(
+        squared(fitted.embedding_), squared(components.T), atol=1e-9 * squared(components.T).max()
+    )
+    i, j, l = planted[2].T
+    D = squared(fitted.embedding_)
+    np.testing.assert_allclose(fitted.decision_function(planted[2]), D[i, l] - D[i, j], rtol=1e-9, atol=1e-9)
+    assert fitted.predict(planted[2][:, [0, 2, 1]]).mean() < -0.8
+
+
+def test_path_holds_answers_out_and_the_trace_keeps_the_dimension_low(planted, fitted):
+    n = len(fitted.traces_)
+    assert len(fitted.errors_) == len(fitted.dimensions_) == n >= 3
+    assert (np.diff(fitted.traces_) < 0.0).all()
+    assert fitted.dimensions_[0] < fitted.dimensions_[-1]
+    assert fitted.trace_ == fitted.traces_[np.argmin(fitted.errors_)]
+    other = OrdinalEmbedding(n_traces=8).fit(planted[1], validation=planted[2][:, [0, 2, 1]])  # all of them wrong
+    assert other.errors_.min() > 0.5 > fitted.errors_.min()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "smooth_hinge"])
+def test_zero_is_optimal_from_a_trace_of_1_on_and_not_below(planted, loss):
+    below = OrdinalEmbedding(loss=loss, trace=0.9, tol=1e-6).fit(planted[1])
+    assert below.embedding_.any()
+    problem, largest = below._stated(np.eye(12), below._rows(planted[1]))
+    zero = np.zeros((0, 12))
+    assert problem.with_weights(trace=1.0001 * largest).certify(zero).proves_optimal(1e-9)
+    assert below.solution_.objective < problem.with_weights(trace=0.9 * largest).objective(zero)
+
+
+def test_quadruplets_are_triplets_where_they_share_an_object(planted):
+    triplets = planted[1][:100]
+    both = [OrdinalEmbedding(trace=0.3).fit(rows) for rows in (triplets, triplets[:, [0, 1, 0, 2]])]
+    np.testing.assert_array_equal(*(squared(one.embedding_) for one in both))
+    assert [one.n_features_in_ for one in both] == [3, 4]
+
+
+def test_odd_ones_and_rankings_of_planted_points(planted):
+    Z, _, fresh = planted
+    rng, D = np.random.default_rng(1), squared(Z)
+    three = np.array([rng.permutation(12)[:3] for _ in range(300)])
+    apart = D[three[:, [1, 0, 0]], three[:, [2, 2, 1]]]  # of the pair without each
+    odd = np.argmin(apart, axis=1)
+    rows = np.array([[*np.delete(one, k), one[k]] for one, k in zip(three, odd, strict=True)])
+    queries = rng.integers(0, 12, size=60)
+    ranked = np.argsort(D[queries], axis=1)
+    for answers in (terms.odd_one_out(rows), terms.ranked(ranked), terms.ranked(ranked, all_pairs=True)):
+        assert OrdinalEmbedding(trace=0.05).fit(answers).score(fresh) > 0.85
+
+
+def test_a_kernel_leaves_fewer_directions(planted):
+    Z, seen, fresh = planted
+    few = seen[:60]
+    known = OrdinalEmbedding(kernel=Z @ Z.T, trace=0.1).fit(few)
+    assert known.embedding_.shape == (12, 2)
+    assert known.score(fresh) > OrdinalEmbedding(trace=0.1).fit(few).score(fresh)
+    wide = np.linalg.pinv(Z - Z.mean(axis=0)) @ known.embedding_
+    np.testing.assert_allclose(
+        (Z - Z.mean(axis=0)) @ wide, known.embedding_, atol=1e-8 * np.abs(known.embedding_).max()
+    )
+
+
+def test_it_is_an_estimator_of_scikit_learn(planted):
+    _, seen, fresh = planted
+    search = GridSearchCV(OrdinalEmbedding(trace=0.5), {"trace": [0.02, 0.2, 0.9]}, cv=3).fit(seen[:200])
+    assert search.best_params_["trace"] < 0.9
+    assert cross_val_score(OrdinalEmbedding(trace=0.1), seen, cv=2).min() > 0.85
+    loaded = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(loaded.predict(fresh), search.predict(fresh))
+    assert "trace=0.1" in repr(clone(OrdinalEmbedding(trace=0.1)))
+
+
+def test_objects_nobody_was_asked_about_are_at_the_center(planted):
+    embedding = OrdinalEmbedding(n_objects=14, trace=0.1).fit(planted[1]).embedding_
+    assert embedding.shape[0] == 14
+    assert np.linalg.norm(embedding[12] - embedding[13]) < 1e-2 * np.linalg.norm(embedding[0] - embedding[1])
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [([[0, 1]], "triplets"), ([[0.0, 1.0, 2.0]], "row numbers of objects"), ([[0, 1, 2], [0, 2, 1]], "outweigh each")],
+)
+def test_what_is_no_comparison_is_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        OrdinalEmbedding(trace=0.5).fit(X)
+
+
+# -- contradictions ----------------------------------------------------------------------------------------------------
+
+
+def feasible(rows: np.ndarray, n: int) -> bool:
+    """Whether some embedding satisfies triplets, by a solve of the hard ones."""
+    problem = sm.MetricProblem(np.eye(n), terms.TripletHinge(rows, loss="hard") + 0.01 * terms.Trace())
+    return sm.solve(problem, max_time=30.0).status.word == "optimal"
+
+
+def test_no_answers_without_noise_contradict_each_other(planted):
+    assert OrdinalEmbedding().contradictions(planted[1]) == []
+
+
+def test_contradicting_answers_are_named_and_each_is_needed(planted):
+    right = planted[1][:40]
+    circle = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+    opposite = right[:1, [0, 2, 1]]
+    rows = np.concatenate([right, circle, opposite])
+    sets = OrdinalEmbedding().contradictions(rows)
+    assert sets[0].tolist() == [0, 43]
+    named = np.concatenate(sets)
+    assert len(set(named.tolist())) == len(named)
+    assert feasible(np.delete(rows, named, axis=0), 12)
+    for one in sets:
+        assert not feasible(rows[one], 12)
+        assert all(feasible(rows[np.delete(one, k)], 12) for k in range(len(one)))
+
+
+def test_a_shortest_circle_is_as_short_as_any(rng):
+    """Against circles of a random graph of pairs, found by trying all of few edges."""
+    for _ in range(20):
+        rows = np.array([rng.permutation(6)[:4] for _ in range(40)])
+        near, far = np.sort(rows[:, :2], axis=1) @ [6, 1], np.sort(rows[:, 2:], axis=1) @ [6, 1]
+        reach = near[:, None] == far[None]  # an answer that goes on where another one ended
+        power, length = np.eye(40, dtype=bool), 0
+        while length < 40:
+            power, length = power @ reach, length + 1
+            if power.diagonal().any():
+                break
+        found = shortest_circle(rows)
+        assert (0 if found is None else len(found)) == (length if power.diagonal().any() else 0)
+        if found is not None:
+            assert sorted(near[found]) == sorted(far[found])
+
+
+def test_contradictions_that_only_a_kernel_makes():
+    line = np.arange(5.0)[:, None]
+    rows = np.array([[0, 1, 4], [0, 4, 1], [2, 0, 3]])
+    assert [one.tolist() for one in OrdinalEmbedding().contradictions(rows)] == [[0, 1]]
+    assert [one.tolist() for one in OrdinalEmbedding(kernel=line @ line.T).contradictions(rows[1:])] == [[0], [1]]
+
+
+# -- what to ask -------------------------------------------------------------------------------------------------------
+
+
+def test_the_most_open_question_is_the_one_that_changes_most_easily(planted, fitted):
+    first = fitted.ask(planted[2], 5)
+    apart = np.abs(fitted.decision_function(planted[2]))
+    assert apart[first].max() <= np.sort(apart)[4]  # without a kernel all triplets move the metric alike
+    swapped = fitted.ask(planted[2][:, [0, 2, 1]], 5)
+    np.testing.assert_array_equal(first, swapped)
+
+
+def test_asked_answers_teach_more_than_random_ones_where_nobody_errs():
+    """Held-out answers stay apart; both learn from as many."""
+    rng = np.random.default_rng(2)
+    Z = rng.normal(size=(15, 2))
+    held, pool, wrong = answered(Z, 500, rng), np.unique(answered(Z, 3000, rng), axis=0), {}
+    for way in ("asked", "random"):
+        asked = np.arange(len(pool)) < 0
+        asked[np.random.default_rng(3).permutation(len(pool))[:40]] = True
+        while asked.sum() < 280:
+            left = np.flatnonzero(~asked)
+            if way == "asked":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    asked[left[OrdinalEmbedding(trace=0.02).fit(pool[asked]).ask(pool[left], 40)]] = True
+            else:
+                asked[np.random.default_rng(int(asked.sum())).permutation(left)[:40]] = True
+        wrong[way] = 1.0 - OrdinalEmbedding(trace=0.02).fit(pool[asked]).score(held)
+    assert wrong["asked"] < 0.7 * wrong["random"]
