@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from sdpmetric.bounds.bound_terms import BoundTerms
-from sdpmetric.bounds.fenchel import NULL, FenchelDual
+from sdpmetric.bounds.fenchel import NULL, FenchelDual, Proven
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg.distances import adjoint
 
@@ -39,8 +39,8 @@ def unbounded(dual: FenchelDual) -> int:
     return int(np.count_nonzero(sizes > NULL))
 
 
-def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
-    """Multipliers that prove that no metric satisfies all hard constraints, (m,); None where these do not.
+def contradiction(dual: FenchelDual, a: Lists) -> Proven | None:
+    """Multipliers, loss by loss, that prove that no metric satisfies all hard constraints; None where these do not.
 
     Where some metric does, the sum of the hard constraints alone has the minimum 0, and nothing above is proven.
     """
@@ -58,9 +58,8 @@ def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
         proven = own.prove(raised, np.zeros((0, dual.d)))
         if proven.value > 0.0:
             parts = iter(proven.multipliers)
-            return np.concatenate(
-                [next(parts) if loss.hard else part for loss, part in zip(total.losses, found, strict=True)]
-            )
+            every = [next(parts) if loss.hard else part for loss, part in zip(total.losses, found, strict=True)]
+            return replace(proven, multipliers=every)
     return None
 
 
@@ -72,15 +71,22 @@ def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) 
     total = dual.total
     if not any(loss.hard for loss in total.losses):
         return None
+    if (found := proof(dual, components, given)) is None:
+        return None
+    a = np.concatenate(found.multipliers)
+    return InfeasibilityCertificate(
+        program="sum of terms",
+        constraints="hard constraints",
+        contradiction=tuple(int(i) for i in _irreducible(dual, _used(a, a))),
+        rigor=total.rigor,
+    )
+
+
+def proof(dual: FenchelDual, components: FloatArray, given: Lists | None) -> Proven | None:
+    """What `certificate` goes by; None where nothing is proven."""
     tries = [] if given is None else [given]
-    tries.append(_violations(total, components))
-    for a in tries:
-        if (found := contradiction(dual, a)) is not None:
-            rows = tuple(int(i) for i in _irreducible(dual, _used(found, found)))
-            return InfeasibilityCertificate(
-                program="sum of terms", constraints="hard constraints", contradiction=rows, rigor=total.rigor
-            )
-    return None
+    found = (contradiction(dual, a) for a in (*tries, _violations(dual.total, components)))
+    return next((proven for proven in found if proven is not None), None)
 
 
 def _alone(dual: FenchelDual) -> FenchelDual:
@@ -142,4 +148,4 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
     F = np.where(free, least.x.reshape(free.shape), 0.0)
     a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
     found = contradiction(dual, a)
-    return None if found is None else _used(found, np.concatenate(a))
+    return None if found is None else _used(np.concatenate(found.multipliers), np.concatenate(a))

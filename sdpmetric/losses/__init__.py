@@ -1,6 +1,7 @@
 """Losses of single numbers, each once: value, slope, conjugate, both rounded outwards, and CVXPY form."""
 
 from sdpmetric.losses.scalar import (
+    CHECKED,
     LOSSES,
     Absolute,
     Expression,
@@ -19,6 +20,7 @@ from sdpmetric.losses.scalar import (
 )
 
 __all__ = [
+    "CHECKED",
     "LOSSES",
     "Absolute",
     "Expression",

@@ -111,6 +111,11 @@ class ScalarLoss(ABC):
         """The second derivative of a steep loss."""
         raise NotImplementedError(f"{self.name} is not steep")
 
+    @property
+    def parameters(self) -> dict[str, FloatArray]:
+        """What proof files hold of it beside its name, (m,) each."""
+        return {name: getattr(self, name) for name in ("sides", "bounds") if hasattr(self, name)}
+
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """An interval that holds all slopes s with ``l(u) + l*(s) - s u <= gap``; by default all slopes."""
         return np.broadcast_to(self.lowest, u.shape), np.broadcast_to(self.highest, u.shape)
@@ -515,6 +520,8 @@ class Weighted:
         return np.fmax(lower, 0.0), np.where(self.weights > 0.0, np.fmin(upper, holding), 0.0)
 
 
+# Those that proof files may hold.
+CHECKED = (Hinge, Linear, SquaredHinge, SmoothHinge, Logistic, Hard, NegativeRoot, HalfSquare, LogRatio)
 LOSSES: dict[str, ScalarLoss] = {
     "hinge": Hinge(),
     "squared_hinge": SquaredHinge(),

@@ -24,9 +24,11 @@ from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity, refuse
+from sdpmetric.core.proof import Proof
 from sdpmetric.engine.deadline import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.losses import Weighted
+from sdpmetric.problems import proofs
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.frobenius import Frobenius
@@ -343,6 +345,22 @@ class MetricProblem(Problem):
             sums=sums,
             slopes=sums,
         )
+
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
+        """What a point and multipliers prove, for `Solution.save_proof`."""
+        if self.recognised is not None and isinstance(dual, Dual):
+            roles = self.total.losses[0].roles() if isinstance(self.total.losses[0], MarginLoss) else {}
+            dual = self.recognised.listed(dual, roles)
+        lists = self.lists() or None
+        if not math.isfinite(self.total.value(components)[0]) and any(loss.hard for loss in self.total.losses):
+            found = feasibility.proof(self.dual, components, None if dual is None else self.read_dual(dual))
+            if found is not None:
+                return proofs.of_contradiction(self, found, lists)
+        return proofs.of_sum(self, components, self.prove(components, dual), lists)
+
+    def lists(self) -> dict[str, NDArray[np.generic]]:
+        """Pairs and whether they are similar, where data files of the statement hold them."""
+        return {}
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""

@@ -224,7 +224,7 @@ class MMCProblem(MetricProblem):
         )
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and weights prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.mmc`."""
+        """What a point and weights prove, for `Solution.save_proof`."""
         return proofs.mmc(self, components, dual)
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:

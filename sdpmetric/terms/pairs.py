@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -68,6 +69,11 @@ class PairHinge(MarginLoss):
         similar = int(np.count_nonzero(np.asarray(self.similar)))
         kinds = f"{similar:,} similar and {self.size - similar:,} dissimilar pairs"
         return f"{self.scalar.name} over {kinds} with threshold {self.threshold:g}"
+
+    @property
+    def listed(self) -> Mapping[str, NDArray[np.generic]]:
+        """See `MarginLoss.listed`."""
+        return {"pairs": np.asarray(self.pairs), "similar": np.asarray(self.similar)}
 
     @cached_property
     def rows(self) -> Rows:

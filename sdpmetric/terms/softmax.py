@@ -15,6 +15,7 @@ from scipy.special import entr
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg.rigorous import (
     above,
@@ -231,6 +232,13 @@ class Collapse(_Softmax):
         rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
         return sp.csr_array(rows, shape=(self.size, self.size // 2))
 
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`: the distributions, with a diagonal of 0."""
+        q, w = np.zeros((self.n, self.n)), self.sample_weight
+        q[~np.eye(self.n, dtype=bool)] = self.probabilities(a).ravel()
+        arrays = {"distributions": q, "weights": np.ones(self.n) if w is None else np.asarray(w)}
+        return Part({"term": self.name, "weight": self.weight}, arrays, {"y": self._classes})
+
     @cached_property
     def ideal(self) -> FloatArray:
         """``p0``, (n, n - 1)."""
@@ -293,6 +301,12 @@ class PairSoftmax(_Softmax):
         """Say in a few words what the term is."""
         count = len(np.asarray(self.pairs))
         return f"softmax of {count:,} pairs among all pairs of {self.n:,} examples"
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`."""
+        pairs = np.column_stack([np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64)])
+        arrays = {"distributions": self.probabilities(a), "pairs": pairs}
+        return Part({"term": "softmax", "weight": self.weight}, arrays)
 
     @property
     def row_weights(self) -> FloatArray:
