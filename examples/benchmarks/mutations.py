@@ -389,7 +389,7 @@ def judged(files, base, folder):
         finally:
             arithmetic.SMALL = was
         codes.append(code)
-        if "contradict each other" in text:
+        if "bounds:" in text and "contradict each other" in text:
             wrong.append(text)
         if code == 0:
             wrong += [

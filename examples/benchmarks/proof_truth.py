@@ -208,7 +208,7 @@ def untrue(text, files, base):
     wrong += [] if f"Proven. {n} examples, {d} features, " in text else ["other sizes"]
     for term, arrays in program.terms:
         wrong += [] if weighed(term) in text else [f"{term} is not stated"]
-        if term["term"] == "labels":
+        if term["term"] == "labels" and text.count("over all target") == 1:
             targets = np.asarray(arrays["targets"]).astype(int)
             chosen, k = "the file's own choice, not" in text, targets.shape[1]
             origin = "not proven" in text or chosen != are_nearest(program.X, program.y, targets)

@@ -176,8 +176,9 @@ def read(data_path: Path, proof_path: Path) -> tuple[Arrays, Proof]:
     most |= {"triplets": (LISTED, 3), "entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n)}
     most |= {"slope": (n * d, n * d), "to": (n * d, n * d)}
     arrays = {name: numbers(name, held[name], *most.get(name.split(".")[1], (LISTED,))) for name in names}
-    if arrays["0.components"].shape[2] != q or arrays["0.coordinates"].shape[1] != q:
-        raise BadInput(f"components in {proof_path} have {arrays['0.components'].shape[2]} columns; expected {q}.")
+    fits = arrays["0.components"].shape[2] == q == arrays["0.coordinates"].shape[1]
+    if not fits or ("0.map" in arrays and arrays["0.map"].shape[0] != d):
+        raise BadInput(f"components, coordinates or map in {proof_path} have other sizes; expected {q} columns.")
     if seal != digest({**arrays}, text):
         raise Refused("seal: the file was changed after it was written")
     parts = [

@@ -166,6 +166,8 @@ def rows(term: Said, metrics: Metrics, data: Arrays, sums: Sums, point: bool) ->
     K, pairs = E[:, 3].tolist(), list(zip(first.tolist(), second.tolist(), strict=True))
     if loss not in LOSSES or {len(c)} != {len(x) for x in (w, a, s, b)} or (w < 0.0).any() or (b <= 0.0).any():
         raise BadInput("rows of the proof have an unknown loss, or not a number of the right sign for each.")
+    if not np.isin(s, (-1.0, 1.0) if loss == "log ratio" else (-1.0, 0.0, 1.0)).all():
+        raise BadInput("sides of the proof are not 1, -1 or, for half squares, 0.")
     if loss == "linear" and a.any():
         raise BadInput("multipliers of linear rows are their weights; the proof has others, which say nothing.")
     value, conjugate, least, most = LOSSES[loss]

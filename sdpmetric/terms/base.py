@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Rigor
+from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.losses import Expression
@@ -284,6 +285,10 @@ class Loss(Term):
     @abstractmethod
     def value(self, u: FloatArray) -> float:
         """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
+
+    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+        """The constraints on examples whose multipliers are a, at distances D; None: a says nothing about examples."""
+        return None
 
     def highest(self, low: FloatArray, high: FloatArray) -> float:
         """A float not below the exact `value` of all u between two arrays.

@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core.certificate import Rigor
+from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
 from sdpmetric.linalg.rigorous import TINY, all_above, gamma, sum_above, sum_below
-from sdpmetric.losses import CHECKED, Expression, ScalarLoss
+from sdpmetric.losses import CHECKED, Expression, ScalarLoss, Weighted
 from sdpmetric.terms.base import Loss
 
 IndexArray = NDArray[np.int32]
@@ -233,6 +234,22 @@ class MarginLoss(Loss):
     def anchor(self, a: FloatArray) -> FloatArray:
         """The multipliers that add something positive semidefinite, and 0 for the others."""
         return np.where(self._signs * a > 0.0, a, 0.0)
+
+    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+        """See `Loss.explained`; a row without roles is about no single examples."""
+        if not self.rows.roles:
+            return None
+        listed = np.flatnonzero((a > 0.0) | (u > 0.0))
+        return self._listed(listed, a[listed], u[listed], D, Weighted(self.scalar, self.item_weights[listed]))
+
+    def _listed(
+        self, rows: NDArray[np.intp], a: FloatArray, u: FloatArray, D: FloatArray, cost: Weighted, sign: float = 1.0
+    ) -> Listed:
+        K, pairs = self.combination.tocsr(), self.distance_pairs()
+        columns, signs = (part.reshape(self.size, -1)[rows].T for part in (K.indices, K.data))
+        each = zip(columns, signs, strict=True)
+        stretch = [(*pairs[column].T, -sign * own * D[column]) for column, own in each]
+        return Listed({name: index[rows] for name, index in self.roles().items()}, a, u, cost, stretch)
 
     def part(self, a: FloatArray) -> Part:
         """See `Term.part`; multipliers are an ulp below their upper limits, which are rounded."""

@@ -268,6 +268,9 @@ def test_terms_that_are_none(tmp_path, term):
         {"weights": np.ones(3)},
         {"offsets": np.zeros(1)},
         {"entries": np.zeros((1, 3))},
+        {"loss": "log ratio", "sides": 0.5 * np.ones(2), "bounds": np.ones(2)},
+        {"loss": "log ratio", "sides": np.zeros(2), "bounds": np.ones(2)},
+        {"loss": "half square", "sides": 2.0 * np.ones(2)},
         {"entries": np.array([[2, 0, 1, 1.0]])},
         {"entries": np.array([[0, 0, 99, 1.0]])},
         {"2.to": np.array([[0.0, 1.0], [0.0, 0.0]])},
@@ -305,6 +308,8 @@ def test_metrics_that_are_not_in_the_domain(tmp_path):
     assert lmnn(tmp_path, X, y, components=np.eye(2), **both)[0] == 0
     code, text = lmnn(tmp_path, X, y, components=np.ones((1, 2)), **both)
     assert (code, "diagonal" in text) == (1, True)
+    fewer = {"about": {"domain": {"domain": "bases"}}, "map": np.ones((1, 2)), "coordinates": np.eye(2)}
+    assert lmnn(tmp_path, X, y, components=np.eye(2), **fewer)[0] == 2
     several = {"components": np.ones((2, 1, 1)), "coordinates": np.ones((2, 1, 1))}
     regions = {"about": {"domain": {"domain": "regions"}}, **several}
     assert "2 regions ('y' in the data)" in lmnn(tmp_path, groups=CLASSES, **regions)[1]
