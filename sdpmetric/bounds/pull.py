@@ -1,4 +1,7 @@
-"""The pull cost of one metric, coordinates in which it is the identity, and the cone of dual slacks below it."""
+"""The pull cost of one metric, coordinates in which it is the identity, and the cone of dual slacks below it.
+
+With a Frobenius term beside the cost no slack has to be PSD: what multipliers lose is a quadratic function of it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from sklearn.neighbors import NearestNeighbors
 
 from sdpmetric.arrays import FloatArray, IndexArray
@@ -23,7 +27,9 @@ from sdpmetric.linalg.rigorous import (
     Form,
     Images,
     above,
+    below,
     gamma,
+    metric_norm_above,
     product_above,
     products_above,
     squares_above,
@@ -148,6 +154,11 @@ class DualCone:
 
     X: NDArray[np.floating]  # the exact data
     pull: PullCost
+
+    @property
+    def quadratic(self) -> Quadratic | None:
+        """What there is beside the cost."""
+        return None
 
     @property
     def images(self) -> Images:
@@ -289,3 +300,72 @@ class DualCone:
         complement = np.zeros((len(V), Q.shape[1]))
         complement[varying] = Q / math.sqrt(self.pull.ridge)
         return np.concatenate([V, complement], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """``<C, M> + weight / 2 ||M||_F^2`` in the data's own coordinates."""
+
+    weight: float
+    cost: Form  # C
+
+    def above(self, components: FloatArray, metric: FloatArray | None) -> float:
+        """A float not below the quadratic part."""
+        size = metric_norm_above(components, metric)
+        return product_above(0.5, self.weight, size, size)
+
+    def best(self, total: float, form: Form, headroom: float) -> tuple[float, float]:
+        """The best lower bound that multiples of multipliers prove, and the multiple.
+
+        A multiple t proves ``t sum a - ||[t sum a_t B_t - C]_+||_F^2 / (2 weight)``, which is concave in t.
+        """
+        multiple = self._multiple(total, form.matrix, headroom)
+        if multiple <= 0.0:
+            return 0.0, 0.0
+        part = (form.times(multiple) - self.cost).positive_part
+        lost = product_above(0.5, part, part, above(1.0 / self.weight))
+        return max(0.0, below(multiple * total, 12) - above(lost, 12)), multiple
+
+    def _multiple(self, total: float, B: FloatArray, headroom: float) -> float:
+        if total <= 0.0 or not math.isfinite(headroom):
+            return 0.0
+
+        def slope(multiple: float) -> float:
+            L = psd.factor(multiple * B - self.cost.matrix)
+            return total - float(np.sum((L @ B) * L)) / self.weight
+
+        ends = slope(0.0), slope(headroom)
+        # Rounding of the linear cost is more than the Frobenius term, or fourth powers of the data overflow.
+        if not (0.0 < ends[0] < math.inf and math.isfinite(ends[1])):
+            return 0.0
+        return headroom if ends[1] >= 0.0 else float(brentq(slope, 0.0, headroom, xtol=1e-15, rtol=1e-9, disp=False))
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticCone(DualCone):
+    """All slacks are dual feasible; coordinates are the data's own, and every direction costs something."""
+
+    weight: float
+
+    @cached_property
+    def quadratic(self) -> Quadratic:
+        """The cost with the Frobenius term."""
+        return Quadratic(self.weight, self._coordinates_and_groups[0][1])
+
+    @cached_property
+    def apart(self) -> IndexArray:
+        """One group."""
+        return np.zeros(len(self.X), dtype=np.int32)
+
+    def top(self, form: Form) -> float:
+        """0."""
+        return 0.0
+
+    def whitened(self, components: FloatArray) -> FloatArray:
+        """Components themselves."""
+        return components
+
+    @cached_property
+    def _coordinates_and_groups(self) -> tuple[tuple[Images, Form], IndexArray, str | None]:
+        images = Images.of(self.X, self.pull.X, np.eye(self.X.shape[1]))
+        return (images, self._cost(images)), self.apart, None

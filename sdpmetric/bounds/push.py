@@ -260,7 +260,7 @@ class DualCandidate:
     total: float  # not above sum a
     squares: float  # not below sum a^2 / w
     forms: Sequence[Form]  # sum a_t B_t in the coordinates of each metric's dual cone
-    top: float  # multiples up to 1 / top are proven to be dual feasible; see `DualCone.top`
+    cones: Sequence[DualCone]
     coincident: float  # not above the part of the total of impostors at the very place of their anchors
     headroom: float = 1.0  # the largest multiple that stays in the box of the hinge, at least 1
     multipliers: ClippedMultipliers | None = None  # where they were given
@@ -276,8 +276,13 @@ class DualCandidate:
         headroom = np.inf if push.squared else float((push.weight * w / a).min(initial=np.inf))
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
             squares = sum_above(np.nextafter(a * np.nextafter(a / w, np.inf), np.inf))
-        top, coincident = top_of(cones, forms), sum_below(a[push.coincident(T)])
-        return cls(push, sum_below(a), squares, forms, top, coincident, max(1.0, headroom), given)
+        coincident = sum_below(a[push.coincident(T)])
+        return cls(push, sum_below(a), squares, forms, cones, coincident, max(1.0, headroom), given)
+
+    @cached_property
+    def top(self) -> float:
+        """Multiples up to ``1 / top`` are proven to be dual feasible: the dual slack is block diagonal."""
+        return max(cone.top(form) for cone, form in zip(self.cones, self.forms, strict=True))
 
     @cached_property
     def bound(self) -> tuple[float, float]:
@@ -289,6 +294,8 @@ class DualCandidate:
         push = self.push
         if push.weight == 0.0:
             return 0.0, 0.0
+        if (quadratic := self.cones[0].quadratic) is not None:
+            return quadratic.best(self.total, self.forms[0], self.headroom)
         squares = self.squares if push.squared else None
         bound, multiple = best_multiple_bound(
             self.total, squares, self.top, push.weight, self.headroom, self.coincident
@@ -305,17 +312,12 @@ class DualCandidate:
         """The multiple that proves the bound, of multipliers that were given."""
         assert self.multipliers is not None
         multiple, a, T = self.bound[1], self.multipliers.values, self.multipliers.triplets
-        if self.push.squared:
-            scaled = multiple * a
-        else:  # impostors at the place of their anchors are not scaled down
-            factors = np.where(self.push.coincident(T), max(1.0, multiple), multiple)
-            scaled = np.minimum(factors * a, self.push.weight * self.multipliers.weights)
+        whole = self.push.squared or self.cones[0].quadratic is not None
+        # Impostors at the place of their anchors are not scaled down.
+        factors = multiple if whole else np.where(self.push.coincident(T), max(1.0, multiple), multiple)
+        ceilings = math.inf if self.push.squared else self.push.weight * self.multipliers.weights
+        scaled = np.minimum(factors * a, ceilings)
         return Dual(T[scaled > 0], scaled[scaled > 0])
-
-
-def top_of(cones: Sequence[DualCone], forms: Sequence[Form]) -> float:
-    """The largest `DualCone.top` of all metrics: the dual slack is block diagonal."""
-    return max(cone.top(form) for cone, form in zip(cones, forms, strict=True))
 
 
 @dataclass
@@ -435,7 +437,7 @@ class PushSums:
     def candidates(self, push: Push, cones: Sequence[DualCone]) -> list[DualCandidate]:
         """What the slopes of each width prove; no multipliers at all where none were wanted."""
         return [
-            DualCandidate(push, total, squares, forms, top_of(cones, forms), coincident)
+            DualCandidate(push, total, squares, forms, cones, coincident)
             for total, squares, forms, coincident in zip(
                 self.total, self.squares, self.forms, self.coincident, strict=True
             )

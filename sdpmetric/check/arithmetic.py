@@ -183,7 +183,7 @@ def _factorizes(
 
 def _rank_is_at_most(X: FloatArray, first: IndexArray, second: IndexArray, rank: int, P: arb_mat | None) -> bool:
     """Whether the differences of pairs, times P, span no more dimensions than `rank`, exactly."""
-    width = X.shape[1] if P is None else P.ncols()
+    width = int((X[first] != X[second]).any(axis=0).sum()) if P is None else P.ncols()
     most = min(width, len(np.unique(X[np.unique(np.concatenate([first, second]))], axis=0)) - 1)
     if most <= rank or len(X) > SMALL:
         return bool(most <= rank)

@@ -15,6 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.pull import QuadraticCone
+from sdpmetric.bounds.push import DualCandidate
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
@@ -22,8 +24,7 @@ from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.problems import frobenius_certificate, proofs, screening
+from sdpmetric.problems import proofs, screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.triplets.impostors import SearchMethod
@@ -191,18 +192,9 @@ class FrobeniusLMNNProblem(Problem):
         return self.base.pull_cost.matrix
 
     @cached_property
-    def plain(self) -> Images:
-        """The data as they are, with their rounding."""
-        return Images.of(self.X, self.base.centered, np.eye(self.X.shape[1]))
-
-    @cached_property
-    def cost_form(self) -> Form:
-        """`linear_cost` with its error."""
-        pull, d = self.base.pull_cost, self.X.shape[1]
-        form = Form(pull.ridge * np.eye(d), 0.0, pull.ridge * d)
-        if pull.weight > 0.0:
-            form += self.plain.form(pull.first, pull.second, pull.scales, roundings=2, accuracy=np.inf)
-        return form
+    def cone(self) -> QuadraticCone:
+        """What multipliers lose to the Frobenius term."""
+        return QuadraticCone(self.X, self.base.pull_cost, self.frobenius)
 
     def penalty(self, components: FloatArray) -> float:
         """``lam / 2 ||L^T L||_F^2``."""
@@ -229,11 +221,12 @@ class FrobeniusLMNNProblem(Problem):
         point, the best of several widths. See ``docs/frobenius.md``.
         """
         L, residual = self.check_point(components, metric)
-        return frobenius_certificate.certificate(self, L, residual, dual, validation.given_metric(metric, residual))
+        found = self.base.certificate(L, residual, validation.given_metric(metric, residual), dual, [self.cone])
+        return replace(found, program="LMNN with a Frobenius term")
 
     def dual_point(self, dual: Dual) -> DualPoint:
         """The metric and the dual value of multipliers, after each is clipped to its box."""
-        clipped = frobenius_certificate.clip(self, dual)
+        clipped = self.base.push.clipped(dual)
         B = margin_adjoint(self.base.centered, clipped.triplets, clipped.values)
         excess = psd.factor(B - self.linear_cost)
         value = float(clipped.values.sum()) - 0.5 * float(np.sum((excess @ excess.T) ** 2)) / self.frobenius
@@ -293,7 +286,7 @@ class FrobeniusLMNNProblem(Problem):
 
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only."""
-        return frobenius_certificate.feasible_dual(self, dual)
+        return DualCandidate.of(self.base.push, dual, [self.cone]).feasible()
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove, for `Solution.save_proof`."""

@@ -242,21 +242,33 @@ class LargeMarginProblem(Problem):
         slopes at the point, the best of several widths. See ``docs/certificates.md``.
         """
         L, residual = self.check_point(components, metric)
-        factors, given = self.stack(L), validation.given_metric(metric, residual)
+        return self.certificate(L, residual, validation.given_metric(metric, residual), dual, self.cones)
+
+    def certificate(
+        self,
+        components: FloatArray,
+        residual: float,
+        metric: FloatArray | None,
+        dual: Multipliers | None,
+        cones: Sequence[DualCone],
+    ) -> DualityCertificate:
+        """The certificate of a checked point, with what the cones have beside the linear costs."""
+        L, factors = components, self.stack(components)
         if is_late() and not factors.any() and not any("coordinates" in vars(cost) for cost in self.pull_costs):
             return self._nothing()
-        meant = [None] * len(factors) if given is None else self.stack(given)
+        meant = [None] * len(factors) if metric is None else self.stack(metric)
         images = [Images.of(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, meant, strict=True)]
-        push, costs, cones = self.push, self.pull_costs, self.cones
+        push, costs, quadratic = self.push, self.pull_costs, cones[0].quadratic
         cost = above(sum(c.bound(F, own) for c, F, own in zip(costs, factors, images, strict=True)), len(costs))
+        penalty = 0.0 if quadratic is None else quadratic.above(L, metric)
         furthest = [own.distances(c.first, c.second)[1].max(initial=0.0) for c, own in zip(costs, images, strict=True)]
         highest = float(with_rest(np.max(furthest), max(own.rest for own in images)))
-        sums = self._push_sums(images, highest, slopes=dual is None)
+        sums = self._push_sums(images, highest, cones, slopes=dual is None)
         if dual is None:
             best = max(sums.candidates(push, cones), key=lambda candidate: candidate.bound[0])
         else:
             best = DualCandidate.of(push, check_triplet_multipliers(dual), cones)
-        objective = above(cost + product_above(push.weight, sum_above(np.array(sums.losses))), 2)
+        objective = above(cost + product_above(push.weight, sum_above(np.array(sums.losses))) + penalty, 3)
         lower_bound, multiple = best.bound
         whitened = [cone.whitened(F) for cone, F in zip(cones, factors, strict=True)]
         aligned = sum(float(np.sum((W @ form.matrix) * W)) for W, form in zip(whitened, best.forms, strict=True))
@@ -266,9 +278,9 @@ class LargeMarginProblem(Problem):
             lower_bound=lower_bound,
             primal_residual=residual,
             dual_residual=max(0.0, best.top - 1.0, best.multipliers.violation if best.multipliers else 0.0),
-            complementarity=abs(cost - multiple * aligned) / max(1.0, objective),
+            complementarity=abs(cost + 2.0 * penalty - multiple * aligned) / max(1.0, objective),
             n_active=sums.n_active,
-            null_dimension=self.null_dimension,
+            null_dimension=self.null_dimension if quadratic is None else 0,
             program=self.program,
             rigor="float",
             resolution=RESOLUTION * push.weight * push.source.least_weight if free else 0.0,
@@ -289,9 +301,11 @@ class LargeMarginProblem(Problem):
             weakness="time was over before more than 0 was proven",
         )
 
-    def _push_sums(self, images: Sequence[Images], highest: float, *, slopes: bool) -> PushSums:
+    def _push_sums(
+        self, images: Sequence[Images], highest: float, cones: Sequence[DualCone], *, slopes: bool
+    ) -> PushSums:
         """Sums over all triplets: in closed form where every hinge is 1 or 0, else where the engine in use has them."""
-        push, cones, engine = self.push, self.cones, current()
+        push, engine = self.push, current()
         sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
         everyone = np.zeros(len(self.X), dtype=np.int32)
         for active in ([everyone] * len(cones), [cost.null_groups for cost in self.pull_costs]):
@@ -347,7 +361,7 @@ class LargeMarginProblem(Problem):
         """The hinges at the metrics, with multipliers that are made feasible."""
         push, source, Z = self.push, self.source, self.embed(components)
         listed = [block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)]
-        active = Triplets.join(Triplets.from_array(np.zeros((0, 3), np.int32)), *listed)
+        active = Triplets.join(*listed)
         loss = SquaredHinge() if push.squared else Hinge()
         if dual is None:
             dual = Dual(active, Weighted(loss, push.ceilings(active)).slopes(1.0 - push.margins(Z, active)))

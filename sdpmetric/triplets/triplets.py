@@ -39,7 +39,7 @@ class Triplets:
     @classmethod
     def join(cls, *parts: Triplets) -> Triplets:
         """One list after the other."""
-        return cls.from_array(np.concatenate([part.to_array() for part in parts]))
+        return cls.from_array(np.concatenate([np.zeros((0, 3), np.int32), *(part.to_array() for part in parts)]))
 
     def to_array(self) -> IndexArray:
         """Return the (t, 3) array whose columns are anchor, target and impostor."""

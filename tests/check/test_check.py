@@ -29,6 +29,7 @@ FAR = np.array([[0, 1], [1, 2], [0, 2]])
 # Statements whose proofs are not those of a factory of tests/test_contract.py.
 MORE = {
     "weights": lambda: sm.LMNNProblem.from_labels(X, Y, 2, 0.3, sample_weight=WEIGHTS, loss="squared_hinge"),
+    "constant feature": lambda: sm.LMNNProblem.from_labels(np.column_stack([X, 0.0 * Y + 0.1]), Y, 2, 0.3),
     "listed": lambda: sm.LMNNProblem.from_triplets(X, [[0, 1, 12], [0, 2, 13], [12, 13, 2]], [1.0, 2.0, 3.0]),
     "pair weights": lambda: sm.MMCProblem(X, PAIRS, SAME, WEIGHTS + 0.1),
     "collapse": lambda: sm.MCMLProblem(X, Y, WEIGHTS),
@@ -222,7 +223,9 @@ def test_terms_of_others_and_two_sets_of_labels_are_refused(monkeypatch):
         sm.solve(sm.MetricProblem(X, both), tol=1e-2).save_proof("nowhere.npz")
 
 
-@pytest.mark.parametrize("name", ["frobenius-lmnn", "multi-metric-lmnn", "tasks", "diagonal", "weights", "softmax"])
+@pytest.mark.parametrize(
+    "name", ["frobenius-lmnn", "multi-metric-lmnn", "tasks", "diagonal", "weights", "softmax", "constant feature"]
+)
 def test_both_paths_of_the_checker_agree(name, folder, monkeypatch):
     monkeypatch.setattr(proofs, "FEW", 0)
     paths = [str(folder / "data.npz"), str(folder / "proof.npz")]

@@ -79,7 +79,7 @@ class Reduction:
     def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
         """The triplets nearest to their kink are free; of the others, those beyond it are at their bound."""
         push, rank = self.push, self.points.shape[1]
-        none = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
+        none = Triplets.join()
         if push.source.size <= SMALL:
             return self.near(np.zeros((len(L), 1, L.shape[2]))), none
         listed = self.near(L, 0.5)

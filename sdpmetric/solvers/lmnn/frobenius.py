@@ -122,12 +122,11 @@ def steps(
     begun = Step.certified(problem, L)
     yield begun
     most = base.source.capacity(np.arange(len(problem.X), dtype=np.int32))
-    triplets = _near(problem, L, most)
+    triplets = _near(problem, L, most, Triplets.join())
     missed = 1.0 - margins(base.embed(L), triplets)
     share = SHARE
-    nothing_fixed = Triplets.from_array(np.zeros((0, 3), dtype=np.int32))
     a = base.push.ceilings(triplets) * np.clip(missed, 0.0, 1.0)
-    state = Active(problem, triplets, a, nothing_fixed, *_proximal(problem, L, share * begun.objective))
+    state = Active(problem, triplets, a, Triplets.join(), *_proximal(problem, L, share * begun.objective))
     found: Screening | None = None
     best_gap, screened_at, patience = math.inf, math.inf, PATIENCE
     for _ in range(ROUNDS):
@@ -181,17 +180,19 @@ def _scaled_identity(problem: FrobeniusLMNNProblem) -> FloatArray:
     return scaled
 
 
-def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int) -> Triplets:
+def _near(problem: FrobeniusLMNNProblem, L: FloatArray, most: int, known: Triplets) -> Triplets:
     """The triplets whose margin is below 1 at a metric, or a little above; where there are more than `most`, a half.
 
-    Those with the smallest margins stay. The margin up to which triplets are listed is tightened as the search goes on.
+    Known ones are left out. Those with the smallest margins stay. The margin up to which triplets are listed is
+    tightened as the search goes on.
     """
-    base, limit = problem.base, 1.0 + BAND
-    Z = base.embed(L)
-    found, sizes, count = [Triplets.from_array(np.zeros((0, 3), dtype=np.int32))], [np.zeros(0)], 0
+    base, limit, n = problem.base, 1.0 + BAND, len(problem.X)
+    Z, keys = base.embed(L), known.keys(n)
+    found, sizes, count = [Triplets.join()], [np.zeros(0)], 0
     for part in base.push.near(Z, widen=BAND):
         weights = np.ones(len(part.impostors)) if part.weights is None else part.weights
         listed, _ = part.triplets((part.targets >= 0)[part.rows] * weights[:, None])
+        listed = listed[~np.isin(listed.keys(n), keys)]
         own = margins(Z, listed)
         found.append(listed[own <= limit])
         sizes.append(own[own <= limit])
@@ -213,12 +214,11 @@ def _renewed(state: Active, proximal: tuple[float, FloatArray], found: Screening
     if np.count_nonzero(retained) > most:
         retained = state.a > 0.0
     own = state.triplets[retained]
-    near = _near(problem, state.components, max(most - len(own), 0))
     if found is not None and len(found.undecided) > USEFUL * max(len(own), 1):
         found = None
     fixed = state.violated if found is None else found.violated
-    near = near[~np.isin(near.keys(n), np.concatenate([own.keys(n), fixed.keys(n)]))]
-    joined = Triplets.from_array(np.concatenate([own.to_array(), near.to_array()]))
+    near = _near(problem, state.components, max(most - len(own), 0), Triplets.join(own, fixed))
+    joined = Triplets.join(own, near)
     a = np.concatenate([state.a[retained], np.zeros(len(near))])
     if found is not None:
         undecided = np.isin(joined.keys(n), found.undecided.keys(n))
