@@ -494,13 +494,48 @@ def test_the_statement_of_the_docs_is_explained_by_the_method_of_the_docs() -> N
     assert there.lower_bound <= found.sensitivity.at_most(weight=0.2) + rounding(there.objective)
 
 
+# Statements with several losses, or with losses of which not every row is a constraint.
+SUMS: dict[str, Callable[[], sm.Problem]] = {
+    "mmc": lambda: sm.MMCProblem.from_labels(X, y),
+    "mcml": lambda: sm.MCMLProblem(X, y),
+    "sdml": lambda: sm.SDMLProblem.from_labels(X, y),
+    "sum": lambda: sm.MetricProblem(
+        X,
+        sm.terms.LogDet()
+        + sm.terms.PairHinge(PAIRS, SIMILAR, loss="smooth_hinge")
+        + 0.1 * sm.terms.TripletHinge(labels=y, n_neighbors=1, loss="logistic")
+        + 0.1 * sm.terms.DistanceTargets(PAIRS, TARGETS, SIDES)
+        + sm.terms.DistanceBounds(PAIRS[:3], at_most=2.0 * EUCLIDEAN[:3])
+        + 0.01 * sm.terms.OffDiagonal(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_multipliers_of_sums_are_in_the_intervals_of_a_worse_solution(name: str, tmp_path: Path) -> None:
+    worse, better = (sm.solve(SUMS[name](), "factored", tol=tol) for tol in (1e-2, 1e-7))
+    found, exact = (sm.explain(solution).support for solution in (worse, better))
+
+    def rows(support: Support) -> list[tuple[object, ...]]:
+        return list(zip(*(values.tolist() for values in support.columns.values()), strict=True))
+
+    known = dict(zip(rows(exact), exact.multipliers.tolist(), strict=True))
+    size = exact.multipliers.max()
+    listed = rows(found)
+    ends = zip(listed, found.lower, found.upper, strict=True)
+    both = [(row, *own) for row, *own in ends if row in known and listed.count(row) == 1]  # pairs may repeat
+    assert len(both) > 0.5 * len(known)
+    for row, low, high in both:
+        assert low - 1e-3 * size <= known[row] <= high + 1e-3 * size, row
+    assert {"mcml": "pairs", "mmc": "pairs"}.get(name, "multipliers") in str(exact)
+    better.report(tmp_path / "report.html")
+    assert "multiplier" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 REFUSED: dict[str, tuple[Callable[[], sm.Problem], str]] = {
-    "mmc": (lambda: sm.MMCProblem.from_labels(X, y), "state them as an ITMLProblem"),
-    "mcml": (lambda: sm.MCMLProblem(X, y), "state the same labels as an LMNNProblem"),
     "rca": (lambda: sm.RCAProblem(X, y), "state them as an ITMLProblem"),
     "nca": (lambda: sm.NCAProblem(X, y), "stationary"),
     "lfda": (lambda: sm.LFDAProblem(X, y), "state the same labels as an LMNNProblem"),
-    "sdml": (lambda: sm.SDMLProblem.from_labels(X, y), "exactly one loss"),
     "mlr": (lambda: sm.MLRProblem.from_labels(X, y), "explain.solve.problem.triplets"),
     "mlkr": (lambda: sm.MLKRProblem(X, X[:, 0]), "stationary"),
     "frml": (lambda: sm.FRMLProblem.from_labels(X, y, 2), "explained by explain"),

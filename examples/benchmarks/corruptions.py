@@ -4,7 +4,7 @@
     python examples/benchmarks/corruptions.py --mutations 10000 --seed 0
 
 The first changes one bit of one entry of one array, of the text, or of the seal, and runs the checker; the exit code is
-1 if one was accepted. The second draws problems of LMNN, POLA and MMC, changes their files as `mutations.py` does, and
+1 if one was accepted. The second draws problems of all statements, changes their files as `mutations.py` does, and
 runs both paths of the checker, balls and floats; the exit code is 1 if what was printed of an accepted file is not
 true in exact arithmetic.
 """

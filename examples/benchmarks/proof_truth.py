@@ -1,50 +1,197 @@
-"""What a sentence of the checker says, read back and compared with exact rational arithmetic."""
+"""What a sentence of the checker says, read back and compared with exact rational arithmetic and balls."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
-from exact import Distances, lmnn_objective, number, rational
+from exact import SCALARS, Distances, divergence, log_sum_exp, metric, number, numbers, plus, ratio_divergence, rational
+from exact import square as squared
+from exact import total as summed
+from exact import trace as traced
 from flint import arb, fmpq, fmpq_mat
 
-CLAIM = r"the metric has an objective of at most (?P<high>\S+), no metric has one below (?P<low>\S+)\.$"
-LMNN = re.compile(
-    r"Proven\. LMNN \((?P<loss>squared hinge|hinge), push weight (?P<mu>\S+), ridge (?P<ridge>\S+), "
-    r"(?P<n>\d+) examples, (?P<d>\d+) features, (?P<classes>\d+) classes, "
-    r"(?P<pairs>\d+) target pairs: (?P<origin>.*)\): " + CLAIM
-)
-POLA = re.compile(
-    r"Proven\. POLA \((hard margins|margins with slacks of weight (?P<weight>\S+)), initial threshold (?P<start>\S+), "
-    r"(?P<n>\d+) examples, (?P<d>\d+) features, (?P<same>\d+) similar and (?P<other>\d+) dissimilar pairs\): " + CLAIM
-)
-MMC = re.compile(
-    r"Proven\. MMC \((?P<n>\d+) examples, (?P<d>\d+) features, "
-    r"(?P<same>\d+) similar and (?P<other>\d+) dissimilar pairs\): " + CLAIM
-)
+CLAIM = re.compile(r": the metric has an objective of at most (?P<high>\S+), no metric has one below (?P<low>\S+)\.$")
+ZERO = fmpq(0)
 
 
-def untrue(text, files, base):
-    """What an accepting sentence says that is not true, as a list of sentences."""
-    said = next(match for form in (LMNN, POLA, MMC) if (match := form.match(text)))
-    high, low = number(float(said["high"])), number(float(said["low"]))
-    at, others = (lmnn if said.re is LMNN else pola if said.re is POLA else mmc)(said, files, base)
-    if at is None:
-        return ["the point is not feasible, the slack matrix not PSD, or the program another one"]
-    wrong = [] if at <= high else [f"objective {at} above {said['high']}"]
-    wrong += [f"a metric costs {cost}, below {said['low']}" for cost in others if cost is not None and cost < low]
-    n, d = files.data["X"].shape
-    return wrong + ([] if (int(said["n"]), int(said["d"])) == (n, d) else ["other sizes"])
+class Program:
+    """The program of a proof file, read independently of the checker; only files that it accepted are given."""
+
+    def __init__(self, files):
+        self.about, self.arrays, self.data = files.about, files.arrays, files.data
+        self.X, kind = np.asarray(files.data["X"], dtype=np.float64), files.about["domain"]["domain"]
+        self.n = len(self.X)
+        self.y = np.unique(np.ravel(files.data["y"]), return_inverse=True)[1] if "y" in files.data else None
+        if kind == "threshold":
+            self.X = np.block([[self.X, np.zeros((self.n, 1))], [self.X[:1], np.ones((1, 1))]])
+        groups = np.asarray(files.arrays.get("0.groups", np.zeros(len(self.X)))).astype(int)
+        self.shares = [[ZERO + int(g == b) for b in range(groups.max() + 1)] for g in groups]
+        if kind == "tasks":
+            self.shares = [[number(files.about["domain"]["sharing"]), *row] for row in self.shares]
+        self.P = rational(files.arrays["0.map"]) if "0.map" in files.arrays else None
+        self.diagonal = kind in ("diagonal", "bases")
+        self.terms = [
+            (term, {name.split(".")[1]: A for name, A in files.arrays.items() if name.split(".")[0] == str(k)})
+            for k, term in enumerate(files.about["terms"], 1)
+        ]
+
+    def metrics(self, L) -> list[fmpq_mat]:
+        found = [metric(np.asarray(own, dtype=np.float64)) for own in L]
+        return found if self.P is None else [self.P * M * self.P.transpose() for M in found]
+
+    def pairs_of(self, term, arrays) -> Iterator[tuple[list[tuple[fmpq, int, int]], fmpq, fmpq, fmpq]]:
+        """Of each row of a term: entries, offset, weight and multiplier."""
+        E = np.asarray(arrays["entries"], dtype=np.float64)
+        own = [[] for _ in arrays["offsets"]]
+        for k, i, j, x in E.tolist():
+            own[int(k)].append((number(x), int(i), int(j)))
+        both = weight(term), [numbers(arrays[name]) for name in ("offsets", "weights", "multipliers")]
+        for entries, c, w, a in zip(own, *both[1], strict=True):
+            a = both[0] * w if term["loss"] == "linear" else a
+            yield entries, c, (fmpq(int(w > 0)) if term["loss"] == "hard" else both[0] * w), a
+
+    def triplets(self, arrays):
+        targets = np.asarray(arrays["targets"]).astype(int)
+        pairs = [(i, int(j)) for i, row in enumerate(targets) for j in row if j >= 0]
+        return pairs, [(i, j, int(l)) for i, j in pairs for l in np.flatnonzero(self.y != self.y[i])]
+
+    def cost(self, L) -> arb | None:
+        """The objective at metrics; None where a hard constraint does not hold."""
+        M = self.metrics(L)
+        each, parts = [Distances(self.X, M=own) for own in M], []
+
+        def D(i, j):
+            return sum((s * own(i, j) for s, own in zip(self.shares[j], each, strict=True) if s), ZERO)
+
+        for term, arrays in self.terms:
+            kind, mu = term["term"], weight(term)
+            if kind == "labels":
+                w, (pairs, triplets) = numbers(arrays["weights"]), self.triplets(arrays)
+                loss, c = SCALARS[term["loss"].replace(" ", "_")], number(term["offset"])
+                parts += [weight(term, "pull") * w[i] * D(i, j) for i, j in pairs]
+                parts += [mu * w[i] * w[l] * loss(c + D(i, j) - D(i, l)) for i, j, l in triplets]
+            elif kind == "rows":
+                sides, bounds = (
+                    numbers(arrays.get(name, np.ones(len(arrays["offsets"])))) for name in ("sides", "bounds")
+                )
+                for (entries, c, w, _), s, b in zip(self.pairs_of(term, arrays), sides, bounds, strict=True):
+                    u = c + sum((x * D(i, j) for x, i, j in entries), ZERO)
+                    if term["loss"] == "hard" and w > 0 and u > 0:
+                        return None
+                    parts.append(w * scalar(term["loss"], u, s, b) if w > 0 else 0)
+            elif kind in ("collapse", "softmax"):
+                parts += [x * value for x, value in self.divergences(term, arrays, D)]
+            else:
+                whole = blocks(M)
+                to = arrays.get("to", np.zeros((whole.nrows(), whole.nrows())))
+                off = [abs(whole[i, j]) * 2 for i, j in combinations(range(whole.nrows()), 2)]
+                if kind == "log_det":
+                    parts.append(mu * divergence(whole, to))
+                elif kind == "frobenius":
+                    parts.append(mu * squared(whole - rational(to)) / 2)
+                else:
+                    parts.append(mu * (traced(whole) if kind == "trace" else sum(off, ZERO)))
+        return summed(parts)
+
+    def groups(self, term, arrays):
+        """Weight, pairs, ideal distribution and entropy of each group of a softmax."""
+        if term["term"] == "collapse":
+            for g, w in enumerate(numbers(arrays["weights"])):
+                others = [j for j in range(self.n) if j != g]
+                same = [int(self.y[j] == self.y[g]) for j in others]
+                p = [fmpq(own, sum(same)) for own in same]
+                q = [number(arrays["distributions"][g, j]) for j in others]
+                yield weight(term) * w, [(g, j) for j in others], p, arb(sum(same)).log(), q
+        else:
+            every = list(combinations(range(self.n), 2))
+            each = dict.fromkeys(every, ZERO)
+            for i, j, x in np.asarray(arrays["pairs"], dtype=np.float64).tolist():
+                each[int(min(i, j)), int(max(i, j))] += number(x)
+            whole = sum(each.values(), ZERO)
+            p = [each[pair] / whole for pair in every]
+            yield weight(term) * whole, every, p, -arb(2).log(), numbers(arrays["distributions"])
+
+    def divergences(self, term, arrays, D):
+        for x, pairs, p, h, _ in self.groups(term, arrays):
+            if x > 0:
+                away = [D(i, j) for i, j in pairs]
+                yield x, log_sum_exp([-u for u in away]) + summed(a * u for a, u in zip(p, away, strict=True)) - h
+
+    def slack_is_psd(self) -> bool:
+        """Whether the slack matrix is PSD on every metric of the domain, exactly."""
+        pairs, d, count = [], self.X.shape[1], len(self.shares[0])
+        U = fmpq_mat(d * count, d * count)
+        for term, arrays in self.terms:
+            if term["term"] == "labels":
+                w, (targets, _) = numbers(arrays["weights"]), self.triplets(arrays)
+                pairs += [(weight(term, "pull") * w[i], i, j) for i, j in targets]
+                named = np.asarray(arrays["triplets"]).astype(int).tolist()
+                for (i, j, l), a in zip(named, numbers(arrays["multipliers"]), strict=True):
+                    pairs += [(-a, i, l), (a, i, j)]
+            elif term["term"] == "rows":
+                pairs += [(a * x, i, j) for entries, _, _, a in self.pairs_of(term, arrays) for x, i, j in entries]
+            elif term["term"] in ("collapse", "softmax"):
+                for x, both, p, _, q in self.groups(term, arrays):
+                    if x > 0:
+                        pairs += [(x * (a - b / sum(q, ZERO)), *pair) for pair, a, b in zip(both, p, q, strict=True)]
+            elif term["term"] == "trace":
+                U += weight(term) * rational(np.eye(d * count))
+            else:
+                U += rational(arrays["slope"])
+        X = rational(self.X).tolist()
+        for b in range(count):
+            S = fmpq_mat([[U[b * d + j, b * d + k] for k in range(d)] for j in range(d)])
+            used = [(w * self.shares[j][b], i, j) for w, i, j in pairs if w and self.shares[j][b]]
+            if used:
+                V = fmpq_mat([[p - q for p, q in zip(X[i], X[j], strict=True)] for _, i, j in used])
+                weighted = [[w * x for x in row] for (w, *_), row in zip(used, V.tolist(), strict=True)]
+                S += V.transpose() * fmpq_mat(weighted)
+            S = S if self.P is None else self.P.transpose() * S * self.P
+            n = S.nrows()
+            if self.diagonal and not all(S[k, k] >= 0 for k in range(n)):
+                return False
+            if not self.diagonal and not all(c * (-1) ** (n - k) >= 0 for k, c in enumerate(S.charpoly().coeffs())):
+                return False
+        return True
+
+
+def weight(term, name="weight") -> fmpq:
+    said = term[name]
+    return sum((number(x) for x in (said if isinstance(said, list) else [said])), ZERO)
+
+
+def scalar(loss, u, s, b):
+    """A loss of one number."""
+    if loss in ("linear", "hard"):
+        return u if loss == "linear" else ZERO
+    if loss == "minus a root":
+        return -arb(plus(-u)).sqrt()
+    if loss == "half square":
+        return (abs(u) if s == 0 else plus(s * u)) ** 2 / 2
+    return ratio_divergence(1 + s * plus(u) / b) if loss == "log ratio" else SCALARS[loss.replace(" ", "_")](u)
+
+
+def blocks(parts) -> fmpq_mat:
+    """The block diagonal matrix of some matrices."""
+    d, count = parts[0].nrows(), len(parts)
+    rows = [(b, row) for b, M in enumerate(parts) for row in M.tolist()]
+    return fmpq_mat([[ZERO] * (b * d) + row + [ZERO] * ((count - 1 - b) * d) for b, row in rows])
 
 
 def candidates(files, base) -> Iterator[np.ndarray]:
-    """Metrics to be compared with a lower bound: the solution in these units, scaled, and none at all."""
-    X, was = files.data["X"].astype(np.float64), base.data["X"]
-    size, then = np.abs(X).max(), np.abs(was).max()
-    L = base.arrays["components"]
-    yield np.zeros((1, X.shape[1]))
-    if L.shape[1] == X.shape[1] and size and then:
+    """Metrics to be compared with a lower bound: the solution in these units, scaled, the file's, and none at all."""
+    X, was, L = (
+        files.data["X"].astype(np.float64),
+        base.data["X"],
+        np.asarray(base.arrays["0.components"], dtype=np.float64),
+    )
+    size, then, own = np.abs(X).max(), np.abs(was).max(), np.asarray(files.arrays["0.components"], dtype=np.float64)
+    yield np.zeros_like(own)
+    yield from (own * 2.0 ** (e / 4) for e in (0, -1, 1))
+    if L.shape[::2] == own.shape[::2] and size and then:
         shift = int(np.frexp(then)[1]) - int(np.frexp(size)[1])
         for e in (0, -1, 1, -4, 4):
             with np.errstate(all="ignore"):
@@ -53,37 +200,36 @@ def candidates(files, base) -> Iterator[np.ndarray]:
                 yield scaled
 
 
-def lmnn(said, files, base):
-    X, y, targets = files.data["X"].astype(np.float64), np.ravel(files.data["y"]), files.arrays["targets"].astype(int)
-    pairs = [(i, int(j)) for i, row in enumerate(targets) for j in row if j >= 0]
-    triplets = [(i, j, l) for i, j in pairs for l in np.flatnonzero(y != y[i])]
-    terms = pairs, triplets, np.ones(len(triplets)), float(said["mu"]), float(said["ridge"])
+def untrue(text, files, base):
+    """What an accepting sentence says that is not true, as a list of sentences."""
+    program = Program(files)
+    wrong = [] if program.slack_is_psd() else ["the slack matrix is not PSD"]
+    n, d = files.data["X"].shape
+    wrong += [] if f"Proven. {n} examples, {d} features, " in text else ["other sizes"]
+    for term, arrays in program.terms:
+        wrong += [] if weighed(term) in text else [f"{term} is not stated"]
+        if term["term"] == "labels" and text.count("over all target") == 1:
+            targets = np.asarray(arrays["targets"]).astype(int)
+            chosen, k = "the file's own choice, not" in text, targets.shape[1]
+            origin = "not proven" in text or chosen != are_nearest(program.X, program.y, targets)
+            wrong += [] if origin and f" {k} nearest" in text else ["other neighbors"]
+    said = CLAIM.search(text)
+    costs = [program.cost(L) for L in candidates(files, base)]
+    if said is None:
+        return wrong + ["a metric satisfies the constraints"] * any(cost is not None for cost in costs)
+    high, low, at = float(said["high"]), float(said["low"]), program.cost(files.arrays["0.components"])
+    wrong += ["the point is not feasible"] if at is None else [f"objective {at} above {high}"] if at > arb(high) else []
+    return wrong + [f"a metric costs {cost}, below {low}" for cost in costs if cost is not None and cost < arb(low)]
 
-    def cost(L):
-        return lmnn_objective(X, np.asarray(L, dtype=np.float64), *terms, squared=said["loss"] == "squared hinge")
 
-    chosen, k = said["origin"].startswith("the file's own choice, not"), targets.shape[1]
-    right = "not proven" in said["origin"] or chosen != are_nearest(X, y, targets)
-    right &= f" {k} nearest" in said["origin"]
-    if not right or len(pairs) != int(said["pairs"]) or len(set(y.tolist())) != int(said["classes"]):
-        return None, []
-    mu, a = number(terms[3]), [number(value) for value in files.arrays["multipliers"]]
-    named = files.arrays["triplets"].astype(int).tolist()
-    apart = pairs + [(i, l) for i, _, l in named] + [(i, j) for i, j, _ in named]
-    if not is_psd(X, apart, [1 - mu] * len(pairs) + [-value for value in a] + a, terms[4]):
-        return None, []
-    at = cost(files.arrays["components"])
-    return at, [at, *(cost(L) for L in candidates(files, base))]
-
-
-def is_psd(X, pairs, weights, ridge=0):
-    """Whether ``sum_q w_q v_q v_q^T + ridge I`` is PSD, exactly: signs of its characteristic polynomial alternate."""
-    P, d = rational(X), X.shape[1]
-    V = fmpq_mat([[P[i, k] - P[j, k] for k in range(d)] for i, j in pairs]) if pairs else fmpq_mat(0, d)
-    weighted = [[w * x for x in row] for w, row in zip(weights, V.tolist(), strict=True)]
-    S = (V.transpose() * fmpq_mat(weighted) if pairs else fmpq_mat(d, d)).tolist()
-    S = fmpq_mat([[S[a][b] + (number(ridge) if a == b else 0) for b in range(d)] for a in range(d)])
-    return all(c * (-1) ** (d - k) >= 0 for k, c in enumerate(S.charpoly().coeffs()))
+def weighed(term) -> str:
+    """What the sentence says of a term, for certain."""
+    said = term["weight"] if isinstance(term["weight"], list) else [term["weight"]]
+    words = " + ".join(repr(float(x)) for x in said).replace("+ -", "- ")
+    kinds = {"labels": f"{term.get('loss')} of {float(term.get('offset', 0)):}", "rows": f"{term.get('loss')} over "}
+    kinds |= {"trace": "the trace", "collapse": "collapse", "softmax": "softmax"}
+    kinds |= {"frobenius": "half the squared", "log_det": "the LogDet", "off_diagonal": "the sum of absolute"}
+    return kinds[term["term"]] if term.get("loss") == "hard" else f"{words} times {kinds[term['term']]}"
 
 
 def are_nearest(X, y, targets):
@@ -99,50 +245,3 @@ def are_nearest(X, y, targets):
         if set((near + tied)[: len(row)]) != set(row):
             return False
     return True
-
-
-def signs(said, files):
-    similar = np.ravel(np.asarray(files.data["similar"], dtype=np.float64) > 0).tolist()
-    counted = (int(said["same"]), int(said["other"])) == (sum(similar), len(similar) - sum(similar))
-    return [(int(a), int(b)) for a, b in files.data["pairs"].tolist()], similar, counted
-
-
-def pola(said, files, base):
-    X, (pairs, similar, counted) = files.data["X"].astype(np.float64), signs(said, files)
-    weight, start = said["weight"] and number(float(said["weight"])), number(float(said["start"]))
-
-    def cost(L, b):
-        D = Distances(X, np.asarray(L, dtype=np.float64))
-        missed = [1 - (b - D(*pair)) * (1 if same else -1) for pair, same in zip(pairs, similar, strict=True)]
-        slack = sum((max(fmpq(0), u) for u in missed), fmpq(0))
-        if b < 1 or (weight is None and slack > 0):
-            return None
-        G = np.asarray(L, dtype=np.float64)
-        gram = [[sum((number(u) * number(v) for u, v in zip(p, q, strict=True)), fmpq(0)) for q in G] for p in G]
-        size = sum((g * g for row in gram for g in row), fmpq(0))
-        return (size + (b - start) ** 2) / 2 + (slack * weight if weight is not None else 0)
-
-    then = number(base.about["threshold"])
-    others = [cost(L, b) for L in candidates(files, base) for b in (start, then)]
-    at = cost(files.arrays["components"], number(float(files.about["threshold"])))
-    return (at if counted else None), [at, *others]
-
-
-def mmc(said, files, base):
-    X, (pairs, similar, counted) = files.data["X"].astype(np.float64), signs(said, files)
-
-    def cost(L, scaled):
-        D = Distances(X, np.asarray(L, dtype=np.float64))
-        spent = sum((D(*pair) for pair, same in zip(pairs, similar, strict=True) if same), fmpq(0))
-        gained = sum((arb(D(*pair)).sqrt() for pair, same in zip(pairs, similar, strict=True) if not same), arb(0))
-        if scaled and spent > 0:
-            return -gained / arb(spent).sqrt()
-        return -gained if spent <= 1 else None
-
-    live = [pair for pair, same in zip(pairs, similar, strict=True) if not same and (X[pair[0]] != X[pair[1]]).any()]
-    near = [pair for pair, same in zip(pairs, similar, strict=True) if same]
-    theta, weights = number(float(files.about["theta"])), [-number(w) for w in files.arrays["weights"]]
-    if not is_psd(X, near + live, [theta] * len(near) + weights):
-        return None, []
-    at = cost(files.arrays["components"], scaled=False)
-    return (at if counted else None), [at, *(cost(L, scaled=True) for L in candidates(files, base))]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy.optimize import nnls
 
 from sdpmetric.bounds.spans import exact_rank
 from sdpmetric.core import validation
+from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.rigorous import gamma
 
@@ -44,6 +45,8 @@ class Domain:
     given : (d, q) array or None
         The columns P of a subspace as they were given: its metrics are exactly ``P N P^T``. The basis spans them up to
         rounding.
+    tasks : (n,) int array or None
+        The number of the task of each example.
     """
 
     basis: FloatArray
@@ -52,6 +55,7 @@ class Domain:
     blocks: tuple[NDArray[np.intp], ...] = ()
     sharing: float = 1.0
     given: FloatArray | None = None
+    tasks: NDArray[np.intp] | None = field(default=None, metadata=NOT_STATED)
 
     @classmethod
     def of(
@@ -214,7 +218,8 @@ def lift_tasks(
     lifted = np.zeros((n, len(names) + 1, d), dtype=X.dtype)
     lifted[:, 0] = X
     lifted[np.arange(n), index + 1] = X
-    return lifted.reshape(n, -1), index.astype(np.intp), Domain.of_tasks(d, len(names), float(sharing))
+    number = index.astype(np.intp)
+    return lifted.reshape(n, -1), number, replace(Domain.of_tasks(d, len(names), float(sharing)), tasks=number)
 
 
 def _matrix(name: str, given: ArrayLike, d: int, wanted: str, axis: int) -> FloatArray:

@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, minimize
 
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.contradiction import simplest
-from sdpmetric.bounds.fenchel import NULL, FenchelDual
+from sdpmetric.bounds.fenchel import NULL, FenchelDual, Proven
 from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.rigorous import sum_below
@@ -47,8 +47,8 @@ def unbounded(dual: FenchelDual) -> int:
     return int(np.count_nonzero(sizes > NULL))
 
 
-def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
-    """Multipliers that prove that no metric satisfies all hard constraints, (m,); None where these do not.
+def contradiction(dual: FenchelDual, a: Lists) -> Proven | None:
+    """Multipliers, loss by loss, that prove that no metric satisfies all hard constraints; None where these do not.
 
     Where some metric does, the sum of the hard constraints alone has the minimum 0, and nothing above is proven.
     """
@@ -65,15 +65,16 @@ def contradiction(dual: FenchelDual, a: Lists) -> FloatArray | None:
         ]
         for proven in (own.prove(raised, np.zeros((0, dual.d))), own.unmoved(raised)):
             if proven.value > 0.0:
-                return _whole(total, found, proven.multipliers)
+                return replace(proven, multipliers=_whole(total, found, proven.multipliers))
     simple = _simple(scaled)
-    return _whole(total, found, simple) if _cancels(own.total, simple) else None
+    value = _cancelled(own.total, simple)
+    return Proven(value, _whole(total, found, simple)) if value > 0.0 else None
 
 
-def _whole(total: BoundTerms, a: Lists, hard: Lists) -> FloatArray:
+def _whole(total: BoundTerms, a: Lists, hard: Lists) -> Lists:
     """Multipliers of all losses, those of hard constraints replaced."""
     parts = iter(hard)
-    return np.concatenate([next(parts) if loss.hard else part for loss, part in zip(total.losses, a, strict=True)])
+    return [next(parts) if loss.hard else part for loss, part in zip(total.losses, a, strict=True)]
 
 
 def _simple(a: Lists) -> Lists:
@@ -85,20 +86,20 @@ def _simple(a: Lists) -> Lists:
     return np.split(flat, np.cumsum([len(part) for part in a[:-1]]))
 
 
-def _cancels(total: BoundTerms, a: Lists) -> bool:
-    """Whether whole multipliers prove more than 0 because no pair is left with a negative weight, exactly.
+def _cancelled(total: BoundTerms, a: Lists) -> float:
+    """What whole multipliers prove because no pair is left with a negative weight, exactly; 0 where one is.
 
     Comparisons that go round in a circle add up to 0 on each pair, where rounding leaves no room for other proofs.
     """
     signs = [np.abs(loss.combination.data) == 1.0 for loss in total.losses]
     flat = np.concatenate(a)
     if total.entrywise or not np.concatenate(signs).all() or (flat != np.round(flat)).any() or flat.sum() >= EXACT:
-        return False
+        return 0.0
     _, pair = np.unique(np.sort(total.pairs, axis=1), axis=0, return_inverse=True)
     if np.bincount(pair.ravel(), total.pair_weights(a)).min() < 0.0:
-        return False
+        return 0.0
     values = [loss.dual_value(part) for loss, part in zip(total.losses, a, strict=True)]
-    return sum_below(np.array(values)) > 0.0
+    return sum_below(np.array(values))
 
 
 def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) -> InfeasibilityCertificate | None:
@@ -109,15 +110,22 @@ def certificate(dual: FenchelDual, components: FloatArray, given: Lists | None) 
     total = dual.total
     if not any(loss.hard for loss in total.losses):
         return None
+    if (found := proof(dual, components, given)) is None:
+        return None
+    a = np.concatenate(found.multipliers)
+    return InfeasibilityCertificate(
+        program="sum of terms",
+        constraints="hard constraints",
+        contradiction=tuple(int(i) for i in _irreducible(dual, _used(a, a))),
+        rigor=total.rigor,
+    )
+
+
+def proof(dual: FenchelDual, components: FloatArray, given: Lists | None) -> Proven | None:
+    """What `certificate` goes by; None where nothing is proven."""
     tries = [] if given is None else [given]
-    tries.append(_violations(total, components))
-    for a in tries:
-        if (found := contradiction(dual, a)) is not None:
-            rows = tuple(int(i) for i in _irreducible(dual, _used(found, found)))
-            return InfeasibilityCertificate(
-                program="sum of terms", constraints="hard constraints", contradiction=rows, rigor=total.rigor
-            )
-    return None
+    found = (contradiction(dual, a) for a in (*tries, _violations(dual.total, components)))
+    return next((proven for proven in found if proven is not None), None)
 
 
 def _alone(dual: FenchelDual) -> FenchelDual:
@@ -183,7 +191,7 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
         F = np.where(free, least.x.reshape(free.shape), 0.0)
         a = [keep * part for keep, part in zip(kept, _violations(total, F @ moved), strict=True)]
         if (found := contradiction(dual, a)) is not None:
-            return _used(found, np.concatenate(a))
+            return _used(np.concatenate(found.multipliers), np.concatenate(a))
         if least.fun <= SATISFIED:
             return None
     return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -63,6 +63,9 @@ class Proven:
     residual: float = 0.0
     null_dimension: int = 0
     weakness: str | None = None
+    slopes: Lists = field(default_factory=list)  # of the further regularizers
+    coordinates: FloatArray | None = None  # (k, p), of the domain, in which the slack matrix is proven to be PSD
+    anchor: Lists = field(default_factory=list)  # multipliers with which it is positive definite there
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +325,8 @@ class FenchelDual:
         lost = rigorous.product_above(0.5, *2 * [rigorous.above(part / (1.0 - r), 3)], rigorous.above(1.0 / weight))
         M0_size = rigorous.below(0.5 * weight * float(np.sum(M0 * M0)), M0.size + 4)
         parts = np.array([self._losses_value(a, t, segment), M0_size, -lost])
-        return Proven(rigorous.sum_below(parts) if np.isfinite(parts).all() else -math.inf, a, max(0.0, 1.0 - t))
+        bound = rigorous.sum_below(parts) if np.isfinite(parts).all() else -math.inf
+        return Proven(bound, a, max(0.0, 1.0 - t), slopes=segment.slopes(t))
 
     def _with_log_det(self, segment: Segment, final: LogDet) -> Proven:
         """``min <S, M> + weight D_ld(M, M0) = weight log det(I + M0 S / weight)``; of a diagonal M over its entries."""
@@ -359,7 +363,7 @@ class FenchelDual:
             low = final.least_diagonal(form) if diagonal else final.least(form, P)
             if math.isfinite(low):
                 bound = rigorous.sum_below(np.array([self._losses_value(a, t, segment), low]))
-                return Proven(bound, a, max(0.0, 1.0 - t))
+                return Proven(bound, a, max(0.0, 1.0 - t), slopes=segment.slopes(t))
         return nothing
 
     def _in_cone(self, segment: Segment) -> Proven:
@@ -407,7 +411,8 @@ class FenchelDual:
             t = t * floor / (floor - least) * (1.0 - 1e-15) if floor > 0.0 else 0.0
         if not least >= 0.0 or not self._spanned(segment.start, a, t, segment, null, len(V.T)):
             return nothing
-        return Proven(self._losses_value(a, t, segment), a, max(0.0, 1.0 - t), null.shape[1])
+        found, ends = self._losses_value(a, t, segment), (segment.slopes(t), V, segment.start)
+        return Proven(found, a, max(0.0, 1.0 - t), null.shape[1], None, *ends)
 
     def _spanned(self, start: Lists, a: Lists, t: float, segment: Segment, null: FloatArray, p: int) -> bool:
         """Whether p coordinates provably decide about the slack matrix at `start` and at a."""

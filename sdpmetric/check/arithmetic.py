@@ -40,15 +40,19 @@ def balls(A: FloatArray) -> arb_mat:
     return arb_mat(A.shape[0], A.shape[1], [arb(value) for value in A.ravel().tolist()])
 
 
-def form(V: arb_mat, weights: list[arb]) -> arb_mat:
-    """``sum_q w_q v_q v_q^T`` over the rows v of a matrix."""
-    weighted = [w * x for w, row in zip(weights, V.tolist(), strict=True) for x in row]
-    return V.transpose() * arb_mat(V.nrows(), V.ncols(), weighted)
+def total(parts: list[arb]) -> arb:
+    """Their sum."""
+    return sum(parts, arb(0))
+
+
+def inner(A: arb_mat, B: arb_mat) -> arb:
+    """``<A, B>``."""
+    return total([a * b for a, b in zip(A.entries(), B.entries(), strict=True)])
 
 
 def squares(A: arb_mat) -> list[arb]:
     """The squared lengths of the rows."""
-    return [sum((entry * entry for entry in row), arb(0)) for row in A.tolist()]
+    return [total([entry * entry for entry in row]) for row in A.tolist()]
 
 
 def ends(ball: arb) -> tuple[float, float]:
@@ -58,12 +62,12 @@ def ends(ball: arb) -> tuple[float, float]:
     return math.nextafter(float(ball.lower()), -math.inf), math.nextafter(float(ball.upper()), math.inf)
 
 
-def distances(X: FloatArray, L: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Bounds of ``|L (x_a - x_b)|^2``: the first a of a block, and two (rows, n) arrays of its a and all b."""
-    if (n := len(X)) > SMALL:
+def distances(X: FloatArray, L: FloatArray, P: arb_mat | None) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Bounds of ``|L P^T (x_a - x_b)|^2``: the first a of a block, and two (rows, n) arrays of its a and all b."""
+    if (n := len(X)) > SMALL and P is None:
         yield from float_distances(X, L)
         return
-    images = balls(X) * balls(L).transpose()
+    images = (balls(X) if P is None else balls(X) * P) * balls(L).transpose()
     G = (images * images.transpose()).tolist()
     bounds = np.array([[ends(G[a][a] + G[b][b] - 2 * G[a][b]) for b in range(n)] for a in range(n)])
     yield 0, np.maximum(bounds[:, :, 0], 0.0), bounds[:, :, 1]
@@ -86,50 +90,87 @@ def float_distances(X: FloatArray, L: FloatArray) -> Iterator[tuple[int, FloatAr
         yield start, np.maximum(D - off, 0.0) * (1 - 4 * U), (np.maximum(D, 0.0) + off) * (1 + 4 * U)
 
 
-def require_psd(
-    X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, V: FloatArray, ridge: float
-) -> None:
-    """Refuse ``S = sum_q w_q v_q v_q^T + ridge I`` that is not proven PSD, v_q the difference of pair q.
+def is_positive(S: arb_mat) -> bool:
+    """Whether a symmetric matrix is proven to be positive definite: by its leading minors, or as nearly the identity.
 
-    It is PSD if ``V^T S V > 0`` and V has as many columns as the v span dimensions: for each x there is then a y with
-    the same products ``v^T V y = v^T x``. With a ridge V must be regular where anything differs, by however little.
+    For the latter any regular R will do, and one for which ``R S R^T`` has a dominant diagonal is regular.
     """
-    differ = (X[first] != X[second]).any(axis=0)
-    if V.shape[0] != X.shape[1] or (ridge > 0.0 and V.shape[1] != differ.sum()):
+    rows, n = S.tolist(), S.nrows()
+    if n <= 40:
+        return all(arb_mat([row[:k] for row in rows[:k]]).det() > 0 for k in range(1, n + 1))
+    middle = np.array([[float(entry.mid()) for entry in row] for row in rows])
+    with suppress(np.linalg.LinAlgError):
+        R = balls(np.linalg.inv(np.linalg.cholesky(middle)))
+        near = (R * S * R.transpose()).tolist()
+        return all(2 * row[k] > total([abs(entry) for entry in row]) for k, row in enumerate(near))
+    return False
+
+
+def require_psd(
+    X: FloatArray, pairs: dict[tuple[int, int], arb], N: arb_mat, V: FloatArray, P: arb_mat | None, diagonal: bool
+) -> None:
+    """Refuse ``P^T S P`` that is not proven PSD, ``S = sum_q w_q v_q v_q^T + N`` with v_q the difference of pair q.
+
+    It is PSD if ``V^T P^T S P V > 0`` and V has as many columns as the ``P^T v`` span dimensions: for each x there is
+    then a y with the same products ``v^T P V y = v^T P x``. With N other than 0, V must be regular, but for features in
+    which nothing differs and N has a nonnegative diagonal and nothing else. Of diagonal metrics the diagonal counts.
+    """
+    both = {tuple(sorted(pair)): pairs[pair] + pairs.get(pair[::-1], arb(0)) for pair in pairs}
+    used = {pair: weight for pair, weight in both.items() if not weight.is_zero()}
+    first, second = np.array([*used], dtype=np.int64).reshape(-1, 2).T
+    w, plain = [*used.values()], P is None
+    D = balls(X[first]) - balls(X[second]) if len(X) <= SMALL or diagonal or not plain else None
+    if P is not None and D is not None:
+        D, N = D * P, P.transpose() * N * P
+    if diagonal and D is not None:
+        entries = zip(*D.tolist(), strict=True) if used else [()] * N.nrows()
+        sums = [total([x * x * a for x, a in zip(column, w, strict=True)]) for column in entries]
+        if not all(own + N[k, k] >= 0 for k, own in enumerate(sums)):
+            raise Refused("dual cone: an entry of the diagonal slack matrix is not proven to be nonnegative")
+        return
+    rows = N.tolist()
+    alone = [row[k] >= 0 and all(x.is_zero() for j, x in enumerate(row) if j != k) for k, row in enumerate(rows)]
+    whole = any(not x.is_zero() for x in N.entries())
+    differ = (X[first] != X[second]).any(axis=0) if plain else np.ones(len(rows), dtype=bool)
+    differ |= ~np.array(alone, dtype=bool) & whole
+    V = V[:, V.any(axis=0)]
+    differ |= V.shape[1] == len(rows)
+    if V.shape[0] != len(rows) or (whole and V.shape[1] != differ.sum()):
         raise Refused("coordinates: not a row for each feature or, with a ridge, a column for each that differs")
-    X, V = X[:, differ], V[differ]
-    if not _rank_is_at_most(X, first, second, V.shape[1]):
+    if not whole and not _rank_is_at_most(X, first, second, V.shape[1], P):
         raise Refused("coordinates: differences that count are not proven to lie in as many dimensions")
-    if len(X) <= SMALL and V.size:
-        B, w = balls(V), [arb(weight) for weight in weights.tolist()]
-        rows = (form((balls(X[first]) - balls(X[second])) * B, w) + B.transpose() * B * arb(ridge)).tolist()
-        proven = all(arb_mat([row[:k] for row in rows[:k]]).det() > 0 for k in range(1, len(rows) + 1))
+    if D is None:
+        B = np.array([[float(x.mid()) for x in row] for row in rows])
+        weights = np.array([ends(weight)[0] for weight in w])
+        proven = _factorizes(X[:, differ], first, second, weights, V[differ], B[np.ix_(differ, differ)])
     else:
-        proven = not V.size or _factorizes(X, first, second, weights, V, ridge)
-    if not proven:
+        B = balls(np.where(differ[:, None], V, 0.0))
+        images = D * B
+        weighted = [a * x for a, row in zip(w, images.tolist(), strict=True) for x in row]
+        proven = is_positive(images.transpose() * arb_mat(len(w), V.shape[1], weighted) + B.transpose() * N * B)
+    if V.size and not proven:
         raise Refused("dual cone: the slack matrix is not proven to be positive semidefinite")
 
 
 def _factorizes(
-    X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, V: FloatArray, ridge: float
+    X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, V: FloatArray, N: FloatArray
 ) -> bool:
     """Whether Cholesky's method succeeds on ``T = V^T S V`` less its rounding, and less its own (Rump 2006).
 
     T is a sum over rows ``p = V^T v``, off by e: ``w p p^T`` is off by ``|w| (2 |p| |e| + |e|^2)``, its rounding by a
-    share gamma of ``|w| |p|^2``, and by TINY (1 + |p|) where products underflow. A ridge adds a pair for
-    each feature, sqrt(ridge) apart. Columns of V are scaled by powers of two: any V will do, also a rounded one.
+    share gamma of ``|w| |p|^2``, and by TINY (1 + |p|) where products underflow. N, rounded once, adds its own.
+    Columns of V are scaled by powers of two: any V will do, also a rounded one.
     """
-    n, d = X.shape
-    X = np.concatenate([X, math.sqrt(ridge) * np.eye(d), np.zeros((1, d))])
-    first, second = np.concatenate([first, np.arange(n, n + d)]), np.concatenate([second, np.full(d, n + d)])
-    weights = np.concatenate([weights, np.ones(d)])
+    if not V.size:
+        return True
     V = np.ldexp(V, -np.frexp(np.abs(V).max(axis=0))[1])
-    V = np.ldexp(V, -np.frexp(np.abs(X @ V).max(axis=0))[1])
-    T, size, error = np.zeros((V.shape[1], V.shape[1])), 0.0, 0.0
+    V = np.ldexp(V, -np.frexp(np.maximum(np.abs(X @ V).max(axis=0), np.sqrt(np.abs(N)).sum(axis=1) @ np.abs(V)))[1])
+    T, bent = V.T @ N @ V, np.abs(V).T @ np.abs(N) @ np.abs(V)
+    size, error = float(np.trace(bent)), gamma(2 * len(N) + 8) * float(bent.sum()) + TINY * len(N) ** 2
     for start in range(0, len(first), ROWS):
         some = slice(start, start + ROWS)
         D, w = X[first[some]] - X[second[some]], weights[some]
-        P, off = D @ V, gamma(d + 3) * np.linalg.norm(np.abs(D) @ np.abs(V), axis=1) + FAINT
+        P, off = D @ V, gamma(len(N) + 3) * np.linalg.norm(np.abs(D) @ np.abs(V), axis=1) + FAINT
         T, long = T + (P * w[:, None]).T @ P, np.linalg.norm(P, axis=1) + FAINT
         size += float(np.abs(w) @ (long + off) ** 2)
         error += float(np.abs(w) @ (2.0 * long * off + off**2) + TINY * np.sum(1.0 + long))
@@ -140,12 +181,15 @@ def _factorizes(
     return False
 
 
-def _rank_is_at_most(X: FloatArray, first: IndexArray, second: IndexArray, rank: int) -> bool:
-    """Whether the differences of pairs span no more dimensions than `rank`, exactly."""
-    most = min(X.shape[1], len(np.unique(X[np.unique(np.concatenate([first, second]))], axis=0)) - 1)
+def _rank_is_at_most(X: FloatArray, first: IndexArray, second: IndexArray, rank: int, P: arb_mat | None) -> bool:
+    """Whether the differences of pairs, times P, span no more dimensions than `rank`, exactly."""
+    width = int((X[first] != X[second]).any(axis=0).sum()) if P is None else P.ncols()
+    most = min(width, len(np.unique(X[np.unique(np.concatenate([first, second]))], axis=0)) - 1)
     if most <= rank or len(X) > SMALL:
         return bool(most <= rank)
     exact = [[fmpq(*value.as_integer_ratio()) for value in row] for row in X.tolist()]
     pairs = np.unique(np.stack([first, second], axis=1), axis=0).tolist()
     differences = fmpq_mat([[a - b for a, b in zip(exact[i], exact[j], strict=True)] for i, j in pairs])
+    if P is not None:
+        differences *= fmpq_mat([[fmpq(*float(x.mid()).as_integer_ratio()) for x in row] for row in P.tolist()])
     return bool(differences.rank() <= rank)

@@ -6,38 +6,48 @@ import csv
 import hashlib
 import json
 import math
-import re
 import struct
 import sys
+import tokenize
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.int64]
 Arrays = dict[str, NDArray[np.generic]]
 
-# The format that is read, and at most: members, bytes of an array, pairs or triplets, and bytes of a header.
-FORMAT, MEMBERS, BYTES, LISTED, HEAD = 2, 32, 2**30, 2**24, 2**12
-# Of each statement: its data, its parameters, and the arrays of its proofs.
+# The format that is read, and at most: members, bytes of an array, pairs or triplets.
+FORMAT, MEMBERS, BYTES, LISTED = 3, 128, 2**30, 2**24
+# Of terms and domains of metrics: what the text says, and arrays; of some losses, more of these; of cone programs.
 PARTS = {
-    "LMNN": ("X y", "push_weight ridge squared", "components coordinates multipliers targets triplets"),
-    "POLA": ("X pairs similar", "initial_threshold slack_weight threshold", "components multipliers"),
-    "MMC": ("X pairs similar", "theta", "components coordinates weights"),
+    "labels": ("loss offset pull weight", "multipliers targets triplets weights"),
+    "rows": ("loss weight", "entries multipliers offsets weights"),
+    "collapse": ("weight", "distributions weights"),
+    "softmax": ("weight", "distributions pairs"),
+    "trace": ("weight", ""),
+    "frobenius": ("weight", "slope to"),
+    "log_det": ("weight", "slope to"),
+    "off_diagonal": ("weight", "slope"),
+    **dict.fromkeys(("all", "diagonal", "threshold"), ("", "components coordinates")),
+    **dict.fromkeys(("subspace", "bases"), ("", "components coordinates map")),
+    "regions": ("", "components coordinates groups"),
+    "tasks": ("sharing", "components coordinates groups"),
 }
-# The header of an NPY file, as NumPy and others write it: byte order, kind and size of a number, order, shape.
-HEADER = re.compile(
-    r"\{'descr': '([<>|=][fiub][1248]|[<>|=][US]\d{1,5})', 'fortran_order': (True|False), "
-    r"'shape': \(([\d, ]{0,60})\),? ?\}\s*"
-)
-# What zipfile, zlib and NumPy raise where a file is damaged, or was made to do harm.
+CLAIMS = ("format", "objective", "lower_bound")
+MORE = {"half square": " sides", "log ratio": " bounds sides"}
+# What data may hold beside X: names of groups, of which only equality matters, and lists with so many columns.
+NAMES, LISTS = ("y", "tasks", "regions"), {"pairs": (2,), "similar": (), "triplets": (3,), "quadruplets": (4,)}
+# What zipfile, zlib, NumPy and what reads JSON raise where a file is damaged, or was made to do harm.
 PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError)
-DAMAGED = (*PYTHON, csv.Error, struct.error, BadZipFile, zlib.error)
+ODD = (TypeError, AttributeError, SyntaxError, tokenize.TokenError)
+DAMAGED = (*PYTHON, *ODD, csv.Error, struct.error, BadZipFile, zlib.error)
 
 
 class BadInput(Exception):
@@ -48,88 +58,76 @@ class Refused(Exception):
     """What the proof does not prove: the step that fails, and why."""
 
 
-@dataclass(frozen=True)
-class Member:
-    """An array of an NPZ file of which the header was read, and nothing else."""
-
-    path: Path
-    name: str
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...]
-    fortran: bool
-    start: int
-
-    def read(self, kinds: str, *most: int) -> NDArray[np.generic]:
-        """The array, unless it is of another kind or larger than `most` in a dimension."""
-        size = math.prod(self.shape) * self.dtype.itemsize
-        fits = len(self.shape) == len(most) and all(has <= may for has, may in zip(self.shape, most, strict=True))
-        if self.dtype.kind not in kinds or not fits or size > BYTES:
-            found = f"{self.name!r} in {self.path} is of type {self.dtype} and shape {self.shape}"
-            raise BadInput(f"{found}; expected a type of kind {kinds!r}, a shape of at most {most}, {BYTES} bytes.")
-        try:
-            with ZipFile(self.path) as file, file.open(self.name + ".npy") as member:
-                member.read(self.start)
-                array = np.frombuffer(member.read(size), dtype=self.dtype)
-            if self.dtype.kind == "U":
-                str(array.tolist()).encode()  # refuses what is no text
-            return array.reshape(self.shape, order="F" if self.fortran else "C")
-        except DAMAGED as error:
-            raise BadInput(f"{self.name!r} in {self.path} is damaged: {error}.") from error
-
-    def numbers(self, *most: int) -> FloatArray:
-        """The array in float64, unless a number is not finite or not a float64."""
-        array = self.read("fiub", *most)
-        numbers = array.astype(np.float64)
-        if not np.isfinite(numbers).all() or (array.dtype.kind in "iu" and (np.abs(numbers) >= 2.0**53).any()):
-            raise BadInput(f"{self.name!r} in {self.path} holds numbers that are not finite, or integers from 2^53.")
-        return numbers
-
-
-def members(path: Path, needed: tuple[str, ...], others: bool) -> dict[str, Member]:
-    """The headers of the arrays in an NPZ file; with `others` it may hold more, which is not read."""
+def read_npz(path: Path, needed: tuple[str, ...], others: bool = False) -> Arrays:
+    """Arrays of an NPZ file, numbers or text, in all at most BYTES; with `others` it may hold more, not read."""
     try:
         with ZipFile(path) as file:
             names = [entry.filename.removesuffix(".npy") for entry in file.infolist()]
             missing, foreign = set(needed) - set(names), [] if others else sorted(set(names) - set(needed))
             if len(names) > MEMBERS or len(set(names)) < len(names) or missing or foreign:
                 raise ValueError(f"it holds {', '.join(names[:MEMBERS])}; expected {', '.join(needed)}, each once")
-            return {name: _header(path, file, name) for name in needed}
+            infos = {name: file.getinfo(name + ".npy") for name in needed}
+            if sum(info.file_size for info in infos.values()) > BYTES:
+                raise ValueError(f"its arrays have more than {BYTES} bytes")
+            return {name: _array(file, info) for name, info in infos.items()}
     except DAMAGED as error:
         raise BadInput(f"{path} is not an NPZ file of this kind: {error}.") from error
 
 
-def _header(path: Path, file: ZipFile, name: str) -> Member:
-    info = file.getinfo(name + ".npy")
+def _array(file: ZipFile, info: ZipInfo) -> NDArray[np.generic]:
+    """An array whose header is compared with the size of the member before anything is allocated."""
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        raise ValueError(f"{name!r} is compressed by a method that NumPy does not use")
+        raise ValueError(f"{info.filename!r} is compressed by a method that NumPy does not use")
     with file.open(info) as member:
-        magic = member.read(8)
-        wide = 4 if magic[6:7] in (b"\x02", b"\x03") else 2
-        length = int.from_bytes(member.read(wide), "little")
-        found = HEADER.fullmatch(member.read(min(length, HEAD)).decode("latin-1"))
-    if magic[:6] != b"\x93NUMPY" or found is None:
-        raise ValueError(f"{name!r} is not an array of real numbers or text")
-    shape, dtype = tuple(int(size) for size in found[3].split(",") if size.strip()), np.dtype(found[1])
-    start = 8 + wide + length
-    if info.file_size != start + math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name!r} is not as long as its header says")
-    return Member(path, name, dtype, shape, found[2] == "True", start)
+        reader = npy.read_array_header_1_0 if npy.read_magic(member) == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = reader(member)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in "fiubUS" or info.file_size != member.tell() + size:
+            raise ValueError(f"{info.filename!r} holds {dtype}, or is not as long as its header says")
+        array = np.frombuffer(member.read(size), dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    if dtype.kind == "U":
+        str(array.tolist()).encode()  # refuses what is no text
+    return array
+
+
+def numbers(name: str, array: NDArray[np.generic], *most: int) -> FloatArray:
+    """The array in float64, if all numbers are finite float64, and no dimension is larger than `most`."""
+    exact = most[0] == LISTED  # rows of exactly so many numbers
+    fits = array.ndim == len(most) and all(has <= may for has, may in zip(array.shape, most, strict=True))
+    if array.dtype.kind not in "fiub" or not fits or (exact and array.shape[1:] != most[1:]):
+        what = f"{name!r} is of type {array.dtype} and shape {array.shape}"
+        raise BadInput(f"{what}; expected numbers, and a shape of at most {most}.")
+    found = array.astype(np.float64)
+    if not np.isfinite(found).all() or (array.dtype.kind in "iu" and (np.abs(found) >= 2.0**53).any()):
+        raise BadInput(f"{name!r} holds numbers that are not finite, or integers from 2^53.")
+    return found
 
 
 @dataclass(frozen=True)
-class Proof:
-    """A proof file: what it claims, and the arrays that are to prove it."""
+class Said:
+    """A part of what a proof says, its domain or a term: numbers and words, and arrays."""
 
-    statement: str
     about: dict[str, object]
     arrays: dict[str, FloatArray]
 
     def number(self, name: str) -> float:
         """A parameter or a claim."""
-        value = self.about[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-            raise BadInput(f"{name!r} of the proof is not a finite number.")
-        return float(value)
+        return number(name, self.about[name])
+
+
+@dataclass(frozen=True)
+class Proof(Said):
+    """A proof file: its claims, and the domain and the terms of its program."""
+
+    domain: Said
+    terms: list[Said]
+
+
+def number(name: str, value: object) -> float:
+    """A finite number of the text of a proof."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise BadInput(f"{name!r} of the proof is not a finite number.")
+    return float(value)
 
 
 def indices(name: str, array: FloatArray, least: int, end: int) -> IndexArray:
@@ -150,44 +148,63 @@ def digest(arrays: Arrays, text: str = "") -> str:
 
 def read(data_path: Path, proof_path: Path) -> tuple[Arrays, Proof]:
     """Data and a proof about them whose seal, a digest of all it says, is unbroken; no array larger than they need."""
-    texts = members(proof_path, ("about", "seal"), others=True)
-    text, seal = str(texts["about"].read("U")), str(texts["seal"].read("U"))
+    text, seal = (str(array) for array in read_npz(proof_path, ("about", "seal"), others=True).values())
     try:
         about = json.loads(text)
+        if about["format"] != FORMAT or set(about) != {
+            *["format", "objective", "lower_bound", "data", "domain", "terms"]
+        }:
+            raise ValueError(f"it is not of format {FORMAT}, which this checker reads; save it again")
+        names = list[str]()
+        for k, said in enumerate((about["domain"], *about["terms"])):
+            kind = "term" if k else "domain"
+            parameters, own = PARTS[said[kind]]
+            if set(said) != {kind, *parameters.split()}:
+                raise ValueError(f"it says {said!r}; expected {kind} {parameters}")
+            names += [f"{k}.{name}" for name in (own + MORE.get(str(said.get("loss")), "")).split()]
+        if set(about["data"]) != {"members", "sha256"} or not about["terms"]:
+            raise ValueError(f"it says of its data {about['data']!r}, or has no terms")
+        data = read_data(data_path, tuple(about["data"]["members"]))
     except DAMAGED as error:
-        raise BadInput(f"{proof_path} is not a proof: what it says of itself is not JSON: {error}.") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise BadInput(f"{proof_path} is not a proof of format {FORMAT}, which this checker reads; save it again.")
-    if (statement := str(about.get("statement"))) not in PARTS:
-        raise BadInput(f"{proof_path} proves none of {', '.join(PARTS)}.")
-    needed, parameters, names = (tuple(names.split()) for names in PARTS[statement])
-    if set(about) != {"format", "statement", "objective", "lower_bound", "data", *parameters}:
-        raise BadInput(f"{proof_path} states {', '.join(about)}; expected claims, data and {', '.join(parameters)}.")
-    found = members(proof_path, (*names, "about", "seal"), others=False)
-    data = read_csv(data_path) if data_path.suffix.lower() == ".csv" and "y" in needed else read_npz(data_path, needed)
-    if digest(data) != about["data"]:
+        raise BadInput(f"{proof_path} is not a proof: {error}.") from error
+    if digest(data) != about["data"]["sha256"]:
         raise Refused("data: these are not the data that the proof is about: their hashes differ")
-    n, d = data["X"].shape
-    most = {"components": (max(n, d), d), "coordinates": (d, d), "targets": (n, n - 1), "triplets": (LISTED, 3)}
-    arrays = {name: found[name].numbers(*most.get(name, (LISTED,))) for name in names}
-    if arrays["components"].shape[1] != d:
-        raise BadInput(f"'components' in {proof_path} has {arrays['components'].shape[1]} columns; expected {d}.")
+    held, (n, d) = read_npz(proof_path, (*names, "about", "seal")), data["X"].shape
+    d += about["domain"]["domain"] == "threshold"
+    q = held["0.map"].shape[-1] if "0.map" in held else d
+    most = {"components": (n, n * q + n, q), "coordinates": (n, q, q), "map": (d, q), "targets": (n, n - 1)}
+    most |= {"triplets": (LISTED, 3), "entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n)}
+    most |= {"slope": (n * d, n * d), "to": (n * d, n * d)}
+    arrays = {name: numbers(name, held[name], *most.get(name.split(".")[1], (LISTED,))) for name in names}
+    fits = arrays["0.components"].shape[2] == q == arrays["0.coordinates"].shape[1]
+    if not fits or ("0.map" in arrays and arrays["0.map"].shape[0] != d):
+        raise BadInput(f"components, coordinates or map in {proof_path} have other sizes; expected {q} columns.")
     if seal != digest({**arrays}, text):
         raise Refused("seal: the file was changed after it was written")
-    return data, Proof(statement, about, arrays)
+    parts = [
+        Said(said, {name.split(".")[1]: array for name, array in arrays.items() if name.split(".")[0] == str(k)})
+        for k, said in enumerate((about["domain"], *about["terms"]))
+    ]
+    return data, Proof(about, arrays, parts[0], parts[1:])
 
 
-def read_npz(path: Path, needed: tuple[str, ...]) -> Arrays:
-    """X and what the statement needs beside it."""
-    found = members(path, needed, others=True)
-    X = found["X"].numbers(BYTES, BYTES)
-    if "y" in found:
-        y = found["y"].read("fiubUS", *(len(X), 1)[: len(found["y"].shape)]).ravel()
-        return _labelled(path, X, y.tolist())
-    pairs, similar = found["pairs"].numbers(LISTED, 2), found["similar"].numbers(LISTED)
-    if pairs.shape != (len(similar), 2) or len(X) < 2 or not X.shape[1]:
-        raise BadInput(f"{path} has {len(similar)} entries of similar, pairs of shape {pairs.shape}, X of {X.shape}.")
-    return {"X": X, "pairs": indices("pairs", pairs, 0, len(X)), "similar": similar > 0}
+def read_data(path: Path, names: tuple[str, ...]) -> Arrays:
+    """X and what the proof says that it needs beside it."""
+    if path.suffix.lower() == ".csv" and set(names) == {"X", "y"}:
+        return read_csv(path)
+    found = read_npz(path, names, others=True)
+    data: Arrays = {"X": numbers("X", found["X"], BYTES, BYTES)}
+    n, d = data["X"].shape
+    for name in names[1:]:
+        if name in NAMES:
+            data[name] = numbered(found[name].ravel().tolist())
+        else:
+            array = numbers(name, found[name], LISTED, *LISTS[name])
+            data[name] = indices(name, array, 0, n) if LISTS[name] else array > 0
+    fit = all(len(data[name]) == n for name in NAMES if name in data)
+    if n < 2 or not d or not fit or len(data.get("similar", ())) != len(data.get("pairs", ())):
+        raise BadInput(f"{path} has X of shape {(n, d)}, too small, or not as many names or pairs as expected.")
+    return data
 
 
 def read_csv(path: Path) -> Arrays:
@@ -199,11 +216,11 @@ def read_csv(path: Path) -> Arrays:
             rows = [cells for row in csv.reader(file) if any(cells := [cell.strip() for cell in row])]
         rows = rows[isinstance(_parsed(rows[0][:1])[0], str) :]
         X = np.array([[float(cell) for cell in row[:-1]] for row in rows], dtype=np.float64)
-        if X.ndim != 2 or not np.isfinite(X).all():
+        if X.ndim != 2 or not np.isfinite(X).all() or not X.size:
             raise ValueError("features are not finite numbers, as many in each row")
     except DAMAGED as error:
         raise BadInput(f"{path} is not a CSV file of features and a last column of labels: {error}.") from error
-    return _labelled(path, X, _parsed([row[-1] for row in rows]))
+    return {"X": X, "y": numbered(_parsed([row[-1] for row in rows]))}
 
 
 def _parsed(cells: list[str]) -> list[object]:
@@ -214,9 +231,9 @@ def _parsed(cells: list[str]) -> list[object]:
     return [*cells]
 
 
-def _labelled(path: Path, X: FloatArray, labels: list[object]) -> Arrays:
-    """Labels become 0, 1, ... as they appear."""
-    if len(X) < 2 or not X.shape[1] or len(labels) != len(X) or any(label != label for label in labels):
-        raise BadInput(f"{path} has {len(labels)} labels for X of shape {X.shape}, or there are too few, or NaN.")
+def numbered(names: list[object]) -> IndexArray:
+    """Names become 0, 1, ... as they appear."""
+    if any(name != name for name in names):
+        raise BadInput("a label is not a number.")
     seen: dict[object, int] = {}
-    return {"X": X, "y": np.array([seen.setdefault(label, len(seen)) for label in labels])}
+    return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.int64)

@@ -77,3 +77,67 @@ class Constraints:
     sums: Mapping[str, float] = field(default_factory=dict)
     slopes: Mapping[str, float] = field(default_factory=dict)
     margin: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Constraints of one part of a sum; see `Constraints`."""
+
+    roles: Mapping[str, IndexArray]
+    multipliers: FloatArray
+    excess: FloatArray
+    loss: Cost
+    stretch: Sequence[tuple[IndexArray, IndexArray, FloatArray]]
+
+    def role(self, name: str) -> IndexArray:
+        """Row numbers by a role, -1 where the part has none."""
+        return self.roles.get(name, np.full(len(self.excess), -1))
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """The costs of the constraints of several parts, one after the other."""
+
+    parts: Sequence[Listed]
+
+    def _each(self, values: FloatArray) -> list[tuple[Cost, FloatArray]]:
+        cuts = np.cumsum([len(part.excess) for part in self.parts])[:-1]
+        return [(part.loss, own) for part, own in zip(self.parts, np.split(values, cuts), strict=True)]
+
+    @property
+    def ceilings(self) -> FloatArray:
+        """See `Cost.ceilings`."""
+        return np.concatenate([part.loss.ceilings for part in self.parts])
+
+    def values(self, excess: FloatArray) -> FloatArray:
+        """See `Cost.values`."""
+        return np.concatenate([loss.values(own) for loss, own in self._each(excess)])
+
+    def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
+        """See `Cost.intervals`."""
+        lower, upper = zip(*(loss.intervals(own, gap) for loss, own in self._each(excess)), strict=True)
+        return np.concatenate(lower), np.concatenate(upper)
+
+
+def joined(parts: Mapping[str, Listed], dual: Multipliers, sums: Mapping[str, float]) -> Constraints:
+    """The constraints of all parts by name; a role that a part has not is -1 there."""
+    each, sizes = list(parts.values()), [len(part.excess) for part in parts.values()]
+    stretch = list[tuple[IndexArray, IndexArray, FloatArray]]()
+    for k, part in enumerate(each):
+        before, after = sum(sizes[:k]), sum(sizes[k + 1 :])
+        stretch += [
+            (np.pad(first, (before, after)), np.pad(second, (before, after)), np.pad(D, (before, after)))
+            for first, second, D in part.stretch
+        ]
+    names = dict.fromkeys(name for part in each for name in part.roles)
+    return Constraints(
+        dual=dual,
+        roles={name: np.concatenate([part.role(name) for part in each]) for name in names},
+        columns={"term": np.repeat([*parts], sizes)} if len(parts) > 1 else {},
+        multipliers=np.concatenate([np.zeros(0), *(part.multipliers for part in each)]),
+        excess=np.concatenate([np.zeros(0), *(part.excess for part in each)]),
+        loss=each[0].loss if len(each) == 1 else Several(each),
+        stretch=stretch,
+        sums=sums,
+        slopes=sums,
+    )

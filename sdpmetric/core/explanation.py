@@ -325,4 +325,5 @@ def _columns(found: Constraints, which: NDArray[np.integer]) -> Columns:
 
 
 def _sums(rows: NDArray[np.integer], values: FloatArray, n: int) -> FloatArray:
-    return np.bincount(rows, values, minlength=n).astype(np.float64)
+    used = rows >= 0  # a constraint of another kind has no such row
+    return np.bincount(rows[used], values[used], minlength=n).astype(np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -11,31 +12,47 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.arrays import FloatArray
 from sdpmetric.core.files import write_npz
 from sdpmetric.core.multipliers import Multipliers
+
+Arrays = Mapping[str, NDArray[np.generic]]
+Said = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A term of the program: what the text says of it, and its arrays."""
+
+    about: Said
+    arrays: Arrays = field(default_factory=dict)
+    data: Arrays = field(default_factory=dict)  # What of its arrays a data file holds too
 
 
 @dataclass(frozen=True)
 class Proof:
     """What a proof file says; `sdpmetric.check` reads it."""
 
-    statement: str  # "LMNN", "POLA" or "MMC"
-    objective: float  # What is claimed of the components, and of all metrics
-    lower_bound: float  # What is claimed of the components, and of all metrics
-    parameters: dict[str, float | bool | None]  # Numbers of the statement and of the point
-    data: dict[str, NDArray[np.generic]]  # What the statement is about
-    arrays: dict[str, NDArray[np.generic]] = field(repr=False)
+    objective: float | None  # Claimed of the components; None where constraints are proven to contradict each other
+    lower_bound: float | None  # And of all metrics
+    domain: Said
+    terms: Sequence[Part]
+    data: Arrays  # What the statement is about
+    arrays: Arrays = field(repr=False)
 
-    def write(self, path: str | Path) -> None:
-        """Write an NPZ file: arrays, JSON text, and a digest of both."""
-        claims = {"statement": self.statement, "objective": self.objective, "lower_bound": self.lower_bound}
-        about = json.dumps({"format": 2} | claims | self.parameters | {"data": digest(self.data)})
-        seal = digest(self.arrays, about)
-        write_npz(path, self.arrays | {"about": np.array(about), "seal": np.array(seal)})
+    def write(self, path: str | Path, data: str | Path | None = None) -> None:
+        """Write an NPZ file: arrays, JSON text, and a digest of both; and the data, if a path is given."""
+        arrays = {f"0.{name}": np.asarray(array, dtype=np.float64) for name, array in self.arrays.items()}
+        for k, term in enumerate(self.terms, 1):
+            arrays |= {f"{k}.{name}": np.asarray(array, dtype=np.float64) for name, array in term.arrays.items()}
+        claims = {"format": 3, "objective": self.objective, "lower_bound": self.lower_bound, "domain": self.domain}
+        hashed = {"members": list(self.data), "sha256": digest(self.data)}
+        about = json.dumps(claims | {"terms": [term.about for term in self.terms], "data": hashed})
+        write_npz(path, arrays | {"about": np.array(about), "seal": np.array(digest(arrays, about))})
+        if data is not None:
+            write_npz(data, dict(self.data))
 
 
-def digest(arrays: dict[str, NDArray[np.generic]], text: str = "") -> str:
+def digest(arrays: Arrays, text: str = "") -> str:
     """SHA-256 of a text and of arrays in the order of their names: shapes, and numbers as 8-byte floats."""
     state = hashlib.sha256(text.encode())
     for name in sorted(arrays):
@@ -49,5 +66,5 @@ def digest(arrays: dict[str, NDArray[np.generic]], text: str = "") -> str:
 class Provable(Protocol):
     """A statement whose proofs can be written down."""
 
-    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
+    def proof(self, components: NDArray[np.float64], dual: Multipliers | None) -> Proof:
         """What a point and multipliers prove."""

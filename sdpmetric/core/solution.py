@@ -240,16 +240,19 @@ class Solution:
 
         write(self, Path(path), y, title, held_out, feature_names, example_names)
 
-    def save_proof(self, path: str | Path) -> None:
+    def save_proof(self, path: str | Path, data: str | Path | None = None) -> None:
         """Write what is proven as a file that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
 
-        The file holds the hash of the data, the statement's parameters, components, multipliers, and the claims. See
-        ``docs/certificates.md``.
+        The file holds the hash of the data, the program term by term, components, multipliers, and the claims; of
+        constraints that contradict each other, the multipliers that prove it. See ``docs/proof_files.md``.
 
         Parameters
         ----------
         path : str or Path
             The file to write, an NPZ file.
+        data : str or Path, optional
+            Another one to write, with the data that the proof is about: X, and what the statement needs of y, pairs,
+            similar, triplets, quadruplets and tasks. Default: you have such a file.
 
         Raises
         ------
@@ -265,10 +268,10 @@ class Solution:
         problem: object = self.problem
         if not isinstance(problem, Provable):
             raise ValueError(
-                "only solutions of LMNN, POLA and MMC problems can be written as proofs; a loaded solution needs its "
-                "problem: Solution.load(path, problem)."
+                "there are no proof files of rankings, streams, eigenvalues and problems that are not convex; a loaded "
+                "solution needs its problem: Solution.load(path, problem)."
             )
-        problem.proof(np.asarray(self.components, dtype=np.float64), self.dual).write(path)
+        problem.proof(np.asarray(self.components, dtype=np.float64), self.dual).write(path, data)
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem | None = None) -> Solution:

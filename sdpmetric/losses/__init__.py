@@ -1,8 +1,10 @@
 """Losses of single numbers, each once: value, slope, conjugate, both rounded outwards, and CVXPY form."""
 
 from sdpmetric.losses.scalar import (
+    CHECKED,
     LOSSES,
     Absolute,
+    Between,
     Expression,
     HalfSquare,
     Hard,
@@ -19,8 +21,10 @@ from sdpmetric.losses.scalar import (
 )
 
 __all__ = [
+    "CHECKED",
     "LOSSES",
     "Absolute",
+    "Between",
     "Expression",
     "HalfSquare",
     "Hard",

@@ -111,6 +111,11 @@ class ScalarLoss(ABC):
         """The second derivative of a steep loss."""
         raise NotImplementedError(f"{self.name} is not steep")
 
+    @property
+    def parameters(self) -> dict[str, FloatArray]:
+        """What proof files hold of it beside its name, (m,) each."""
+        return {name: getattr(self, name) for name in ("sides", "bounds") if hasattr(self, name)}
+
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """An interval that holds all slopes s with ``l(u) + l*(s) - s u <= gap``; by default all slopes."""
         return np.broadcast_to(self.lowest, u.shape), np.broadcast_to(self.highest, u.shape)
@@ -341,6 +346,14 @@ class NegativeRoot(ScalarLoss):
         """Rounded upwards."""
         return all_above(self.conjugates(s))
 
+    def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)`` for the root x of the slope."""
+        root, g = np.sqrt(np.maximum(-u, 0.0)), np.sqrt(gap)
+        middle = np.sqrt(gap + 2.0 * root)
+        with np.errstate(divide="ignore"):
+            most = np.where(root > 0.0, (g + middle) / (2.0 * root), np.inf)
+        return np.asarray((1.0 / (g + middle)) ** 2), np.asarray(most**2)
+
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """``-sqrt(-u)``."""
         return -cp.sqrt(-u), []
@@ -507,12 +520,37 @@ class Weighted:
         """Where every optimal multiplier lies if a point with this excess is within a gap of the optimum.
 
         The gap is a sum of terms that are not negative, one of them ``phi(u) + phi*(a) - a u`` for each constraint; as
-        ``phi* >= 0``, ``a (-u) <= gap`` where the constraint holds.
+        ``phi* >= -phi(0)``, ``a (-u) <= gap + phi(0) - phi(u)`` where the constraint holds.
         """
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             lower, upper = (self.weights * end for end in self.scalar.near_slopes(excess, gap / self.weights))
-            holding = np.where(excess < 0, gap / np.maximum(-excess, 0.0), np.inf)
+            room = gap + self.weights * (self.scalar.values(0.0 * excess) - np.minimum(self.scalar.values(excess), 0.0))
+            holding = np.where(excess < 0, room / np.maximum(-excess, 0.0), np.inf)
         return np.fmax(lower, 0.0), np.where(self.weights > 0.0, np.fmin(upper, holding), 0.0)
+
+
+# Those that proof files may hold.
+CHECKED = (Hinge, Linear, SquaredHinge, SmoothHinge, Logistic, Hard, NegativeRoot, HalfSquare, LogRatio)
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """Of numbers that no metric violates: their multipliers are at most these, and none costs anything by itself."""
+
+    most: FloatArray
+
+    @property
+    def ceilings(self) -> FloatArray:
+        """Infinite: no multiplier is expected there."""
+        return np.full(len(self.most), np.inf)
+
+    def values(self, excess: FloatArray) -> FloatArray:
+        """0."""
+        return np.zeros(len(excess))
+
+    def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
+        """All there are."""
+        return np.zeros(len(excess)), self.most
 
 
 LOSSES: dict[str, ScalarLoss] = {

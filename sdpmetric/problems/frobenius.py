@@ -22,8 +22,9 @@ from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Problem, StrongConvexity
+from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd
-from sdpmetric.problems import screening
+from sdpmetric.problems import proofs, screening
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.problems.screening import Screening
 from sdpmetric.triplets.impostors import SearchMethod
@@ -286,6 +287,10 @@ class FrobeniusLMNNProblem(Problem):
     def feasible_dual(self, dual: Dual) -> Dual:
         """Repair multipliers as `certify` does: in their boxes, scaled to prove the most; positive ones only."""
         return DualCandidate.of(self.base.push, dual, [self.cone]).feasible()
+
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
+        """What a point and multipliers prove, for `Solution.save_proof`."""
+        return proofs.frobenius_lmnn(self, components, dual)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""

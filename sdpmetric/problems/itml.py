@@ -209,6 +209,10 @@ class ITMLProblem(MetricProblem):
         """State the same problem with another `gamma`."""
         return Problem.with_weights(self, **values)
 
+    def lists(self) -> dict[str, NDArray[np.generic]]:
+        """See `MetricProblem.lists`."""
+        return {"pairs": self.pairs, "similar": self.similar}
+
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """All pairs; see `Constrained.constraints`."""
         a = self.prove(components, dual).multipliers[0]

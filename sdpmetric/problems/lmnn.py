@@ -347,6 +347,10 @@ class LargeMarginProblem(Problem):
         apart = 1.0 - within / total if total and self.push_weight else 0.0
         return super().caution(components, certificate) or caution(certificate, sizes, self.ridge, apart)
 
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
+        """What a point and multipliers prove, for `Solution.save_proof`."""
+        return proofs.large_margin(self, components, dual)
+
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
         """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         return self.hinge_constraints(components, dual, self.feasible_dual)
@@ -590,7 +594,3 @@ class LMNNProblem(LargeMarginProblem):
     def coordinates(self) -> psd.Whitening:
         """Coordinates in which the cost ``C`` is the identity on its range; null directions come last."""
         return self.pull_cost.coordinates
-
-    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.lmnn`."""
-        return proofs.lmnn(self, components, dual)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, cast
@@ -59,13 +58,7 @@ class MCMLProblem(MetricProblem):
 
     statement: ClassVar[str] = "mcml"
     program: ClassVar[str] = "MCML"
-    counted: ClassVar[str] = "examples"
-    refusals: ClassVar[Mapping[str, str]] = {
-        "explain": (
-            "it has no constraints that a metric could violate, only a softmax over all examples; for multipliers of "
-            "triplets state the same labels as an LMNNProblem."
-        )
-    }
+    counted: ClassVar[str] = "pairs"
 
     index: NDArray[np.int32]
     classes: NDArray[np.generic]

@@ -20,13 +20,14 @@ from sdpmetric.bounds.slack import Slack
 from sdpmetric.bounds.term_checks import check_bound_term
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
-from sdpmetric.core.constraints import Constraints
+from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
-from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity, refuse
+from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
+from sdpmetric.core.proof import Proof
 from sdpmetric.engine.deadline import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
-from sdpmetric.losses import Weighted
+from sdpmetric.problems import proofs
 from sdpmetric.problems.recognition import Recognised, recognise
 from sdpmetric.terms.base import Sum, Term
 from sdpmetric.terms.frobenius import Frobenius
@@ -37,8 +38,6 @@ IndexArray = NDArray[np.int32]
 
 # Smoothing widths whose slopes are tried as dual candidates of a point.
 WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
-# Scalar losses whose multipliers `explain` takes.
-EXPLAINED = ("hinge", "squared hinge")
 # Mean distances are not scaled down below the square of this.
 SMALL = 0.3
 
@@ -317,32 +316,36 @@ class MetricProblem(Problem):
         return resolution(self.X, self.total, self.domain)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """The constraints of the one hinge of the sum, a TypeError without one; see `Constrained.constraints`."""
-        loss = self.total.losses[0] if len(self.total.losses) == 1 else None
-        if not isinstance(loss, MarginLoss) or loss.scalar.name not in EXPLAINED:
-            raise refuse(self, "explain", "its sum has not exactly one loss that is a hinge or a squared hinge.")
-        if self.recognised is not None and isinstance(dual, Dual):
-            dual = self.recognised.listed(dual, loss.roles())
-        a, total, K = self.prove(components, dual).multipliers[0], self.total, loss.combination
-        D = total.distances(components)
-        excess, own = total.excess(components, D)[0], total.places[0]
-        columns, listed = K.indices.reshape(loss.size, -1), np.flatnonzero((a > 0.0) | (excess > 0.0))
-        stretch = [
-            (*total.pairs[own][column[listed]].T, -sign[listed] * D[own][column[listed]])
-            for column, sign in zip(columns.T, K.data.reshape(columns.shape).T, strict=True)
-        ]
+        """The constraints of all losses that are about single examples; see `Constrained.constraints`."""
+        total, D = self.total, self.total.distances(components)
+        given = self.proven_multipliers(components, dual)
         alone = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
-        sums = dict(zip(self.names, alone, strict=True))
-        return Constraints(
-            dual=a,
-            roles={role: index[listed] for role, index in loss.roles().items()},
-            multipliers=a[listed],
-            excess=excess[listed],
-            loss=Weighted(loss.scalar, loss.item_weights[listed]),
-            stretch=stretch,
-            sums=sums,
-            slopes=sums,
-        )
+        names = [name for name, term in zip(self.names, self.terms, strict=True) for _ in term.losses]
+        parts = zip(names, total.losses, given, total.excess(components, D), total.places, strict=True)
+        found = {name: loss.explained(a, u, D[own]) for name, loss, a, u, own in parts}
+        listed = {name: part for name, part in found.items() if part is not None}
+        return joined(listed, self.state_dual(given), dict(zip(self.names, alone, strict=True)))
+
+    def proven_multipliers(self, components: FloatArray, dual: Multipliers | None) -> list[FloatArray]:
+        """Feasible multipliers, loss by loss."""
+        if self.recognised is not None and isinstance(dual, Dual) and isinstance(self.total.losses[0], MarginLoss):
+            dual = self.recognised.listed(dual, self.total.losses[0].roles())
+        return self.prove(components, dual).multipliers
+
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
+        """What a point and multipliers prove, for `Solution.save_proof`."""
+        if self.recognised is not None and isinstance(dual, Dual):
+            dual = self.state_dual(self.proven_multipliers(components, dual))
+        lists = self.lists() or None
+        if not math.isfinite(self.total.value(components)[0]) and any(loss.hard for loss in self.total.losses):
+            found = feasibility.proof(self.dual, components, None if dual is None else self.read_dual(dual))
+            if found is not None:
+                return proofs.of_contradiction(self, found, lists)
+        return proofs.of_sum(self, components, self.prove(components, dual), lists)
+
+    def lists(self) -> dict[str, NDArray[np.generic]]:
+        """Pairs and whether they are similar, where data files of the statement hold them."""
+        return {}
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""

@@ -8,7 +8,6 @@ constraint, is solved by multiples of the metrics that solve MMC, and a lower bo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -22,6 +21,7 @@ from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
 from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
@@ -75,12 +75,6 @@ class MMCProblem(MetricProblem):
     """
 
     statement: ClassVar[str] = "mmc"
-    refusals: ClassVar[Mapping[str, str]] = {
-        "explain": (
-            "its single constraint sets the scale of the metric, and its multiplier is always half the objective; for "
-            "multipliers of single pairs state them as an ITMLProblem or a POLAProblem."
-        )
-    }
 
     terms: tuple[Term, ...] = field(init=False, metadata=NOT_STATED)
     domain: Domain = field(init=False, metadata=NOT_STATED)
@@ -223,8 +217,16 @@ class MMCProblem(MetricProblem):
             weakness=proven.weakness,
         )
 
+    def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
+        """The dissimilar pairs; see `Constrained.constraints`. Multipliers are those of the constrained program."""
+        proof = self.proof(self.settled(components), dual)
+        a, D = np.asarray(proof.terms[0].arrays["multipliers"], dtype=np.float64), self.budgeted.total.distances
+        listed = self.budgeted.terms[0].losses[0].explained(a, -D(components)[: len(a)], D(components)[: len(a)])
+        assert listed is not None
+        return joined({"spread": listed}, self.state_dual([a]), {"spread": self.objective(components)})
+
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and weights prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.mmc`."""
+        """What a point and weights prove, for `Solution.save_proof`."""
         return proofs.mmc(self, components, dual)
 
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:

@@ -407,6 +407,17 @@ class POLAProblem(Problem):
         multiple = min(slope / curvature, float((self.ceilings[used] / a[used]).min(initial=math.inf)))
         return np.minimum(multiple * a, self.ceilings) if multiple < math.inf else a
 
+    def proven_contradiction(self, components: FloatArray, dual: Multipliers | None) -> Proven | None:
+        """Multipliers of all pairs that prove that no point satisfies all hard margins; None where none are known."""
+        L, b = self.repair(components)
+        total = self.as_sum.total
+        for a in self._tries(self.distances(L), b, dual) if self.slack_weight is None else ():
+            if self.contradicts(a):
+                values, vectors = np.linalg.eigh(total.slack_matrix([a]))
+                size = float(np.sum(a)) * float(np.abs(total.centered).max()) ** 2
+                return Proven(1.0, [a], coordinates=vectors[:, values > psd.RANK_TOLERANCE * size])
+        return None
+
     def proven_multipliers(self, components: FloatArray, dual: Multipliers | None) -> FloatArray:
         """The multipliers behind the lower bound of a certificate, (p,).
 
@@ -442,7 +453,7 @@ class POLAProblem(Problem):
         return above(product_above(0.5, multiple, size, multiple, size) + product_above(0.5, excess, excess) + slack, 8)
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and multipliers prove, for `Solution.save_proof`; see `sdpmetric.problems.proofs.pola`."""
+        """What a point and multipliers prove, for `Solution.save_proof`."""
         return proofs.pola(self, components, dual)
 
     def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:

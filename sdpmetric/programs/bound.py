@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from pathlib import Path
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Rigor, reservation
+from sdpmetric.core.files import write_npz
+from sdpmetric.core.proof import digest
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
-from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, upper_bound
+from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, rooms, upper_bound
 from sdpmetric.programs.reach import reach
 
 # How far the cones are moved inwards, one after another, until bounds are proven; the relative width that is enough.
@@ -48,6 +53,39 @@ class ProgramBound:
     assumption: str | None
     point: dict[str, FloatArray] | None
     maximization: bool
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    def save_proof(self, path: str | Path, data: str | Path) -> None:
+        """Write what is proven as files that ``python -m sdpmetric.check DATA PROOF`` verifies without this package.
+
+        They are about the cone program that CVXPY compiles, ``minimize c'x where b - A x is in the cones``: of a
+        maximization its objective is minus that of the program, and constants of the objective are left out.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, an NPZ file.
+        data : str or Path
+            Another one, with A (rows, columns and entries), b and c.
+
+        Raises
+        ------
+        ValueError
+            If an end of the interval is infinite or rests on an assumption, the program is quadratic, has exponential
+            or power cones or dependent equations, or has more variables than rows.
+
+        Examples
+        --------
+        >>> import cvxpy as cp, sdpmetric as sm
+        >>> x = cp.Variable(2, nonneg=True)
+        >>> found = sm.bound(cp.Problem(cp.Minimize(x[0] + x[1]), [x[0] + 2 * x[1] >= 3]))
+        >>> found.save_proof("proof.npz", "program.npz")  # doctest: +SKIP
+        """
+        if self.evidence is None or self.rigor != "float" or not math.isfinite(self.upper_bound - self.lower_bound):
+            raise ValueError(
+                "nothing finite is proven of both sides without an assumption; there is no proof to write."
+            )
+        self.evidence.write(path, data)
 
     @classmethod
     def nothing(cls) -> ProgramBound:
@@ -150,7 +188,12 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
     if canonical.sign < 0:
         ends = [-ends[1], -ends[0]]
     point = None if search.point is None else canonical.values(units.point(search.point))
-    return ProgramBound(ends[0], ends[1], rigor, assumption, point, canonical.sign < 0)
+    evidence = None
+    if search.point is not None and search.multipliers is not None:
+        z = np.ldexp(search.multipliers, units.rows + units.size_c)
+        values = [_offset(search.lower, power, 0.0, up=False), _offset(search.upper, power, 0.0, up=True)]
+        evidence = Evidence(canonical.program, units.point(search.point), z, (values[1], values[0]))
+    return ProgramBound(ends[0], ends[1], rigor, assumption, point, canonical.sign < 0, evidence)
 
 
 def _offset(value: float, power: int, offset: float, *, up: bool) -> float:
@@ -167,6 +210,42 @@ def _offset(value: float, power: int, offset: float, *, up: bool) -> float:
     return sum_above(total) if up else sum_below(total)
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A cone program with a point and multipliers near exactly feasible ones, and its upper and lower bound."""
+
+    program: ConeProgram
+    point: FloatArray
+    multipliers: FloatArray
+    claims: tuple[float, float]
+
+    def write(self, path: str | Path, data: str | Path) -> None:
+        """Write proof and data; entries that are solved for anew are those with the most room."""
+        p, cones = self.program, self.program.cones
+        n, equations = p.A.shape[1], p.A[: cones.zero].toarray()
+        if p.P.nnz or cones.exp or cones.power:
+            raise ValueError("proof files hold linear programs over linear, second-order and semidefinite cones only.")
+        room = rooms(cones, self.multipliers)
+        room = np.where(np.isfinite(room), room, np.abs(room[np.isfinite(room)]).max(initial=1.0))
+        rows = scipy.linalg.qr((p.A.toarray() * room[:, None]).T, mode="r", pivoting=True)[1][:n]
+        columns = scipy.linalg.qr(equations, mode="r", pivoting=True)[1][: cones.zero] if cones.zero else rows[:0]
+        if len(rows) < n or np.linalg.matrix_rank(p.A[rows].toarray()) < n:
+            raise ValueError(
+                "no multipliers are determined by the others: there are fewer independent rows than variables."
+            )
+        if np.linalg.matrix_rank(equations) < cones.zero:
+            raise ValueError("equations of the program depend on each other; leave out those that follow from others.")
+        A = p.A.tocoo()
+        held = {"A": np.column_stack([A.row, A.col, A.data]), "b": p.b, "c": p.c}
+        arrays = {"point": self.point, "multipliers": self.multipliers, "rows": rows, "columns": columns}
+        arrays = {name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()}
+        kinds = {"zero": cones.zero, "nonneg": cones.nonneg, "soc": list(cones.soc), "psd": list(cones.psd)}
+        claims = {"format": 3, "cones": kinds, "objective": self.claims[0], "lower_bound": self.claims[1]}
+        about = json.dumps(claims | {"sha256": digest(held)})
+        write_npz(path, arrays | {"about": np.array(about), "seal": np.array(digest(arrays, about))})
+        write_npz(data, held)
+
+
 @dataclass
 class Search:
     """The best bounds of a program so far, and the point of the upper one; `unit` is 1 in the user's units."""
@@ -177,6 +256,7 @@ class Search:
     lower: float = -math.inf
     upper: float = math.inf
     point: FloatArray | None = None
+    multipliers: FloatArray | None = None
 
     @property
     def wide(self) -> bool:
@@ -214,9 +294,11 @@ class Search:
         if upper < self.upper:
             self.upper, self.point = upper, point
         nowhere = np.full(len(answer.x), np.inf)
-        self.lower = max(self.lower, lower_bound(self.program, answer.z, answer.x, nowhere))
+        if (lower := lower_bound(self.program, answer.z, answer.x, nowhere)) > self.lower:
+            self.lower, self.multipliers = lower, answer.z
         if self.lower == -math.inf:
             self.lower = lower_bound(self.program, answer.z, answer.x, nowhere, weighted=True)
+            self.multipliers = answer.z
         if self.lower == -math.inf:
             known = reach(self.program, self.upper if curvature(self.program.P) == 0.0 else math.inf)
             if np.isfinite(known).any():

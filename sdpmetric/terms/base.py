@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Rigor
+from sdpmetric.core.constraints import Listed
+from sdpmetric.core.proof import Part
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.losses import Expression
 
@@ -85,6 +87,10 @@ class Term(ABC):
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
         return np.zeros((0, 2), dtype=np.int32), np.zeros(0)
+
+    def part(self, a: FloatArray) -> Part:
+        """What a proof file says of a bound term: multipliers a, of a regularizer its slope (d, d)."""
+        raise ValueError(f"proof files know the terms of this package; {self.name} is none of them: leave it out.")
 
     def stiffened(self, scale: float) -> Term:
         """For solvers: the same with hard constraints smoothed in units of `scale`, the size of the objective."""
@@ -279,6 +285,10 @@ class Loss(Term):
     @abstractmethod
     def value(self, u: FloatArray) -> float:
         """``weight * sum_i l_i(u_i)``; infinity where a hard constraint is violated."""
+
+    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+        """The constraints on examples whose multipliers are a, at distances D; None: a says nothing about examples."""
+        return None
 
     def highest(self, low: FloatArray, high: FloatArray) -> float:
         """A float not below the exact `value` of all u between two arrays.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.proof import Part
 from sdpmetric.losses import Hard, ScalarLoss, find_loss
 from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs
 from sdpmetric.triplets import neighbors
@@ -24,6 +25,8 @@ IndexArray = NDArray[np.int32]
 MOST_TRIPLETS = 8_000_000
 # Columns of the near and the far pair of a quadruplet.
 NEAR, FAR = slice(0, 2), slice(2, 4)
+# Losses of labelled triplets that the checker of proofs knows.
+LABELLED = ("hinge", "squared_hinge")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -140,6 +143,26 @@ class TripletHinge(_Comparison):
         """``weight * w_t``."""
         return self.weight * (np.ones(self.size) if self.weights is None else np.asarray(self.weights))
 
+    @property
+    def listed(self) -> Mapping[str, NDArray[np.generic]]:
+        """See `MarginLoss.listed`."""
+        return {} if self.triplets is None else {"triplets": np.asarray(self.triplets)}
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`: triplets of labels under the hinge or its square are enumerated by the checker."""
+        if self.chosen is None or self.index is None or self.loss not in LABELLED:
+            return super().part(a)
+        used = np.flatnonzero(a > 0.0)
+        listed = np.stack([np.asarray(rows)[used] for rows in self.rows.roles.values()], axis=1)
+        highest = (1.0 - 4e-16) * self.weight if self.loss == "hinge" else np.inf
+        arrays: dict[str, NDArray[np.generic]] = {
+            "targets": self.chosen,
+            "weights": np.ones(len(self.index)),
+            "triplets": listed,
+        }
+        about = {"term": "labels", "loss": self.scalar.name, "weight": self.weight, "pull": 0.0, "offset": self.margin}
+        return Part(about, arrays | {"multipliers": np.minimum(a[used], highest)}, {"y": self.index})
+
     @cached_property
     def rows(self) -> Rows:
         """Anchors with targets, then anchors with impostors."""
@@ -189,6 +212,11 @@ class QuadrupletHinge(_Comparison):
     def describe(self) -> str:
         """Say in a few words what the term is."""
         return self._words("quadruplets")
+
+    @property
+    def listed(self) -> Mapping[str, NDArray[np.generic]]:
+        """See `MarginLoss.listed`."""
+        return {"quadruplets": np.asarray(self.quadruplets)}
 
     @cached_property
     def rows(self) -> Rows:

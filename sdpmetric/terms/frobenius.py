@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.core.proof import Part
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import TINY, above, gamma, product_above, squares_above
 from sdpmetric.losses import Expression
@@ -88,6 +89,10 @@ class Frobenius(Regularizer):
         square, inner = float(np.sum(U * U)), U * self.target
         value = 0.5 * square / self.weight + float(np.sum(inner))
         return value + above(float(0.5 * square / self.weight + np.abs(inner).sum()), U.size) * (U.size + 4) * 2.0**-52
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`."""
+        return Part({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         """``weight / 2 ||M - M0||_F^2``."""

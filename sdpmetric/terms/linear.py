@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.proof import Part
 from sdpmetric.terms.base import Term
 from sdpmetric.terms.comparisons import target_pairs
 from sdpmetric.terms.margins import check_term_pairs, item_weights
@@ -39,6 +40,10 @@ class Trace(Term):
     def describe(self) -> str:
         """Say in a few words what the term is."""
         return "trace"
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`."""
+        return Part({"term": "trace", "weight": self.weight})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,3 +101,15 @@ class Pull(Term):
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
         """Pairs and their weights."""
         return np.asarray(self.pairs, dtype=np.int32), self.weight * np.asarray(self.weights, dtype=np.float64)
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`."""
+        return pull_part(np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64), self.weight)
+
+
+def pull_part(pairs: NDArray[np.integer], weights: FloatArray, weight: float | list[float]) -> Part:
+    """A weighted sum of distances, for a proof file; a list of weights stands for its exact sum."""
+    nothing, each = np.zeros(len(pairs)), np.ones(len(pairs))
+    entries = np.column_stack([np.arange(len(pairs)), pairs, each])
+    arrays = {"entries": entries, "offsets": nothing, "weights": weights, "multipliers": nothing}
+    return Part({"term": "rows", "loss": "linear", "weight": weight}, arrays)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import validation
+from sdpmetric.core.proof import Part
 from sdpmetric.linalg.rigorous import (
     Form,
     U,
@@ -183,6 +184,10 @@ class LogDet(Regularizer):
         """A number times the weight, rounded downwards."""
         value = self.weight * found
         return value - 2.0 * U * abs(value) if math.isfinite(found) else -math.inf
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`."""
+        return Part({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         """``weight`` times the divergence."""

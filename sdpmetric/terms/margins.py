@@ -16,8 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core.certificate import Rigor
+from sdpmetric.core.constraints import Listed
+from sdpmetric.core.proof import Part
 from sdpmetric.linalg.rigorous import TINY, all_above, gamma, sum_above, sum_below
-from sdpmetric.losses import Expression, ScalarLoss
+from sdpmetric.losses import CHECKED, Expression, ScalarLoss, Weighted
 from sdpmetric.terms.base import Loss
 
 IndexArray = NDArray[np.int32]
@@ -232,6 +234,42 @@ class MarginLoss(Loss):
     def anchor(self, a: FloatArray) -> FloatArray:
         """The multipliers that add something positive semidefinite, and 0 for the others."""
         return np.where(self._signs * a > 0.0, a, 0.0)
+
+    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed | None:
+        """See `Loss.explained`; a row without roles is about no single examples."""
+        if not self.rows.roles:
+            return None
+        listed = np.flatnonzero((a > 0.0) | (u > 0.0))
+        return self._listed(listed, a[listed], u[listed], D, Weighted(self.scalar, self.item_weights[listed]))
+
+    def _listed(
+        self, rows: NDArray[np.intp], a: FloatArray, u: FloatArray, D: FloatArray, cost: Weighted, sign: float = 1.0
+    ) -> Listed:
+        K, pairs = self.combination.tocsr(), self.distance_pairs()
+        columns, signs = (part.reshape(self.size, -1)[rows].T for part in (K.indices, K.data))
+        each = zip(columns, signs, strict=True)
+        stretch = [(*pairs[column].T, -sign * own * D[column]) for column, own in each]
+        return Listed({name: index[rows] for name, index in self.roles().items()}, a, u, cost, stretch)
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`; multipliers are an ulp below their upper limits, which are rounded."""
+        if not isinstance(self.scalar, CHECKED):
+            raise ValueError(f"proof files know the losses of this package; that of {self.name} is none of them.")
+        K, rows, (lowest, highest) = self.combination.tocoo(), self.distance_pairs(), self.box
+        free = lowest < highest  # slopes of linear losses are their weights
+        arrays = {
+            "entries": np.column_stack([K.row, rows[K.col], K.data]),
+            "offsets": self.offset,
+            "weights": np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64),
+            "multipliers": np.clip(a, lowest, highest - 4e-16 * np.where(np.isfinite(highest), highest, 0.0)) * free,
+        }
+        about = {"term": "rows", "loss": self.scalar.name, "weight": self.weight}
+        return Part(about, arrays | self.scalar.parameters, self.listed)
+
+    @property
+    def listed(self) -> Mapping[str, NDArray[np.generic]]:
+        """Lists that a data file may hold: pairs and whether they are similar, triplets, or quadruplets."""
+        return {}
 
     def stiffened(self, scale: float) -> Self:
         """With a hard constraint's multipliers smoothed in units of `scale`, the size of the objective."""

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.proof import Part
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.losses import Absolute, Expression
 from sdpmetric.terms.margins import MarginLoss, Rows
@@ -68,6 +69,11 @@ class OffDiagonal(MarginLoss):
         A = np.zeros((self.d, self.d))
         A[np.triu_indices(self.d, 1)] = 0.5 * a
         return A + A.T
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`: its multipliers are a slope."""
+        limit = (1.0 - 4e-16) * self.weight
+        return Part({"term": self.name, "weight": self.weight}, {"slope": np.clip(self.matrix(a), -limit, limit)})
 
     def entry_expression(self, M: Expression, cp: ModuleType) -> Expression:
         """The entries above the diagonal."""

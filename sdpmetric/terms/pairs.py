@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -13,8 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
+from sdpmetric.core.constraints import Listed
 from sdpmetric.core.pairs import check_similar
-from sdpmetric.losses import HalfSquare, Hard, Linear, LogRatio, NegativeRoot, ScalarLoss, find_loss
+from sdpmetric.losses import (
+    LOSSES,
+    HalfSquare,
+    Hard,
+    Linear,
+    LogRatio,
+    NegativeRoot,
+    ScalarLoss,
+    Weighted,
+    find_loss,
+)
 from sdpmetric.terms.margins import MarginLoss, Rows, check_term_pairs, item_weights
 
 # Share of the mean distance that is added to all of them where the roots are smoothed, and the smallest multiplier.
@@ -68,6 +80,11 @@ class PairHinge(MarginLoss):
         similar = int(np.count_nonzero(np.asarray(self.similar)))
         kinds = f"{similar:,} similar and {self.size - similar:,} dissimilar pairs"
         return f"{self.scalar.name} over {kinds} with threshold {self.threshold:g}"
+
+    @property
+    def listed(self) -> Mapping[str, NDArray[np.generic]]:
+        """See `MarginLoss.listed`."""
+        return {"pairs": np.asarray(self.pairs), "similar": np.asarray(self.similar)}
 
     @cached_property
     def rows(self) -> Rows:
@@ -208,6 +225,17 @@ class DistanceTargets(MarginLoss):
     def describe(self) -> str:
         """Say in a few words what the term is."""
         return f"half squares over {self.size:,} target distances"
+
+    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
+        """See `Loss.explained`: each pair on the side on which it is, at most its target or at least that."""
+        sides = np.asarray(self.sides, dtype=np.float64)
+        sign = np.where(sides != 0.0, sides, np.where(u >= 0.0, 1.0, -1.0))
+        rows = np.flatnonzero((sign * a > 0.0) | (sign * u > 0.0))
+        first, second = np.asarray(self.pairs)[rows].T
+        cost = Weighted(LOSSES["squared_hinge"], 0.5 * self.item_weights[rows])
+        stretch = [(first, second, -sign[rows] * D[rows])]
+        roles = {"first": first, "second": second}
+        return Listed(roles, np.maximum(sign * a, 0.0)[rows], (sign * u)[rows], cost, stretch)
 
     @cached_property
     def rows(self) -> Rows:

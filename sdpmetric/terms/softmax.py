@@ -15,6 +15,8 @@ from scipy.special import entr
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.constraints import Listed
+from sdpmetric.core.proof import Part
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg.rigorous import (
     above,
@@ -27,7 +29,7 @@ from sdpmetric.linalg.rigorous import (
     sum_above,
     sum_below,
 )
-from sdpmetric.losses import Expression
+from sdpmetric.losses import Between, Expression
 from sdpmetric.terms.base import Loss
 from sdpmetric.terms.margins import check_term_pairs, item_weights
 
@@ -90,6 +92,10 @@ class _Softmax(Loss):
         """All pairs a < b, row by row."""
         return np.stack(np.triu_indices(self.n, 1), axis=1).astype(np.int32)
 
+    def ordered_pairs(self) -> IndexArray:
+        """The pair of each number, (m, 2)."""
+        return self.distance_pairs()
+
     def value(self, u: FloatArray) -> float:
         """The weighted sum of divergences."""
         return self.smoothed(u, 0.0)[0]
@@ -131,6 +137,16 @@ class _Softmax(Loss):
         divergences = np.log(sums[:, 0]) + (top[:, 0] - nearest) - pull - np.log(self.counts)
         value = float(self.row_weights[:, 0] @ np.maximum(divergences, 0.0))
         return value, (self.row_weights * (q / sums - self.ideal)).ravel()
+
+    def explained(self, a: FloatArray, u: FloatArray, D: FloatArray) -> Listed:
+        """See `Loss.explained`: pairs that are pushed apart, by ``w q``, or pulled together, by up to ``w p``."""
+        used = np.flatnonzero(a)
+        pair = self.combination.tocsr().indices[used]
+        first, second = self.ordered_pairs()[used].T
+        w, p = (np.broadcast_to(values, self.ideal.shape).ravel()[used] for values in (self.row_weights, self.ideal))
+        most = w * np.where(a[used] > 0.0, 1.0 - p, p)
+        stretch = [(first, second, np.sign(a[used]) * D[pair])]
+        return Listed({"first": first, "second": second}, np.abs(a[used]), -D[pair], Between(most), stretch)
 
     def conjugates(self, a: FloatArray) -> FloatArray:
         """H less the entropy of q, for each row at its first number."""
@@ -231,6 +247,17 @@ class Collapse(_Softmax):
         rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
         return sp.csr_array(rows, shape=(self.size, self.size // 2))
 
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`: the distributions, with a diagonal of 0."""
+        q, w = np.zeros((self.n, self.n)), self.sample_weight
+        q[~np.eye(self.n, dtype=bool)] = self.probabilities(a).ravel()
+        arrays = {"distributions": q, "weights": np.ones(self.n) if w is None else np.asarray(w)}
+        return Part({"term": self.name, "weight": self.weight}, arrays, {"y": self._classes})
+
+    def ordered_pairs(self) -> IndexArray:
+        """Each example with all others."""
+        return np.stack(np.nonzero(~np.eye(self.n, dtype=bool)), axis=1).astype(np.int32)
+
     @cached_property
     def ideal(self) -> FloatArray:
         """``p0``, (n, n - 1)."""
@@ -293,6 +320,12 @@ class PairSoftmax(_Softmax):
         """Say in a few words what the term is."""
         count = len(np.asarray(self.pairs))
         return f"softmax of {count:,} pairs among all pairs of {self.n:,} examples"
+
+    def part(self, a: FloatArray) -> Part:
+        """See `Term.part`."""
+        pairs = np.column_stack([np.asarray(self.pairs), np.asarray(self.weights, dtype=np.float64)])
+        arrays = {"distributions": self.probabilities(a), "pairs": pairs}
+        return Part({"term": "softmax", "weight": self.weight}, arrays)
 
     @property
     def row_weights(self) -> FloatArray:

@@ -212,16 +212,15 @@ def edited(case, ledger, rng, folder):
 def proof(case, ledger, rng, folder):
     solution, tol = solved(case, rng)
     state(case, ledger, "proof", solution, tol)
-    solution.save_proof(folder / "proof.npz")
-    np.savez(folder / "data.npz", **case.files)
+    solution.save_proof(folder / "proof.npz", folder / "data.npz")
     code, text = check([str(folder / "data.npz"), str(folder / "proof.npz")])
     if code:
         ledger.refused["proof"] = f"the checker: {text}"
         return
     with np.load(folder / "proof.npz") as file:
-        about, L = json.loads(str(file["about"])), file["components"]
-    extras = {"threshold": about["threshold"]} if "threshold" in about else {}
-    ledger.state("proof", about["objective"], about["lower_bound"], case.exact(L, **extras))
+        about, L = json.loads(str(file["about"])), file["0.components"]
+    if about["objective"] is not None and about["domain"]["domain"] == "all":
+        ledger.state("proof", about["objective"], about["lower_bound"], case.exact(L[0]))
 
 
 def regret(case, ledger, rng, folder):

@@ -21,9 +21,10 @@ CLASSES = np.array([0, 0, 1, 1])
 def write(folder, data, arrays, raw=None, **about):
     """A data file and a proof whose hash and seal fit; `raw` is the text of JSON instead of what `about` says."""
     np.savez(folder / "data.npz", **data)
-    codes = {"y": np.unique(data["y"], return_inverse=True)[1]} if "y" in data else {"similar": data["similar"] > 0}
-    about = {"format": 2, "objective": 1e300, "lower_bound": -1e300} | about
-    about["data"] = digest({name: np.asarray(array, float) for name, array in (data | codes).items()})
+    codes = {"y": np.unique(data["y"], return_inverse=True)[1]} if "y" in data else {}
+    hashed = {name: np.asarray(array, float) for name, array in (data | codes).items()}
+    about = {"format": 3, "objective": 1e300, "lower_bound": -1e300, "domain": {"domain": "all"}} | about
+    about["data"] = {"members": [*data], "sha256": digest(hashed)}
     text = raw(json.dumps(about)) if raw else json.dumps(about)
     hashable = {name: array for name, array in arrays.items() if np.asarray(array).dtype.kind in "fiub"}
     seal = np.array(digest(hashable, text))
@@ -36,7 +37,16 @@ def checked(folder):
     return code, text
 
 
-def lmnn(folder, X=LINE, y=CLASSES, raw=None, about=None, **arrays):
+def named(parts, changes):
+    """Arrays as a proof names them: of the domain, and of its first term; None leaves one out."""
+    common = ("components", "coordinates", "groups", "map")
+    arrays = {name: array for name, array in (parts | changes).items() if array is not None}
+    for name in set(arrays) & {"components", "coordinates"}:
+        arrays[name] = np.asarray(arrays[name])[None] if np.ndim(arrays[name]) < 3 else arrays[name]
+    return {name if "." in name else f"{int(name not in common)}.{name}": array for name, array in arrays.items()}
+
+
+def lmnn(folder, X=LINE, y=CLASSES, raw=None, about=None, term=None, ridge=None, **arrays):
     """An LMNN proof of four points on a line, without multipliers, changed as asked, and how its check ends."""
     parts = {
         "components": np.array([[1.0]]),
@@ -44,18 +54,23 @@ def lmnn(folder, X=LINE, y=CLASSES, raw=None, about=None, **arrays):
         "triplets": np.zeros((0, 3)),
         "multipliers": np.zeros(0),
         "coordinates": np.array([[1.0]]),
+        "weights": np.ones(len(X)),
     }
-    parameters = {"statement": "LMNN", "push_weight": 0.5, "ridge": 0.0, "squared": False}
-    arrays = {name: array for name, array in (parts | arrays).items() if array is not None}
-    write(folder, {"X": X, "y": y}, arrays, raw, **(parameters | (about or {})))
+    labels = {"term": "labels", "loss": "hinge", "weight": 0.5, "pull": [1.0, -0.5], "offset": 1.0} | (term or {})
+    terms = [labels] if ridge is None else [labels, {"term": "trace", "weight": ridge}]
+    write(folder, {"X": X, "y": y}, named(parts, arrays), raw, **({"terms": terms} | (about or {})))
     return checked(folder)
 
 
-def pola(folder, X=LINE, about=None, **arrays):
-    pairs, similar = np.array([[0, 1], [1, 2]]), np.array([True, False])
-    parts = {"components": np.array([[1.0]]), "multipliers": np.array([0.0, 0.1])}
-    parameters = {"statement": "POLA", "threshold": 2.0, "initial_threshold": 1.5, "slack_weight": 0.25}
-    write(folder, {"X": X, "pairs": pairs, "similar": similar}, parts | arrays, **(parameters | (about or {})))
+def pola(folder, X=LINE, loss="hinge", start=1.5, **arrays):
+    """POLA with the threshold 2, no multipliers and no slope but that of the point."""
+    E = [[0, 0, 1, 1.0], [1, 1, 2, -1.0], [0, 0, len(X), -1.0], [1, 0, len(X), 1.0]]
+    to = np.diag([0.0, start - 1.0])
+    parts = {"components": np.eye(2), "coordinates": np.eye(2), "entries": np.array(E), "offsets": np.array([0.0, 2.0])}
+    parts |= {"weights": np.ones(2), "multipliers": np.zeros(2), "2.to": to, "2.slope": 1e-3 * np.eye(2)}
+    terms = [{"term": "rows", "loss": loss, "weight": 0.25}, {"term": "frobenius", "weight": 1.0}]
+    data = {"X": X, "pairs": np.array([[0, 1], [1, 2]]), "similar": np.array([True, False])}
+    write(folder, data, named(parts, arrays), domain={"domain": "threshold"}, terms=terms)
     return checked(folder)
 
 
@@ -118,42 +133,46 @@ def test_what_overflows_proves_nothing(tmp_path, monkeypatch, arrays, scale, sma
 def test_a_trace_whose_squares_underflow_counts(tmp_path, monkeypatch, small):
     """L = 1e-162 under a ridge of 1e300: the trace is 1e-324, which no float is, and costs 1e-24."""
     monkeypatch.setattr(arithmetic, "SMALL", small)
-    code, text = lmnn(tmp_path, about={"ridge": 1e300}, components=np.array([[1e-162]]))
+    code, text = lmnn(tmp_path, ridge=1e300, components=np.array([[1e-162]]))
     assert code == 0, text
     high = float(text.split("at most ")[1].split(",")[0])
     hinges = 0.5 * 2 * 4  # four target pairs with two impostors each
     assert high >= hinges
     arrays = {"components": np.array([[1e-162]]), "coordinates": np.zeros((1, 0))}
-    only = lmnn(
-        tmp_path, np.ones((4, 1)), np.zeros(4, int), about={"ridge": 1e300}, targets=np.full((4, 1), -1), **arrays
-    )
+    only = lmnn(tmp_path, np.ones((4, 1)), np.zeros(4, int), ridge=1e300, targets=np.full((4, 1), -1), **arrays)
     assert float(only[1].split("at most ")[1].split(",")[0]) >= 0.99e-24
 
 
 def test_pola_beyond_the_range_of_floats(tmp_path):
     assert pola(tmp_path)[0] == 0
-    assert pola(tmp_path, components=np.array([[1e200]]))[0] == 1
+    assert pola(tmp_path, components=1e200 * np.eye(2))[0] == 1
     assert pola(tmp_path, X=LINE * 1e200)[0] == 1
-    assert pola(tmp_path, X=LINE * 1e200, components=np.array([[1e-250]]))[0] == 1
+    code, text = pola(tmp_path, X=LINE * 1e200, components=1e-250 * np.eye(2), **{"2.slope": 1e200 * np.eye(2)})
+    assert (code, text.endswith("no metric has one below 0.0.")) == (0, True), text
 
 
 def test_the_verdict_states_the_program(tmp_path):
     mu = math.nextafter(0.5, 1.0)
-    said = lmnn(tmp_path, about={"push_weight": mu, "ridge": 0.1 + 0.2})[1]
+    said = lmnn(tmp_path, term={"weight": mu, "pull": [1.0, -mu]}, ridge=0.1 + 0.2)[1]
     for part in (
-        "(hinge,",
-        f"push weight {mu!r},",
-        "ridge 0.30000000000000004,",
-        "4 examples, 1 features, 2 classes, 4 target",
+        "4 examples, 1 features, all metrics",
+        f"1.0 - {mu!r} times D(i, j)",
+        f"{mu!r} times hinge of 1.0 + D(i, j) - D(i, l)",
+        "(2 classes, 4 target pairs",
+        "0.30000000000000004 times the trace",
     ):
         assert part in said
-    assert "squared hinge, " in lmnn(tmp_path, about={"squared": True})[1]
-    assert "margins with slacks of weight 0.25, initial threshold 1.5, 4 examples" in pola(tmp_path)[1]
+    assert "times squared hinge of" in lmnn(tmp_path, term={"loss": "squared hinge"})[1]
+    weighed = lmnn(tmp_path, weights=np.array([0.0, 1.0, 2.0, 1.0]))[1]
+    assert "examples with weights 0.0 to 2.0" in weighed
+    soft = pola(tmp_path)[1]
+    assert "0.25 times hinge over 2 rows (1 of 0.0 + D - D, 1 of 2.0 + D - D, those of the data)" in soft
+    assert "half the squared Frobenius distance from the file's matrix" in soft
     X = np.array([[0.0], [1.0], [5.0]])
-    hard = pola(
-        tmp_path, X, {"slack_weight": None, "threshold": 4.0, "initial_threshold": 3.0}, multipliers=np.zeros(2)
-    )
-    assert "POLA (hard margins, initial threshold 3.0, " in hard[1]
+    point = np.diag([1.0, math.sqrt(3.0 - 1e-9)])
+    assert "hard over 2 rows" in pola(tmp_path, X, "hard", 3.0, components=point)[1]
+    swapped = np.array([[0, 1, 2, 1.0], [1, 0, 1, -1.0], [0, 0, len(LINE), -1.0], [1, 0, len(LINE), 1.0]])
+    assert "of the file's own choice" in pola(tmp_path, entries=swapped)[1]
 
 
 def test_whether_targets_are_the_nearest_is_said(tmp_path):
@@ -186,33 +205,135 @@ def test_ties_are_those_of_the_package():
 @pytest.mark.parametrize(
     "claim", ["NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 400, "1" + "0" * 5000, "null", "true"]
 )
-@pytest.mark.parametrize("name", ["objective", "lower_bound", "ridge"])
+@pytest.mark.parametrize("name", ["objective", "lower_bound", "weight", "offset"])
 def test_claims_that_are_no_numbers(tmp_path, claim, name):
-    code, text = lmnn(tmp_path, raw=lambda said: said.replace('"claim"', claim), about={name: "claim"})
+    said = {"term" if name in ("weight", "offset") else "about": {name: "claim"}}
+    code, text = lmnn(tmp_path, raw=lambda said: said.replace('"claim"', claim), **said)
     assert code == 2, text
 
 
 @pytest.mark.parametrize(
     "about",
     [
-        {"format": 1},
+        {"format": 2},
         {"format": 99},
-        {"squared": "false"},
-        {"push_weight": 0.0},
-        {"push_weight": 1.5},
-        {"ridge": -1.0},
-        {"statement": ["LMNN"]},
-        {"statement": "POLA"},
-        {"sample_weight": 1.0},
+        {"format": True},
+        {"format": [3]},
+        {"statement": "LMNN"},
+        {"terms": []},
+        {"terms": {}},
+        {"terms": [{"term": "trace"}]},
+        {"terms": [["labels"]]},
+        {"domain": {"domain": "none"}},
+        {"domain": {"domain": "labels"}},
+        {"domain": "all"},
+        {"domain": {"domain": "all", "sharing": 1.0}},
+        {"lower_bound": None},
     ],
+    ids=str,
 )
 def test_statements_that_are_none(tmp_path, about):
+    assert lmnn(tmp_path)[0] == 0
     assert lmnn(tmp_path, about=about)[0] == 2
 
 
-@pytest.mark.parametrize("about", [{"slack_weight": 0.0}, {"slack_weight": -1.0}, {"initial_threshold": 0.5}])
-def test_parameters_that_pola_has_not(tmp_path, about):
-    assert pola(tmp_path, about=about)[0] == 2
+@pytest.mark.parametrize(
+    "term",
+    [
+        {"loss": "logistic"},
+        {"loss": ["hinge"]},
+        {"weight": -1.0},
+        {"weight": [1.0, -2.0]},
+        {"weight": {}},
+        {"pull": -1.0},
+        {"offset": -1.0},
+        {"sample_weight": 1.0},
+        {"term": "rows"},
+        {"term": "all"},
+        {"term": ["labels"]},
+    ],
+    ids=str,
+)
+def test_terms_that_are_none(tmp_path, term):
+    assert lmnn(tmp_path, term=term)[0] == 2
+    assert lmnn(tmp_path, ridge=-1.0)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss": "absolute"},
+        {"loss": "linear", "multipliers": np.ones(2)},
+        {"weights": -np.ones(2)},
+        {"weights": np.ones(3)},
+        {"offsets": np.zeros(1)},
+        {"entries": np.zeros((1, 3))},
+        {"loss": "log ratio", "sides": 0.5 * np.ones(2), "bounds": np.ones(2)},
+        {"loss": "log ratio", "sides": np.zeros(2), "bounds": np.ones(2)},
+        {"loss": "half square", "sides": 2.0 * np.ones(2)},
+        {"entries": np.array([[2, 0, 1, 1.0]])},
+        {"entries": np.array([[0, 0, 99, 1.0]])},
+        {"2.to": np.array([[0.0, 1.0], [0.0, 0.0]])},
+        {"2.slope": np.zeros((3, 3))},
+    ],
+    ids=str,
+)
+def test_rows_and_matrices_that_are_none(tmp_path, changes):
+    assert pola(tmp_path)[0] == 0
+    assert pola(tmp_path, **changes)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "step"),
+    [
+        ({"multipliers": np.array([0.3, 0.0])}, "multipliers"),
+        ({"multipliers": np.array([-0.1, 0.0])}, "multipliers"),
+        ({"weights": np.array([1.0, 0.0]), "multipliers": np.array([0.0, 0.1])}, "multipliers"),
+        ({"multipliers": np.array([0.0, 0.2])}, "dual cone"),
+        ({"2.slope": -np.eye(2)}, "dual cone"),
+        ({"coordinates": np.array([[1.0], [0.0]])}, "coordinates"),
+        ({"loss": "hard", "components": np.diag([2.0, 1.0])}, "hard constraint"),
+    ],
+    ids=str,
+)
+def test_rows_that_prove_nothing(tmp_path, changes, step):
+    code, text = pola(tmp_path, **changes)
+    assert (code, step in text) == (1, True), text
+
+
+def test_metrics_that_are_not_in_the_domain(tmp_path):
+    """A dense factor is no metric of weights, and regions that are not the labels are said to be the file's own."""
+    X, y = np.column_stack([LINE, LINE[::-1] ** 2]), CLASSES
+    both = {"coordinates": np.eye(2), "about": {"domain": {"domain": "diagonal"}}}
+    assert lmnn(tmp_path, X, y, components=np.eye(2), **both)[0] == 0
+    code, text = lmnn(tmp_path, X, y, components=np.ones((1, 2)), **both)
+    assert (code, "diagonal" in text) == (1, True)
+    fewer = {"about": {"domain": {"domain": "bases"}}, "map": np.ones((1, 2)), "coordinates": np.eye(2)}
+    assert lmnn(tmp_path, X, y, components=np.eye(2), **fewer)[0] == 2
+    several = {"components": np.ones((2, 1, 1)), "coordinates": np.ones((2, 1, 1))}
+    regions = {"about": {"domain": {"domain": "regions"}}, **several}
+    assert "2 regions ('y' in the data)" in lmnn(tmp_path, groups=CLASSES, **regions)[1]
+    assert "2 regions (the file's own choice)" in lmnn(tmp_path, groups=np.array([0, 1, 0, 1]), **regions)[1]
+    for groups in (np.array([0, 0, 1, 2]), np.array([0, 0, 1]), np.array([0.5, 0, 1, 1])):
+        assert lmnn(tmp_path, groups=groups, **regions)[0] == 2
+    tasks = {"about": {"domain": {"domain": "tasks", "sharing": -1.0}}, "groups": CLASSES}
+    three = {"components": np.ones((3, 1, 1)), "coordinates": np.ones((3, 1, 1))}
+    assert lmnn(tmp_path, **tasks, **three)[0] == 1
+
+
+def test_contradictions_need_one(tmp_path):
+    """Of two constraints that a metric satisfies no multipliers prove a contradiction."""
+    X, E = np.array([[0.0], [1.0], [3.0]]), np.array([[0, 0, 1, 1.0], [1, 0, 2, -1.0]])
+    parts = {"components": np.zeros((1, 1)), "coordinates": np.ones((1, 1)), "entries": E, "weights": np.ones(2)}
+    for far, code in ((10.0, 0), (8.0, 1)):
+        rows = {"offsets": np.array([-1.0, far]), "multipliers": np.array([9.0 + 1e-9, 1.0])}
+        terms = [{"term": "rows", "loss": "hard", "weight": 1.0}]
+        write(tmp_path, {"X": X}, named(parts, rows), objective=None, lower_bound=None, terms=terms)
+        assert checked(tmp_path)[0] == code
+    write(
+        tmp_path, {"X": X}, named(parts, rows), objective=None, lower_bound=None, terms=[terms[0] | {"loss": "hinge"}]
+    )
+    assert checked(tmp_path)[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -229,8 +350,11 @@ def test_parameters_that_pola_has_not(tmp_path, about):
         {"components": np.array([[np.inf]])},
         {"components": np.array([[2**53 + 1]])},
         {"components": np.ones((1, 2))},
-        {"components": np.ones(1)},
-        {"components": np.ones((5, 1))},
+        {"components": np.ones(1)[None, None, None]},
+        {"components": np.ones((9, 1))},
+        {"coordinates": np.ones((2, 1, 1))},
+        {"weights": -np.ones(4)},
+        {"weights": np.ones(3)},
         {"multipliers": np.zeros(1)},
         {"multipliers": None},
         {"foreign": np.zeros(1)},
@@ -296,7 +420,7 @@ def member(folder, name, header, content=b""):
 )
 def test_headers_that_lie(tmp_path, header):
     assert lmnn(tmp_path)[0] == 0
-    member(tmp_path, "multipliers.npy", header)
+    member(tmp_path, "1.multipliers.npy", header)
     assert checked(tmp_path)[0] == 2
 
 
@@ -304,12 +428,12 @@ def test_a_small_file_of_many_zeros_is_not_read(tmp_path):
     """The header says more triplets than are read, or a shape that these data do not have."""
     assert lmnn(tmp_path)[0] == 0
     zeros = bytes(8 * 2**20)
-    for name in ("components.npy", "targets.npy", "coordinates.npy"):
+    for name in ("0.components.npy", "1.targets.npy", "0.coordinates.npy"):
         member(tmp_path, name, f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**20}, 1), }}", zeros)
         start = time.process_time()
         code, text = checked(tmp_path)
         assert code == 2
-        assert "of shape (1048576, 1)" in text or "and shape (1048576, 1)" in text
+        assert "and shape (1048576, 1)" in text
         assert time.process_time() - start < 5.0
         assert lmnn(tmp_path)[0] == 0
 
@@ -318,7 +442,7 @@ def test_members_that_are_not_arrays_or_come_twice(tmp_path):
     assert lmnn(tmp_path)[0] == 0
     for path in (tmp_path / "proof.npz", tmp_path / "data.npz"):
         whole = path.read_bytes()
-        inner = "components.npy" if path.name == "proof.npz" else "X.npy"
+        inner = "0.components.npy" if path.name == "proof.npz" else "X.npy"
         with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
             file.writestr(inner, file.read(inner))
         assert checked(tmp_path)[0] == 2

@@ -1,0 +1,128 @@
+"""Proof files of cone programs: accepted as they are written, and what a changed one claims is true."""
+
+import json
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric.check.__main__ import main
+from sdpmetric.check.files import digest
+
+G, J = cp.Variable((4, 4), PSD=True), cp.Variable((5, 5), PSD=True)
+x, y = cp.Variable(3), cp.Variable(2, nonneg=True)
+# Programs, and the optimum of the cone program that is minimized.
+PROGRAMS = {
+    "CHSH": (cp.Problem(cp.Maximize(G[0, 2] + G[0, 3] + G[1, 2] - G[1, 3]), [cp.diag(G) == 1]), -np.sqrt(8.0)),
+    "theta of a cycle": (
+        cp.Problem(cp.Maximize(cp.sum(J)), [cp.trace(J) == 1] + [J[i, (i + 1) % 5] == 0 for i in range(5)]),
+        -np.sqrt(5.0),
+    ),
+    "linear": (cp.Problem(cp.Minimize(y[0] + y[1]), [y[0] + 2 * y[1] >= 3]), 1.5),
+    "second-order": (cp.Problem(cp.Minimize(cp.norm(x - [1.0, 2.0, 3.0])), [cp.sum(x) == 1]), 5.0 / np.sqrt(3.0)),
+}
+
+
+@pytest.fixture(params=PROGRAMS)
+def files(request, tmp_path):
+    problem, optimum = PROGRAMS[request.param]
+    found = sm.bound(problem)
+    found.save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
+    return tmp_path, optimum, found
+
+
+def checked(folder):
+    code, text = main([str(folder / "data.npz"), str(folder / "proof.npz")])
+    assert "\n" not in text
+    return code, text
+
+
+def interval(text):
+    return tuple(float(text.split(words)[1].split(",")[0].rstrip(".")) for words in ("at least ", "at most "))
+
+
+def sealed(folder, arrays, about):
+    said = json.dumps(about)
+    with np.errstate(all="ignore"):
+        seal = np.array(digest({name: np.asarray(array, float) for name, array in arrays.items()}, said))
+        np.savez(folder / "proof.npz", **arrays, about=np.array(said), seal=seal)
+
+
+def held(folder):
+    arrays = {**np.load(folder / "proof.npz")}
+    return {name: array for name, array in arrays.items() if name not in ("about", "seal")}, json.loads(
+        str(arrays["about"])
+    )
+
+
+def test_proofs_of_programs_are_accepted(files):
+    folder, optimum, found = files
+    code, text = checked(folder)
+    assert code == 0, text
+    low, high = interval(text)
+    assert low <= optimum + 1e-15 * abs(optimum) <= high + 2e-15 * abs(optimum)
+    assert high - low <= 1.001 * (found.upper_bound - found.lower_bound) + 1e-12
+
+
+def test_a_changed_claim_point_or_program_is_refused(files):
+    folder, _, _ = files
+    arrays, about = held(folder)
+    changes = [
+        (arrays, about | {"objective": about["objective"] - 1e-3}, 1),
+        (arrays, about | {"lower_bound": about["lower_bound"] + 1e-3}, 1),
+        (arrays, about | {"format": 2}, 2),
+        (arrays, about | {"cones": about["cones"] | {"nonneg": about["cones"]["nonneg"] + 1}}, 2),
+        (arrays, about | {"cones": about["cones"] | {"zero": True}}, 2),
+        (arrays | {"multipliers": -arrays["multipliers"]}, about, 1),
+        (arrays | {"rows": arrays["rows"][:-1]}, about, 2),
+        (arrays | {"rows": np.full_like(arrays["rows"], arrays["rows"][0])}, about, 2),
+        (arrays | {"point": np.append(arrays["point"], 0.0)}, about, 2),
+        (arrays | {"point": np.full_like(arrays["point"], np.nan)}, about, 2),
+        (arrays | {"extra": np.zeros(1)}, about, 2),
+    ]
+    for changed, said, expected in changes:
+        sealed(folder, changed, said)
+        code, text = checked(folder)
+        assert code == expected, text
+    sealed(folder, arrays, about)
+    data = {**np.load(folder / "data.npz")}
+    np.savez(folder / "data.npz", **(data | {"c": np.nextafter(data["c"], np.inf)}))
+    assert "hashes differ" in checked(folder)[1]
+
+
+def test_what_is_accepted_of_changed_files_is_true(files):
+    """Points, multipliers and what is solved for are changed; the interval still contains the optimum."""
+    folder, optimum, _ = files
+    (arrays, about), rng, codes = held(folder), np.random.default_rng(5), []
+    about |= {"objective": 1e300, "lower_bound": -1e300}
+    for _ in range(60):
+        name = str(rng.choice(sorted(arrays)))
+        changed = arrays[name].copy()
+        if changed.size:
+            at = rng.random(changed.shape) < rng.choice([0.2, 1.0])
+            shift = rng.choice([1e-12, 1e-6, 1e-2, 1.0]) * rng.normal(size=changed.shape)
+            changed = np.where(
+                at, rng.permutation(changed) if name in ("rows", "columns") else changed + shift, changed
+            )
+        sealed(folder, arrays | {name: changed}, about)
+        code, text = checked(folder)
+        codes.append(code)
+        if code == 0:
+            low, high = interval(text)
+            assert low <= optimum + 1e-15 * abs(optimum) <= high + 2e-15 * abs(optimum)
+    assert {0, 1} <= set(codes)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        cp.Problem(cp.Minimize(cp.sum_squares(x)), [cp.sum(x) == 1]),
+        cp.Problem(cp.Minimize(cp.exp(x[0]) + cp.sum(x)), [x >= 1]),
+        cp.Problem(cp.Minimize(y[0]), [y[0] <= -1]),
+        cp.Problem(cp.Minimize(y[0]), [cp.sum(y) == 1, 2 * cp.sum(y) == 2]),
+    ],
+)
+def test_programs_without_proof_files_say_so(problem, tmp_path):
+    with pytest.raises(ValueError, match=r"proof files|no proof|equations"):
+        sm.bound(problem).save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
