@@ -81,7 +81,7 @@ class Factor(Point):
 
     def near(self, start: FloatArray) -> FloatArray:
         """See `Point.near`; a part in every direction in which the objective falls is enough, but for barriers."""
-        found = np.linalg.lstsq(self.map.T, start.T, rcond=None)[0].T
+        found: FloatArray = np.linalg.lstsq(self.map.T, start.T, rcond=None)[0].T.astype(np.float64)
         if self.problem.total.barrier or not found.any():
             return np.concatenate([found, NEW * (np.linalg.norm(found) or 1.0) * np.eye(self.T.shape[1])])
         self.F = found
