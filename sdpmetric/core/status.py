@@ -11,7 +11,7 @@ class Status(Enum):
     OPTIMAL = ("optimal", "The requested relative gap is proven, at the rigor of the certificate.")
     OPTIMAL_INACCURATE = (
         "optimal_inaccurate",
-        "The solver stopped by its own criterion, but the asked tolerance is not proven: "
+        "The solver stopped by its own criterion, but the requested tolerance is not proven: "
         "tighten the solver's own tolerances, or try another solver or another start.",
     )
     USER_LIMIT = (
@@ -37,7 +37,7 @@ class Status(Enum):
     NUMERICAL_ERROR = (
         "numerical_error",
         "The iterates stopped being finite numbers; this is the last certified point: "
-        "check the data for extreme values, or standardise the features.",
+        "check the data for extreme values, or standardize the features.",
     )
     SOLVER_ERROR = ("solver_error", "The convex solver gave no answer: try another one, or loosen its tolerances.")
 
@@ -50,7 +50,7 @@ class Status(Enum):
 
     @property
     def ok(self) -> bool:
-        """Whether the asked tolerance was proven."""
+        """Whether the requested tolerance was proven."""
         return self is Status.OPTIMAL
 
     @property

@@ -45,7 +45,7 @@ class _Comparison(MarginLoss):
     def _compared(self, near: IndexArray, far: IndexArray, names: Sequence[str], listed: IndexArray) -> Rows:
         # A pair that many comparisons name stands once; rows have two entries, also where both pairs are the same.
         ends = np.sort(np.stack([near, far]), axis=2).astype(np.int64)
-        keys = 2 * (ends[..., 0] * (1 + int(ends.max())) + ends[..., 1])
+        keys = 2 * (ends[..., 0] * (1 + int(ends.max(initial=0))) + ends[..., 1])
         keys[1] += keys[0] == keys[1]
         _, first, place = np.unique(keys.ravel(), return_index=True, return_inverse=True)
         columns, signs = place.reshape(2, -1).T.ravel(), np.tile([1.0, -1.0], len(listed))

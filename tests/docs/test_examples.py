@@ -86,7 +86,7 @@ def test_other_numbers_words_and_lengths_do_not_agree(other):
 def test_there_are_snippets_and_examples_to_run():
     assert len(snippets()) >= 2
     assert len(EXAMPLES) >= 3
-    assert len(COURSE) == 10
+    assert len(COURSE) == 11  # ten lessons and the capstone
 
 
 def anchors(page):

@@ -178,7 +178,8 @@ def test_headline_legend_keyboard_and_table(page):
     find(page, "embedding").send_keys("\ue00c")  # escape
     assert page.execute_script("return report.chosen()") is None
     page.find_element("css selector", "details[data-of=embedding] summary").click()
-    assert len(page.find_elements("css selector", "details[data-of=embedding] tbody tr")) == 178
+    wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait(page, 20)  # the table comes with an event
+    assert len(wait.until(lambda page: page.find_elements("css selector", "[data-of=embedding] tbody tr"))) == 178
 
 
 def test_page_plays_once_where_motion_is_welcome_and_prints_light(page, solution):
