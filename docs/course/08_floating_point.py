@@ -187,17 +187,14 @@ def judge(data="data.npz", claim=1.0, **changed):
     return main([str(folder / data), str(folder / "forged.npz")])
 
 
+a, triplets = "1.multipliers", "1.triplets"  # of the second term; the first part is the metric
 assert judge()[0] == 0
 for name, (code, text) in {
     "claims 1 % more": judge(claim=1.01),
-    "multipliers raised": judge(claim=1.01, multipliers=1.01 * parts["multipliers"]),
-    "negative multipliers": judge(multipliers=-parts["multipliers"]),
-    "infinite multipliers": judge(multipliers=np.inf * parts["multipliers"]),
-    "triplets counted twice": judge(
-        claim=2.0,
-        multipliers=np.tile(parts["multipliers"], 2),
-        triplets=np.tile(parts["triplets"], (2, 1)),
-    ),
+    "multipliers raised": judge(claim=1.01, **{a: 1.01 * parts[a]}),
+    "negative multipliers": judge(**{a: -parts[a]}),
+    "infinite multipliers": judge(**{a: np.inf * parts[a]}),
+    "triplets counted twice": judge(claim=2.0, **{a: np.tile(parts[a], 2), triplets: np.tile(parts[triplets], (2, 1))}),
     "other data": judge(data="other.npz"),
 }.items():
     print(f"{name}: {text[:70]}")
