@@ -55,7 +55,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
     kernel : (n, n) array, optional
         Similarities of the objects, symmetric and PSD, such as ``F @ F.T`` of features. Default: nothing is known.
     n_objects : int, optional
-        Default: as many as the kernel has rows, or the largest row number says.
+        Default: as many as the largest row number says. A kernel has one row for each object.
     trace : float, optional
         Between 0 and 1; at 1 all points coincide. Default: the path chooses.
     n_traces, least_trace : int and float, default 12 and 0.01
@@ -136,7 +136,8 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If comparisons are not as described, or outweigh each other so that no embedding is better than none.
+            If comparisons are not as described, name objects that do not exist, or outweigh each other so that no
+            embedding is better than none.
 
         Warns
         -----
@@ -144,11 +145,12 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
             If the requested tolerance is not proven.
         """
         self._validate_params()
-        rows = self._rows(X, reset=True)
+        rows = self._rows(X, self._stated_objects)
+        self.n_features_in_ = np.shape(X)[1]
         points, start = self._points(1 + int(rows.max())), None
         seen, held = rows, rows[:0]
         if validation is not None:
-            held = self._rows(validation)
+            held = self._rows(validation, len(points))
         elif self.trace is None:
             kept, out = divide(len(rows), self.validation_fraction, self.random_state)
             seen, held = rows[kept], rows[out]
@@ -196,7 +198,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         X : (t, 3) or (t, 4) integer array
         """
         check_is_fitted(self)
-        near, far = tuple_distances(self.embedding_, self._rows(X))
+        near, far = tuple_distances(self.embedding_, self._rows(X, len(self.embedding_)))
         return far - near
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -236,7 +238,8 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         (n,) array
             Row numbers of X, the most open one first.
         """
-        rows, points = self._rows(X), self._points(len(self.embedding_))
+        check_is_fitted(self)
+        rows, points = self._rows(X, len(self.embedding_)), self._points(len(self.embedding_))
         near, far = points[rows[:, 0]] - points[rows[:, 1]], points[rows[:, 2]] - points[rows[:, 3]]
         a, b, ab = (np.einsum("ij,ij->i", *pair) for pair in ((near, near), (far, far), (near, far)))
         moved = np.sqrt(np.maximum(a * a + b * b - 2.0 * ab * ab, np.finfo(float).tiny))
@@ -261,7 +264,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
             Row numbers of X, in order.
         """
         self._validate_params()
-        rows = self._rows(X)
+        rows = self._rows(X, self._stated_objects)
         points, left, found = self._points(1 + int(rows.max())), np.arange(len(rows)), list[IndexArray]()
         while len(found) < most and len(left):
             circle = shortest_circle(rows[left])
@@ -280,16 +283,24 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
             left = np.setdiff1d(left, found[-1])
         return found
 
-    def _rows(self, X: ArrayLike, reset: bool = False) -> IndexArray:
-        """Comparisons as quadruplets."""
+    @property
+    def _stated_objects(self) -> int | None:
+        """The number of objects, where it does not follow from comparisons."""
+        return self.n_objects if self.kernel is None else len(np.atleast_1d(self.kernel))
+
+    def _rows(self, X: ArrayLike, n: int | None = None) -> IndexArray:
+        """Comparisons of n objects as quadruplets."""
         rows = check_array(X, dtype=None, input_name="X")
         if rows.dtype.kind not in "iu" or rows.shape[1] not in (3, 4):
             raise ValueError(
                 f"X must be row numbers of objects, triplets (t, 3) or quadruplets (t, 4), got {rows.dtype} of shape "
                 f"{rows.shape}."
             )
-        if reset:
-            self.n_features_in_ = rows.shape[1]
+        outside = (rows < 0) | (rows >= (np.inf if n is None else n))
+        if outside.any():
+            known = "not negative" if n is None else f"0..{n - 1}"
+            first = rows[outside.any(axis=1)][0].tolist()
+            raise ValueError(f"X names {first}, but row numbers of objects are {known}.")
         return np.asarray(rows[:, [0, 1, 0, 2] if rows.shape[1] == 3 else [0, 1, 2, 3]], dtype=np.intp)
 
     def _points(self, n: int) -> FloatArray:

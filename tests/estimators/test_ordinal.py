@@ -141,6 +141,23 @@ def test_what_is_no_comparison_is_refused(X, message):
         OrdinalEmbedding(trace=0.5).fit(X)
 
 
+@pytest.mark.parametrize("wrong", [[0, -1, 2], [0, 4, 2]])
+@pytest.mark.parametrize("verb", ["predict", "decision_function", "score", "ask"])
+def test_objects_that_do_not_exist_are_named(verb, wrong):
+    embedding = OrdinalEmbedding(trace=0.5).fit([[0, 1, 2], [1, 2, 3]])
+    with pytest.raises(ValueError, match=rf"X names \[0, {wrong[1]}, .*, but row numbers of objects are 0..3"):
+        getattr(embedding, verb)([wrong])
+
+
+def test_objects_beyond_the_stated_ones_are_named():
+    for learner in (OrdinalEmbedding(trace=0.5, n_objects=3), OrdinalEmbedding(trace=0.5, kernel=np.eye(3))):
+        for verb in (learner.fit, learner.contradictions):
+            with pytest.raises(ValueError, match=r"X names \[1, 2, 3\]"):
+                verb([[0, 1, 2], [1, 2, 3]])
+    with pytest.raises(ValueError, match="not negative"):
+        OrdinalEmbedding(trace=0.5).fit([[0, 1, -2]])
+
+
 # -- contradictions ----------------------------------------------------------------------------------------------------
 
 
