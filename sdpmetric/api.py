@@ -6,6 +6,7 @@ from sdpmetric.classification import GuaranteedThreshold, guaranteed_threshold
 from sdpmetric.comparator import regret
 from sdpmetric.core.certificate import (
     Certificate,
+    Dual,
     DualityCertificate,
     InfeasibilityCertificate,
     RegretCertificate,
@@ -14,7 +15,6 @@ from sdpmetric.core.certificate import (
 )
 from sdpmetric.core.comparison import Comparison, compare
 from sdpmetric.core.explanation import Explanation, explain
-from sdpmetric.core.multipliers import Dual
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.registry import formulation, solver, solvers_of
 from sdpmetric.core.solution import Solution

@@ -15,15 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.classification.ball import Neighbors, Space
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import RIGORS, DualityCertificate, Rigor
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual, DualityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
-from sdpmetric.linalg.rigorous import TINY, U, above, gamma
+from sdpmetric.linalg.rigorous import RIGORS, TINY, Rigor, U, above, gamma
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.problems.pola import POLAProblem

@@ -18,8 +18,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
-from sdpmetric.core.frames import Frame
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.validation import Frame
 from sdpmetric.datasets import MeanNorm
 
 Arrays = dict[str, NDArray[np.generic]]

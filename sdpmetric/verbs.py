@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.linear_map import FittedEstimator, FittedTransformer, linear_map
-from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import Problem, check_problem, refuse
 from sdpmetric.core.registry import Solver, Steps, find_solver, rank_bound_of, solvers_in
@@ -21,6 +20,7 @@ from sdpmetric.core.run import (
     Budget,
     Callback,
     EarlyStopping,
+    Recorder,
     Score,
     Step,
     Watch,
@@ -31,7 +31,7 @@ from sdpmetric.core.run import (
 )
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
-from sdpmetric.core.trace import Recorder, TraceRow
+from sdpmetric.core.trace import TraceRow
 from sdpmetric.engine import Engine, resolve
 from sdpmetric.engine.interface import using
 

@@ -8,7 +8,7 @@ import numpy as np
 import oracles
 import scipy.sparse as sp
 
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 

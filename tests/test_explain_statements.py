@@ -17,9 +17,9 @@ from instances import assert_close, assert_same, rounding
 from numpy.typing import ArrayLike
 
 import sdpmetric as sm
+from sdpmetric.core.certificate import Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.explanation import Support
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.linalg.distances import adjoint, distances
 from sdpmetric.losses import Hinge, Weighted
 

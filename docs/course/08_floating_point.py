@@ -137,7 +137,7 @@ for seed in (29, 38, 53):
 #
 #    <details><summary>Solution</summary>
 
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 
 honest = sm.solve(problem, tol=1e-3)
 forged = Dual(honest.dual.triplets, 1.01 * np.asarray(honest.dual.values))

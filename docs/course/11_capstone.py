@@ -23,7 +23,7 @@ import numpy as np
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.check.__main__ import main
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.proof import digest
 
 folder = Path(tempfile.mkdtemp())

@@ -1,10 +1,8 @@
-"""Compiled loops over the hinges of triplets: their slopes, and the smoothed push term with its gradient.
-
-All loops walk *candidates* (see `sdpmetric.triplets.triplets.Candidates`): row ``r`` holds an anchor, up to K target
-neighbors (padded with -1), and a slice of possible impostors.
-"""
+"""Compiled loops over triplets: the search for impostors, hinges, and bounds that hold with rounding."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +10,72 @@ from numpy.typing import NDArray
 from sdpmetric._loops import FAST, loop
 from sdpmetric._loops.pairs import distance
 from sdpmetric.arrays import FloatArray, IndexArray
+
+# Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
+# columns that are looked at together.
+TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
+
+
+@loop(fastmath=FAST)
+def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], limit: float) -> bool:
+    """Whether any value is at or below its ceiling or the limit; without a branch, so that it is vectorized."""
+    count = np.float32(0.0)
+    for j in range(len(values)):
+        count += np.float32(1.0) if values[j] <= max(ceilings[j], limit) else np.float32(0.0)
+    return bool(count > 0.0)
+
+
+@loop(nogil=True, fastmath=FAST)
+def scan_tiles(
+    left: NDArray[np.floating],
+    tiles: NDArray[np.floating],
+    limits: NDArray[np.floating],
+    ceilings: NDArray[np.floating],
+    own: NDArray[np.int64],
+    both: bool,
+    tops: NDArray[np.int64],
+    state: NDArray[np.int64],
+    pairs: IndexArray,
+) -> None:
+    """Scan the tiles with the first rows `tops` of ``D = left @ tiles`` for entries at or below their limit.
+
+    Row k of D belongs to columns ``own[k, 0]`` to ``own[k, 1]``, which are left out. Where ``both``, rows and columns
+    are the same points: only columns from ``own[k, 1]`` on are looked at, and an entry at or below the ceiling of its
+    column is listed as the pair (column, row) too. Starts at task ``state[0]``, stops early when `pairs` might
+    overflow, and leaves the next task and the number of pairs in `state`.
+    """
+    n_tiles, width, n = len(tiles), tiles.shape[2], len(ceilings)
+    height = TILE_ROWS
+    D = np.empty((height, width), dtype=left.dtype)
+    task, used = state[0], 0
+    while task < len(tops) * n_tiles and used + 2 * height * width <= len(pairs):
+        top, first = tops[task // n_tiles], task % n_tiles * width
+        task += 1
+        rows, last = min(height, len(left) - top), min(first + width, n)
+        inside = own[top, 0] == own[top + rows - 1, 0] and first >= own[top, 0] and last <= own[top, 1]
+        if inside or (both and last <= own[top, 1]):
+            continue
+        np.dot(left[top : top + rows], tiles[first // width], D[:rows])
+        for k in range(rows):
+            row, limit = top + k, limits[top + k]
+            for part in range(2):
+                if part == 0:
+                    start, stop = first, 0 if both else min(last, own[row, 0])
+                else:
+                    start, stop = max(first, own[row, 1]), last
+                for low in range(start, stop, CHUNK):
+                    high = min(low + CHUNK, stop)
+                    if not _any_within(D[k, low - first : high - first], ceilings[low:high], limit):
+                        continue
+                    for j in range(low, high):
+                        distance = D[k, j - first]
+                        if distance <= limit:
+                            pairs[used, 0], pairs[used, 1] = row, j
+                            used += 1
+                        if both and distance <= ceilings[j]:
+                            pairs[used, 0], pairs[used, 1] = j, row
+                            used += 1
+    state[0], state[1] = task, used
 
 
 @loop(inline="always")
@@ -141,3 +205,121 @@ def smoothed_push(
                     Y[b, q] += g
                     Y[l, q] -= g
     sums[0], sums[1], sums[2] = smooth, total, active
+
+
+# More than the rounding of squaring, and of adding 1.
+SQUARE = 1e-15
+# The smallest positive float, and squared distances that may miss some parts by underflow.
+TINY, SMALL_SQUARE = 5e-324, 1e-260
+
+
+@loop(nogil=True, fastmath=FAST, inline="always")
+def _bounds(length: float, g: float, error: float) -> tuple[float, float]:
+    """Squares of the least and the largest length, for a computed length with a relative and an absolute error."""
+    near, far = max(0.0, length * (1.0 - g) - error), length * (1.0 + g) + error
+    least, most = near * near * (1.0 - SQUARE), far * far * (1.0 + SQUARE)
+    if most < SMALL_SQUARE and far > 0.0:  # sums with the smallest float take many times as long
+        return max(0.0, least - TINY), most + TINY
+    return least, most
+
+
+@loop(nogil=True)
+def _small_length(P: FloatArray, i: int, j: int) -> float:
+    """The distance between two rows of P whose squares may underflow."""
+    top = 0.0
+    for q in range(P.shape[1]):
+        top = max(top, abs(P[i, q] - P[j, q]))
+    s = 0.0
+    if top > 0.0:
+        for q in range(P.shape[1]):
+            u = (P[i, q] - P[j, q]) / top
+            s += u * u
+    return top * math.sqrt(s)
+
+
+@loop(nogil=True, fastmath=FAST)
+def distance_bounds(
+    P: FloatArray,
+    errors: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    begin: int,
+    end: int,
+    g: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """Bounds of the squared distances of pairs `begin` to `end` of exact points, within `errors` of the rows of P."""
+    for p in range(begin, end):
+        d = distance(P, first[p], second[p])
+        length = math.sqrt(d) if d >= SMALL_SQUARE else _small_length(P, first[p], second[p])
+        low[p], high[p] = _bounds(length, g, errors[first[p]] + errors[second[p]])
+
+
+@loop(nogil=True, fastmath=FAST)
+def largest_hinges(
+    P: FloatArray,
+    errors: FloatArray,
+    anchors: IndexArray,
+    near: FloatArray,
+    highest: FloatArray,
+    indptr: NDArray[np.int64],
+    impostors: IndexArray,
+    weights: FloatArray | None,
+    begin: int,
+    end: int,
+    squared: bool,
+    g: float,
+    losses: FloatArray,
+    active: NDArray[np.int64],
+) -> None:
+    """The largest possible sum of hinges of rows `begin` to `end` of candidates, and how many hinges are positive.
+
+    `near` holds computed squared distances to the target neighbors and `highest` upper bounds of the exact ones, both
+    padded with -1. Sums are rounded to nearest.
+    """
+    for r in range(begin, end):
+        i, total, count = anchors[r], 0.0, 0
+        for p in range(indptr[r], indptr[r + 1]):
+            d = distance(P, i, impostors[p])
+            least, _ = _bounds(math.sqrt(d), g, errors[i] + errors[impostors[p]])
+            w = 1.0
+            if weights is not None:
+                w = weights[p]
+            for j in range(near.shape[1]):
+                if near[r, j] < 0.0:
+                    break
+                u = (1.0 + highest[r, j]) * (1.0 + SQUARE) - least
+                if u > 0.0:
+                    total += w * (u * u if squared else u)
+                if w > 0.0 and 1.0 + near[r, j] - d > 0.0:
+                    count += 1
+        losses[r], active[r] = total, count
+
+
+@loop(nogil=True, fastmath=FAST)
+def form_error(
+    P: FloatArray,
+    first: IndexArray,
+    second: IndexArray,
+    weights: FloatArray,
+    lengths: FloatArray,
+    errors: FloatArray,
+    begin: int,
+    end: int,
+    sums: FloatArray,
+) -> None:
+    """In `sums` the sums over pairs of ``|w| (|p| (l_a + l_b + 2 e) + e^2)`` and ``|w| (|p| + e)^2``.
+
+    Here p is the difference of two rows of P, e the sum of their errors and l the entries of `lengths`. Rounded to
+    nearest.
+    """
+    error = size = 0.0
+    for p in range(begin, end):
+        a, b, w = first[p], second[p], abs(weights[p])
+        d = distance(P, a, b)
+        long = math.sqrt(d) if d >= SMALL_SQUARE else _small_length(P, a, b)
+        off = errors[a] + errors[b]
+        error += w * long * (lengths[a] + lengths[b] + 2.0 * off) + w * off * off
+        size += w * (long + off) * (long + off)
+    sums[0], sums[1] = error, size

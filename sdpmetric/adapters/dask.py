@@ -14,7 +14,7 @@ from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget
 from sdpmetric.core.solution import Solution
 from sdpmetric.engine import Dask, threads
-from sdpmetric.engine.deadline import BudgetSpent, deadline
+from sdpmetric.engine.interface import BudgetSpent, deadline
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -12,9 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpmetric.core.certificate import RIGORS, Rigor
 from sdpmetric.linalg.distances import adjoint, distances
-from sdpmetric.linalg.rigorous import TINY, Images, above, gamma, product_above, sum_above, trace_above
+from sdpmetric.linalg.rigorous import RIGORS, TINY, Images, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.terms.base import ROUNDINGS, Loss, Regularizer, Term
 
 FloatArray = NDArray[np.float64]

@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.spans import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
 from sdpmetric.bounds.well_posed import SampleSize
-from sdpmetric.engine.deadline import check_deadline
+from sdpmetric.engine.interface import check_deadline
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint, distances, weighted_differences
 from sdpmetric.linalg.rigorous import (

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.bounds.pull import DualCone
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.linalg.rigorous import TINY, Form, Images, above, below, product_above, sum_above, sum_below
-from sdpmetric.triplets import totals
-from sdpmetric.triplets.bounds import inactive_beyond, largest_hinges, with_rest
-from sdpmetric.triplets.impostors import SearchMethod
-from sdpmetric.triplets.limits import listed
-from sdpmetric.triplets.margins import hinge_slopes, target_distances
+from sdpmetric.triplets import margins
+from sdpmetric.triplets.impostors import SearchMethod, listed
+from sdpmetric.triplets.margins import hinge_slopes, inactive_beyond, largest_hinges, target_distances, with_rest
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -198,7 +196,7 @@ class Push:
         """``sum_t w_t h(1 - <B_t, M>)`` at embedded points, over all anchors or some; the push weight is left out."""
         near = float(distances(Z, *self.place(*self.source.target_pairs())).max(initial=0.0))
         everyone = np.zeros(len(self.X), dtype=np.int32)
-        if among is None and all(totals.unit_hinges(P, everyone, near) for P in np.split(Z, self.n_regions)):
+        if among is None and all(margins.are_unit_hinges(P, everyone, near) for P in np.split(Z, self.n_regions)):
             return self.source.total_weight
         return sum(loss for loss, _, _ in self.hinges(Z, among))
 

@@ -6,11 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import ClassVar, Literal, Self, cast, get_args
+from typing import ClassVar, Self, cast
 
+import numpy as np
+
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html
 from sdpmetric.core.files import check_values
 from sdpmetric.core.status import Status
+from sdpmetric.linalg.rigorous import RIGORS, Rigor
+from sdpmetric.triplets.triplets import Triplets
 
 # A lower bound may exceed an objective by this share of the larger one where rounding is estimated, as in solvers and
 # in statements whose bounds are not enclosed; a larger excess is a contradiction.
@@ -51,11 +56,6 @@ def digits(low: float, high: float) -> tuple[str, str]:
         if first != second or low == high:
             break
     return first, second
-
-
-Rigor = Literal["float", "rounding", "assumption"]
-# From the strongest to the weakest.
-RIGORS: tuple[Rigor, ...] = get_args(Rigor)
 
 
 def reservation(rigor: Rigor, assumption: str | None) -> str:
@@ -393,3 +393,42 @@ KINDS: dict[str, type[Certificate]] = {
         StationarityCertificate,
     )
 }
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Multipliers of triplets: all triplets that are not listed have multiplier 0.
+
+    Attributes
+    ----------
+    triplets : Triplets
+    values : (t,) array
+        The multiplier ``a_t`` of each listed triplet, between 0 and the push weight times its weight.
+    """
+
+    triplets: Triplets
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+# Multipliers of triplets, or one for each constraint of a problem that lists its constraints itself.
+Multipliers = Dual | FloatArray
+
+
+def check_triplet_multipliers(dual: Multipliers) -> Dual:
+    """Multipliers of a statement about triplets."""
+    if not isinstance(dual, Dual):
+        raise TypeError(f"dual must be a Dual, triplets with their multipliers, got {type(dual).__name__}.")
+    return dual
+
+
+def check_multipliers(dual: Multipliers, n: int, what: str) -> FloatArray:
+    """Multipliers of a statement that lists its constraints, (n,), float64."""
+    if isinstance(dual, Dual):
+        raise TypeError(f"dual must be an array of {n} {what}; this problem has no triplets.")
+    values = np.asarray(dual, dtype=np.float64)
+    if values.shape != (n,) or not np.isfinite(values).all():
+        raise ValueError(f"dual must be {n} finite {what}, got shape {values.shape}.")
+    return values

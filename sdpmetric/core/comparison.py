@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sdpmetric.core import html
-from sdpmetric.core.certificate import RIGORS, absolute_gap, digits
+from sdpmetric.core.certificate import absolute_gap, digits
 from sdpmetric.core.solution import Solution
+from sdpmetric.linalg.rigorous import RIGORS
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.certificate import Multipliers
 
 IndexArray = NDArray[np.integer]
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html
-from sdpmetric.core.certificate import Certificate
+from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.problem import Constrained, Problem, refuse
 from sdpmetric.core.solution import Solution
 

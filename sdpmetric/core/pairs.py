@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.core import validation
-from sdpmetric.core.frames import unmasked
 from sdpmetric.core.sample_weight import check_sample_weight
+from sdpmetric.core.validation import unmasked
 
 # Up to this number of examples, pairs are drawn from a list of all pairs.
 LISTED = 2000

@@ -18,11 +18,11 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import html, validation
-from sdpmetric.core.certificate import Certificate, Rigor
+from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import digest
-from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.owned import owned
+from sdpmetric.linalg.rigorous import Rigor
 
 # Logarithms of the multiples of a metric's factor that `Problem.best_scale` looks at.
 LOG_SCALES = (-12.0, 12.0)

@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.files import write_npz
-from sdpmetric.core.multipliers import Multipliers
 
 Arrays = Mapping[str, NDArray[np.generic]]
 Said = Mapping[str, object]

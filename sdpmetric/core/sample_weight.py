@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.frames import unmasked
+from sdpmetric.core.validation import unmasked
 
 
 def check_sample_weight(weights: ArrayLike | None, n: int) -> FloatArray | None:

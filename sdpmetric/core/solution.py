@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.core import html
-from sdpmetric.core.certificate import Certificate, DualityCertificate, RelaxationCertificate
+from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, RelaxationCertificate
 from sdpmetric.core.files import Part, check_arrays, check_values, expected, read_json, read_npz, write_npz
-from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Provable
 from sdpmetric.core.status import Status

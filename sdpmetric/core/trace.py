@@ -80,34 +80,9 @@ class Trace:
         return self.rows[key]
 
 
-# At most this many points are kept, and this many numbers in all.
-MOST, NUMBERS = 16, 1 << 21
-
-
 @dataclass(frozen=True, eq=False)
 class Frame:
     """A point that a solver passed."""
 
     row: int  # Its row of the trace
     components: NDArray[np.floating]  # (r, d), or (c, r, d) for c metrics
-
-
-@dataclass
-class Recorder:
-    """Keeps every first, second, fourth or so point: twice as sparse whenever there are too many."""
-
-    frames: list[Frame] = field(default_factory=list)
-    stride: int = 1
-    seen: int = 0
-
-    def see(self, components: NDArray[np.floating]) -> None:
-        """Take note of the point of the next row."""
-        row, self.seen = self.seen, self.seen + 1
-        if row % self.stride:
-            return
-        self.frames.append(Frame(row, components))
-        while len(self.frames) > 1 and (
-            len(self.frames) > MOST or sum(frame.components.size for frame in self.frames) > NUMBERS
-        ):
-            self.stride *= 2
-            self.frames = [frame for frame in self.frames if frame.row % self.stride == 0]

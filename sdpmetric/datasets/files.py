@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.frames import check_frame
+from sdpmetric.core.validation import check_frame
 
 Labels = NDArray[np.generic]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Concatenate, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from sdpmetric.engine import threads
-from sdpmetric.engine.deadline import check_deadline, remaining
 from sdpmetric.engine.interface import (
     Held,
     P,
@@ -21,7 +20,9 @@ from sdpmetric.engine.interface import (
     Shards,
     Shared,
     TooLittleMemory,
+    check_deadline,
     parts_of,
+    remaining,
 )
 
 if TYPE_CHECKING:

@@ -1,20 +1,84 @@
-"""What solvers and certificates ask of an engine, and which engine is in use.
-
-An engine says where parts of the work are held: `Engine.place` makes one object for each of its shards, and
-`Shards.each` calls a method of all of them; only arguments and results travel.
-"""
+"""When the work of the calling thread has to end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+ItemT = TypeVar("ItemT")
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+_LAST: ContextVar[float] = ContextVar("last", default=math.inf)
+_HURRIED: ContextVar[bool] = ContextVar("hurried", default=False)
+
+
+class BudgetSpent(Exception):
+    """Time or iterations ran out during a step."""
+
+
+@contextmanager
+def deadline(at: float, last: float | None = None) -> Iterator[None]:
+    """Let work end with `BudgetSpent` once ``time.perf_counter()`` has passed a time; not across a ``yield``."""
+    tokens = _DEADLINE.set(at), _LAST.set(_LAST.get() if last is None else last)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(tokens[0])
+        _LAST.reset(tokens[1])
+
+
+def check_deadline() -> None:
+    """Raise `BudgetSpent` after the deadline."""
+    if time.perf_counter() > _DEADLINE.get():
+        raise BudgetSpent
+
+
+def check_last() -> None:
+    """Raise `BudgetSpent` where nothing may be finished any more."""
+    if time.perf_counter() > _LAST.get():
+        raise BudgetSpent
+
+
+def remaining() -> float:
+    """Seconds before the deadline, possibly infinite."""
+    return _DEADLINE.get() - time.perf_counter()
+
+
+@contextmanager
+def hurried() -> Iterator[None]:
+    """Let work that is begun after the deadline do what it must, without a deadline; not across a ``yield``."""
+    token = _HURRIED.set(True)
+    try:
+        yield
+    finally:
+        _HURRIED.reset(token)
+
+
+def is_late() -> bool:
+    """Whether only what must be done is to be done."""
+    return _HURRIED.get() or remaining() < 0.0
+
+
+def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
+    """The first item, and the others as long as it is not late."""
+    for k, item in enumerate(items):
+        if k and is_late():
+            return
+        yield item
+
 
 # Where a part of some work begins and ends, as shares of all of it.
 Part = tuple[float, float]
@@ -121,3 +185,26 @@ def dealt(n: int, part: Part) -> NDArray[np.bool_]:
     """Which of n items belong to a part, spread evenly over all of them, however they are ordered."""
     at = np.arange(n) * 0.6180339887498949 % 1.0  # multiples of the golden ratio fall evenly into every interval
     return (at >= part[0]) & ((at < part[1]) | (part[1] == 1.0))
+
+
+def resolve(engine: Engine | Client | str | None) -> Engine:
+    """The engine that is meant by a name, a Dask client or an engine.
+
+    Raises
+    ------
+    ValueError
+        If no engine has the name.
+    TypeError
+        If it is none of these.
+    ImportError
+        If the engine needs a package that is not installed.
+    """
+    if engine is None or engine == "threads":
+        return Threads()
+    if isinstance(engine, str):
+        raise ValueError(f"engine must be 'threads', a Dask client or one of sdpmetric.engines, got {engine!r}.")
+    if hasattr(engine, "place"):
+        return engine
+    from sdpmetric.engine.cluster import Dask
+
+    return Dask(engine)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from sdpmetric.engine.deadline import check_last
+from sdpmetric.engine.interface import check_last
 
 # Work of one part at least: half a millisecond of coordinate differences, or of multiplications in a product. Waking
 # another thread takes about 50 microseconds on an idle machine.

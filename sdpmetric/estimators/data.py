@@ -13,9 +13,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import validate_data
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.frames import columns_in_errors, unmasked
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.core.validation import UNLABELLED
+from sdpmetric.core.validation import UNLABELLED, columns_in_errors, unmasked
 from sdpmetric.linalg.distances import distances
 
 Data = NDArray[np.floating]

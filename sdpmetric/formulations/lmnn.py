@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.push import Push
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import formulation
 from sdpmetric.formulations.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.formulations.exact_program import ExactProgram, Point, named

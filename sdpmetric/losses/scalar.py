@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logit
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.certificate import Rigor
-from sdpmetric.linalg.rigorous import all_above, all_below, exp_bounds, log1p_bounds, log_bounds
+from sdpmetric.linalg.rigorous import Rigor, all_above, all_below, exp_bounds, log1p_bounds, log_bounds
 
 # Losses that say nothing else may be off by so much relative to value, argument and 1; smaller squares may underflow.
 ACCURACY, SMALL = 2e-15, 1e-290

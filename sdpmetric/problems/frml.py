@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric._loops import ranking as loops
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, RelaxationCertificate, StationarityCertificate
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.certificate import Certificate, Multipliers, RelaxationCertificate, StationarityCertificate
 from sdpmetric.core.problem import Problem
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import above, below

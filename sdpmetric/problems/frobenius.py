@@ -18,9 +18,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.pull import QuadraticCone
 from sdpmetric.bounds.push import DualCandidate
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.certificate import Dual, DualityCertificate, Multipliers
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.multipliers import Dual, Multipliers
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
 from sdpmetric.linalg import psd

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.core import validation
+from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_pair_weights

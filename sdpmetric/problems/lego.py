@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.fenchel import NULL
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate, RegretCertificate
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.certificate import DualityCertificate, Multipliers, RegretCertificate, check_multipliers
 from sdpmetric.core.owned import owned
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem

@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.multipliers import Multipliers
 from sdpmetric.losses import LOSSES, Weighted
 from sdpmetric.problems.lego import LEGOProblem
 from sdpmetric.problems.metric_problem import MetricProblem

@@ -16,8 +16,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.lfda_bounds import Scatters, most, trace_ratio
 from sdpmetric.bounds.spans import dimension
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.certificate import DualityCertificate, Multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd

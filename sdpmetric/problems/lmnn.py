@@ -18,25 +18,22 @@ from sdpmetric.bounds.pull import DualCone, PullCost
 from sdpmetric.bounds.push import DualCandidate, Push, PushSums, joined
 from sdpmetric.bounds.well_posed import Ridge, caution
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, check_triplet_multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.engine.deadline import is_late
-from sdpmetric.engine.interface import Part, ShardLost, current
+from sdpmetric.engine.interface import Part, ShardLost, current, deadline, is_late, remaining
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Images, above, product_above, sum_above
 from sdpmetric.losses import Hinge, SquaredHinge, Weighted
 from sdpmetric.problems import proofs
 from sdpmetric.triplets import neighbors
-from sdpmetric.triplets.bounds import unit_hinges, with_rest
-from sdpmetric.triplets.impostors import SearchMethod
-from sdpmetric.triplets.limits import deadline, only_part, remaining
+from sdpmetric.triplets.impostors import SearchMethod, only_part
 from sdpmetric.triplets.listed import ListedTriplets
+from sdpmetric.triplets.margins import unit_hinges, with_rest
 from sdpmetric.triplets.sources import LabeledTriplets, TripletSource
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
@@ -390,7 +387,7 @@ class LargeMarginProblem(Problem):
 
 @dataclass(frozen=True, eq=False)
 class PushShard:
-    """A part of the triplets of a statement, whose rows are all here; see `sdpmetric.triplets.limits.only_part`."""
+    """A part of the triplets of a statement, whose rows are all here; see `sdpmetric.triplets.impostors.only_part`."""
 
     problem: LargeMarginProblem
     part: Part

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.softmax import Collapse

@@ -19,13 +19,12 @@ from sdpmetric.bounds.free import resolution
 from sdpmetric.bounds.slack import Slack
 from sdpmetric.bounds.term_checks import check_bound_term
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.core.certificate import Certificate, Dual, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Dual, Multipliers, check_multipliers
 from sdpmetric.core.problem import LOG_SCALES, Problem, StrongConvexity
 from sdpmetric.core.proof import Proof
-from sdpmetric.engine.deadline import check_deadline, in_time, is_late
+from sdpmetric.engine.interface import check_deadline, in_time, is_late
 from sdpmetric.linalg.rigorous import sum_below
 from sdpmetric.problems import proofs
 from sdpmetric.problems.recognition import Recognised, recognise

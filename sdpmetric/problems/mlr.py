@@ -16,11 +16,10 @@ from sdpmetric import terms
 from sdpmetric._loops import mlr as loops
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import DualityCertificate
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
+from sdpmetric.core.certificate import DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
-from sdpmetric.engine.deadline import check_last, is_late
+from sdpmetric.engine.interface import check_last, is_late
 from sdpmetric.linalg.rigorous import (
     Form,
     Images,

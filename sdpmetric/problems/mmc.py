@@ -20,10 +20,9 @@ from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.well_posed import SampleSize, caution
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined
 from sdpmetric.core.digest import NOT_STATED
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_pair_weights

@@ -15,9 +15,15 @@ from sdpmetric.bounds import contradiction
 from sdpmetric.bounds.fenchel import Proven
 from sdpmetric.core import pairs as pair_checks
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, InfeasibilityCertificate, RegretCertificate
+from sdpmetric.core.certificate import (
+    Certificate,
+    DualityCertificate,
+    InfeasibilityCertificate,
+    Multipliers,
+    RegretCertificate,
+    check_multipliers,
+)
 from sdpmetric.core.constraints import Constraints
-from sdpmetric.core.multipliers import Multipliers, check_multipliers
 from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem, StrongConvexity
 from sdpmetric.core.proof import Proof

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.fenchel import Proven
-from sdpmetric.core.multipliers import Dual, Multipliers, check_triplet_multipliers
+from sdpmetric.core.certificate import Dual, Multipliers, check_triplet_multipliers
 from sdpmetric.core.proof import Part, Proof
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint

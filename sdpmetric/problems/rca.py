@@ -22,8 +22,7 @@ from scipy.sparse.csgraph import connected_components
 from sdpmetric.bounds.spans import dimension
 from sdpmetric.bounds.well_posed import Ridge, SampleSize, caution
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight

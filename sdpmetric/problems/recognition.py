@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.bounds.domains import Domain
-from sdpmetric.core.certificate import DualityCertificate
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual, DualityCertificate
 from sdpmetric.linalg.rigorous import above, below
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.terms.base import Term

@@ -12,7 +12,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import distances
 from sdpmetric.problems.lmnn import LMNNProblem
-from sdpmetric.triplets.limits import TooManyCandidates
+from sdpmetric.triplets.impostors import TooManyCandidates
 from sdpmetric.triplets.triplets import Triplets
 
 # Relative allowance for rounding in margins, norms and gaps; it can only reduce what is screened.

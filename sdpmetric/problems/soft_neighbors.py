@@ -14,11 +14,10 @@ from sklearn.utils import column_or_1d
 from sdpmetric._loops import nca as loops
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import StationarityCertificate
-from sdpmetric.core.frames import unmasked
-from sdpmetric.core.multipliers import Multipliers
+from sdpmetric.core.certificate import Multipliers, StationarityCertificate
 from sdpmetric.core.owned import owned
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.validation import unmasked
 
 # Probabilities that stand in memory at once, unless one example has more.
 BLOCK = 4_000_000

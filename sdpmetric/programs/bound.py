@@ -13,11 +13,11 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.certificate import Rigor, reservation
+from sdpmetric.core.certificate import reservation
 from sdpmetric.core.files import write_npz
 from sdpmetric.core.proof import digest
 from sdpmetric.lazy import cvxpy as cp
-from sdpmetric.linalg.rigorous import sum_above, sum_below
+from sdpmetric.linalg.rigorous import Rigor, sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
 from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, rooms, upper_bound
 from sdpmetric.programs.reach import reach

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sdpmetric.core.run import Budget
-from sdpmetric.engine.deadline import check_last
+from sdpmetric.engine.interface import check_last
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.programs.canonical import no_panic
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
-from sdpmetric.engine.deadline import in_time
+from sdpmetric.engine.interface import in_time
 from sdpmetric.lazy import clarabel
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Rigor
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
-from sdpmetric.linalg.rigorous import sum_below
+from sdpmetric.linalg.rigorous import Rigor, sum_below
 from sdpmetric.losses import Expression
 
 IndexArray = NDArray[np.int32]

@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import pairs as pair_checks
-from sdpmetric.core.certificate import Rigor
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
-from sdpmetric.linalg.rigorous import TINY, all_above, gamma, sum_above, sum_below
+from sdpmetric.linalg.rigorous import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.losses import CHECKED, Expression, ScalarLoss, Weighted
 from sdpmetric.terms.base import Loss
 

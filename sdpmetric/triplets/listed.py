@@ -12,10 +12,8 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.interface import dealt
 from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.triplets.bounds import slope_form
-from sdpmetric.triplets.impostors import SearchMethod
-from sdpmetric.triplets.limits import part_of_pairs
-from sdpmetric.triplets.margins import furthest_target
+from sdpmetric.triplets.impostors import SearchMethod, part_of_pairs
+from sdpmetric.triplets.margins import furthest_target, slope_form
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 

@@ -10,14 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
-from sdpmetric.engine.interface import WHOLE, dealt
+from sdpmetric.engine.interface import WHOLE, check_deadline, dealt
 from sdpmetric.linalg.rigorous import Form, Images
-from sdpmetric.triplets.bounds import scatter_form
-from sdpmetric.triplets.impostors import SearchMethod, measures_once, search_tiles, search_trees
-from sdpmetric.triplets.limits import capacity, check_deadline, part_of_pairs
+from sdpmetric.triplets.impostors import (
+    SearchMethod,
+    capacity,
+    measures_once,
+    part_of_pairs,
+    search_tiles,
+    search_trees,
+)
 from sdpmetric.triplets.listed import ListedTriplets
-from sdpmetric.triplets.margins import furthest_target
-from sdpmetric.triplets.totals import impostor_counts, impostor_weights
+from sdpmetric.triplets.margins import furthest_target, impostor_counts, impostor_weights, scatter_form
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
 # Up to this dimension, and from so many rows, a ball tree per class is the faster search, unless classes overlap much
@@ -141,7 +145,7 @@ class LabeledTriplets:
         return forms
 
     def capacity(self, among: IndexArray) -> int:
-        """Linear in the number of their target pairs; see `sdpmetric.triplets.limits`."""
+        """Linear in the number of their target pairs; see `sdpmetric.triplets.impostors`."""
         return capacity(int(self.target_counts[among].sum()))
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:

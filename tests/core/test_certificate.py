@@ -12,8 +12,7 @@ from instances import KINDS, assert_same, check_weak_duality, make_instance, rou
 
 import sdpmetric as sm
 from sdpmetric.cli import results
-from sdpmetric.core.certificate import absolute_gap, relative_gap
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual, absolute_gap, relative_gap
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.report.contents import sentences

@@ -21,7 +21,7 @@ from sdpmetric.core.printer import LOGGER, Printer, say
 from sdpmetric.core.run import Budget, Step, run
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import TraceRow
-from sdpmetric.engine import deadline, threads
+from sdpmetric.engine import interface, threads
 
 # Of the calls that an undisturbed solve makes, after which it is interrupted.
 SHARES = (0.03, 0.2, 0.5, 0.8, 0.97)
@@ -199,17 +199,17 @@ def test_every_solver_ends_soon_after_its_limit(name, solver, monkeypatch):
 
 
 def test_of_several_items_the_first_is_always_taken():
-    with deadline.deadline(time.perf_counter() - 1.0):
-        assert list(deadline.in_time([1, 2, 3])) == [1]
-    assert list(deadline.in_time([1, 2, 3])) == [1, 2, 3]
-    assert list(deadline.in_time([])) == []
+    with interface.deadline(time.perf_counter() - 1.0):
+        assert list(interface.in_time([1, 2, 3])) == [1]
+    assert list(interface.in_time([1, 2, 3])) == [1, 2, 3]
+    assert list(interface.in_time([])) == []
 
 
 def test_compiled_loops_end_after_the_last_moment_only():
     now, done = time.perf_counter(), []
-    with deadline.deadline(now - 1.0, now + 1000.0):
+    with interface.deadline(now - 1.0, now + 1000.0):
         threads.run(done.append, 2)
-    with deadline.deadline(now - 1.0, now - 1.0), pytest.raises(deadline.BudgetSpent):
+    with interface.deadline(now - 1.0, now - 1.0), pytest.raises(interface.BudgetSpent):
         threads.run(done.append, 2)
     assert sorted(done) == [0, 1]
 
@@ -308,7 +308,7 @@ def test_a_late_certificate_of_the_zero_metric_needs_no_coordinates():
     for make_one in (sm.LMNNProblem.from_labels, sm.KernelLMNNProblem.from_labels):
         for loss in ("hinge", "squared_hinge"):
             problem = make_one(X, y, 2, 0.3, ridge=0.1, loss=loss)
-            with deadline.hurried():
+            with interface.hurried():
                 late = problem.certify(problem.zero)
             assert "pull_cost" not in vars(problem) or "coordinates" not in vars(problem.pull_cost)
             exact = problem.push_weight * problem.source.size
@@ -320,8 +320,8 @@ def test_a_late_certificate_of_the_zero_metric_needs_no_coordinates():
 
 def test_work_that_no_certificate_needs_ends_after_the_limit():
     X, y = np.random.default_rng(0).normal(size=(12, 3)), np.repeat([0, 1], 6)
-    with deadline.deadline(time.perf_counter() - 1.0):
-        with pytest.raises(deadline.BudgetSpent):
+    with interface.deadline(time.perf_counter() - 1.0):
+        with pytest.raises(interface.BudgetSpent):
             _ = sm.MCMLProblem(X, y).moderate
-        with pytest.raises(deadline.BudgetSpent):
+        with pytest.raises(interface.BudgetSpent):
             _ = sm.LMNNProblem.from_labels(X, y, 2).coordinates

@@ -12,8 +12,7 @@ import pytest
 from instances import KINDS, make_instance, rounding
 
 import sdpmetric as sm
-from sdpmetric.core.certificate import DualityCertificate
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual, DualityCertificate
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.trace import Trace, TraceRow

@@ -15,7 +15,7 @@ from sdpmetric.engine import interface
 from sdpmetric.engine.interface import Here, ShardLost, dealt, parts_of
 from sdpmetric.solvers.lmnn.refinement import prove
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
-from sdpmetric.triplets.limits import only_part
+from sdpmetric.triplets.impostors import only_part
 
 
 @dataclass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from instances import KINDS, assert_same, make_instance, rounding
 
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.formulations import lmnn as formulations
 from sdpmetric.formulations import named, to_cvxpy
 from sdpmetric.formulations.lmnn import ReducedProgram, all_triplets, list_triplets

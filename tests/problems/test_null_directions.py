@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from instances import assert_same, check_weak_duality, make_instance
 
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.problems.lmnn import LMNNProblem
 from sdpmetric.triplets.triplets import Triplets
 

@@ -9,7 +9,7 @@ import sdpmetric as sm
 from sdpmetric import LMNNProblem, MultiMetricLMNNProblem
 from sdpmetric.bounds import pull
 from sdpmetric.linalg.rigorous import Images
-from sdpmetric.triplets.bounds import inactive_beyond
+from sdpmetric.triplets.margins import inactive_beyond
 
 
 def exact_objective(problem, L, regions=None):

@@ -15,7 +15,7 @@ from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
 from sdpmetric.solvers.lmnn import factored, frobenius
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
-from sdpmetric.triplets import limits
+from sdpmetric.triplets import impostors
 
 
 def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNNProblem:
@@ -25,7 +25,7 @@ def separated(n: int = 600, deviation: float = 1.0, **options: float) -> sm.LMNN
 
 @pytest.mark.parametrize("deviation", [0.5, 1.0, 2.0, 5.0])
 def test_separated_classes_are_proven_with_few_candidates(deviation: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 20_000)
+    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 20_000)
     solution = sm.solve(separated(deviation=deviation), solver="factored")
     assert solution.relative_gap <= 1e-3
 
@@ -39,8 +39,8 @@ def test_an_indicator_of_one_class_is_proven() -> None:
 
 
 def test_a_search_holds_to_its_cap_and_reports_where_it_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 1000)
-    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 2)
+    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 1000)
+    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 2)
     problem = separated(300)
     working = WorkingSet(problem, np.arange(300, dtype=np.int32))
     tiny = 1e-3 * np.eye(problem.points.shape[1])[None]
@@ -54,8 +54,8 @@ def test_a_search_holds_to_its_cap_and_reports_where_it_searched(monkeypatch: py
 
 def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """With two classes at one place, no metric separates them: the anchors are fewer, and no bound is claimed."""
-    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 500)
-    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 1)
+    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 500)
+    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 1)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 4)), np.repeat([0, 1], 100)
     X[:60], X[100:160] = 0.0, 0.0
@@ -70,7 +70,7 @@ def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatc
 def test_a_search_after_the_deadline_ends() -> None:
     problem = separated(300)
     Z = problem.points
-    with limits.deadline(time.perf_counter() - 1.0), pytest.raises(limits.BudgetSpent):
+    with impostors.deadline(time.perf_counter() - 1.0), pytest.raises(impostors.BudgetSpent):
         problem.candidates(Z)
     assert len(problem.candidates(Z).anchors) == 300
 
@@ -144,8 +144,8 @@ class Clock:
         method, left = getattr(owner, name), list(seconds)
 
         def timed(*given: object, **options: object) -> object:
-            self.now += min(left.pop(0) if len(left) > 1 else left[0], max(limits.remaining() + 1e-6, 0.0))
-            limits.check_deadline()
+            self.now += min(left.pop(0) if len(left) > 1 else left[0], max(impostors.remaining() + 1e-6, 0.0))
+            impostors.check_deadline()
             return method(*given, **options)
 
         self.monkeypatch.setattr(owner, name, timed)
@@ -181,8 +181,8 @@ def test_a_frobenius_term_is_solved_within_a_cap_on_candidates(solver: str, monk
     problem = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
     free = sm.solve(problem, solver="dual", tol=1e-5)
     cap = 3 * free.certificate.n_active
-    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", cap)
-    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
+    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", cap)
+    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)
     solution = sm.solve(problem, solver=solver, tol=1e-4)
     assert solution.relative_gap <= 1e-4
     assert solution.objective >= free.lower_bound * (1 - 1e-9)
@@ -192,8 +192,8 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
     X, y = make_blobs(150, 3, centers=3, cluster_std=4.0, random_state=0)[:2]
     problem = sm.FrobeniusLMNNProblem.from_labels(X, y, frobenius=1.0)
     reference = sm.solve(problem, tol=1e-4)
-    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 50)
-    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
+    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 50)
+    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)
     listed: list[int] = []
     active = frobenius.Active
     monkeypatch.setattr(frobenius, "Active", lambda *rest: listed.append(len(rest[1])) or active(*rest))
@@ -201,15 +201,15 @@ def test_a_frobenius_term_with_too_small_a_cap_ends_with_a_certified_point(monke
     assert max(listed) <= 50 + 25
     assert solution.lower_bound <= reference.objective * (1 + 1e-9)
     assert solution.objective >= reference.lower_bound * (1 - 1e-9)
-    with pytest.raises(limits.TooManyCandidates):
+    with pytest.raises(impostors.TooManyCandidates):
         problem.screen(solution.components, lower_bound=0.0, most=10)
 
 
 @pytest.mark.slow
 def test_a_kernel_is_solved_within_a_cap_on_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_blobs(120, 3, centers=3, cluster_std=3.0, random_state=0)[:2]
-    monkeypatch.setattr(limits, "FEWEST_CANDIDATES", 2000)
-    monkeypatch.setattr(limits, "CANDIDATES_PER_TARGET_PAIR", 0)
+    monkeypatch.setattr(impostors, "FEWEST_CANDIDATES", 2000)
+    monkeypatch.setattr(impostors, "CANDIDATES_PER_TARGET_PAIR", 0)
     problem = sm.KernelLMNNProblem.from_labels(X, y, kernel="rbf")
     for solver in ("factored", "conic"):
         assert sm.solve(problem, solver=solver, tol=1e-2).relative_gap <= 1e-2

@@ -11,8 +11,8 @@ import sdpmetric as sm
 from sdpmetric.linalg.rigorous import Images
 from sdpmetric.problems import lmnn
 from sdpmetric.triplets.listed import ListedTriplets
+from sdpmetric.triplets.margins import are_unit_hinges, impostor_counts, impostor_scatter
 from sdpmetric.triplets.sources import LabeledTriplets
-from sdpmetric.triplets.totals import impostor_counts, impostor_scatter, unit_hinges
 from sdpmetric.triplets.triplets import Triplets
 
 LOSSES = ("hinge", "squared_hinge")
@@ -57,12 +57,12 @@ def test_sums_within_groups_are_those_of_the_triplets(listed, rng):
 def test_unit_hinges_need_coinciding_groups_that_are_far_apart():
     groups = np.array([0, 1, 0, 1], dtype=np.int32)
     Z = np.array([[0.0], [1.1], [1e-9], [1.1]])
-    assert unit_hinges(Z, groups, 0.0)
-    assert unit_hinges(np.zeros((4, 0)), 0 * groups, 0.0)
-    assert not unit_hinges(Z, groups, 1e-3)
-    assert not unit_hinges(0.9 * Z, groups, 0.0)
-    assert not unit_hinges(Z + np.array([[0.0], [0.0], [1e-3], [0.0]]), groups, 0.0)
-    assert not unit_hinges(np.zeros((4, 0)), groups, 0.0)
+    assert are_unit_hinges(Z, groups, 0.0)
+    assert are_unit_hinges(np.zeros((4, 0)), 0 * groups, 0.0)
+    assert not are_unit_hinges(Z, groups, 1e-3)
+    assert not are_unit_hinges(0.9 * Z, groups, 0.0)
+    assert not are_unit_hinges(Z + np.array([[0.0], [0.0], [1e-3], [0.0]]), groups, 0.0)
+    assert not are_unit_hinges(np.zeros((4, 0)), groups, 0.0)
 
 
 def data(rng, null: bool):

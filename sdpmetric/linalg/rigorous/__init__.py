@@ -13,50 +13,52 @@ values, in whatever order it is added up [H2002]. What is proven here rests on f
 """
 
 from sdpmetric.linalg.rigorous.directed import (
+    RIGORS,
     TINY,
+    Rigor,
     U,
     above,
     all_above,
     all_below,
     below,
+    congruence,
     distributions,
     entropies,
     exp_bounds,
     gamma,
-    log1p_bounds,
-    log_bounds,
-    log_sum_exp,
-    product_above,
-    products_above,
-    square,
-    sum_above,
-    sum_below,
-)
-from sdpmetric.linalg.rigorous.divergence import LogDetPrior
-from sdpmetric.linalg.rigorous.forms import ACCURACY, ROWS_AT_ONCE, Form, Images
-from sdpmetric.linalg.rigorous.matrices import (
-    congruence,
     gram_off,
     largest_eigenvalue,
     least_eigenvalue,
+    log1p_bounds,
+    log_bounds,
     log_det,
     log_det_balanced,
     log_det_gram,
+    log_sum_exp,
     metric_norm_above,
     norm_above,
     norms_above,
     off_orthonormal,
+    product_above,
+    products_above,
+    square,
     squares_above,
+    sum_above,
+    sum_below,
     trace_above,
 )
+from sdpmetric.linalg.rigorous.divergence import LogDetPrior
+from sdpmetric.linalg.rigorous.forms import ACCURACY, ROWS_AT_ONCE, Form, Images
 
 __all__ = [
     "ACCURACY",
+    "RIGORS",
     "ROWS_AT_ONCE",
     "TINY",
     "Form",
     "Images",
     "LogDetPrior",
+    "Rigor",
     "U",
     "above",
     "all_above",

@@ -10,9 +10,20 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous.directed import above, below, gamma, log_bounds, sum_above, sum_below
+from sdpmetric.linalg.rigorous.directed import (
+    above,
+    below,
+    congruence,
+    gamma,
+    log_bounds,
+    log_det,
+    log_det_balanced,
+    log_det_gram,
+    norm_above,
+    sum_above,
+    sum_below,
+)
 from sdpmetric.linalg.rigorous.forms import Form
-from sdpmetric.linalg.rigorous.matrices import congruence, log_det, log_det_balanced, log_det_gram, norm_above
 
 # Priors with roots of sizes between 2^-MODERATE and 2^MODERATE are taken as they are.
 MODERATE = 64

@@ -9,12 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import bounds
+from sdpmetric._loops import hinges
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
-from sdpmetric.linalg.rigorous.directed import U, above, gamma
-from sdpmetric.linalg.rigorous.matrices import (
+from sdpmetric.linalg.rigorous.directed import (
+    U,
+    above,
+    gamma,
     gram_off,
     largest_eigenvalue,
     least_eigenvalue,
@@ -233,7 +235,7 @@ class Images:
         cuts = threads.cuts(len(first), threads.parts(len(first) * self.points.shape[1]))
         P, errors = self.points, self.errors
         threads.run(
-            lambda t: bounds.distance_bounds(P, errors, *ends, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
+            lambda t: hinges.distance_bounds(P, errors, *ends, cuts[t], cuts[t + 1], g, low, high), len(cuts) - 1
         )
         if self.metric is not None:
             rests = self._rests(*ends)
@@ -268,7 +270,7 @@ class Images:
         cuts = threads.cuts(len(first), threads.parts(len(first) * r))
         sums = np.empty((len(cuts) - 1, 2))
         threads.run(
-            lambda t: bounds.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
+            lambda t: hinges.form_error(P, first, second, weights, lengths, errors, cuts[t], cuts[t + 1], sums[t]),
             len(sums),
         )
         error, size = (float(each) for each in sums.sum(axis=0))

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.push import joined
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
 from sdpmetric.problems.lmnn import LargeMarginProblem
-from sdpmetric.triplets.limits import TooManyCandidates
+from sdpmetric.triplets.impostors import TooManyCandidates
 from sdpmetric.triplets.margins import HingeSums, hinge_slopes, slope_pairs
 from sdpmetric.triplets.triplets import Candidates
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.bounds.push import Push
-from sdpmetric.core.certificate import DualityCertificate, relative_gap
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual, DualityCertificate, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget, BudgetSpent, Step
 from sdpmetric.core.status import Status
+from sdpmetric.engine.interface import deadline
 from sdpmetric.formulations.lmnn import ReducedProgram, list_triplets
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.backend import Backend
-from sdpmetric.triplets.limits import TooManyCandidates, deadline
+from sdpmetric.triplets.impostors import TooManyCandidates
 from sdpmetric.triplets.triplets import Triplets
 
 # Up to so many triplets all of them are free.

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.run import Step
 from sdpmetric.formulations.atoms import CONE
 from sdpmetric.formulations.exact_program import named

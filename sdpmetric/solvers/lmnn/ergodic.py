@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.push import Push, best_multiple_bound
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.linalg import psd
 from sdpmetric.solvers.lmnn.active_set import ActiveSet, Positions, carried
 

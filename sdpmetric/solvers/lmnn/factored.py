@@ -15,15 +15,14 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.certificate import relative_gap
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, BudgetSpent, Step, in_dtype
+from sdpmetric.engine.interface import deadline
 from sdpmetric.linalg import psd
 from sdpmetric.problems.lmnn import LargeMarginProblem, LMNNProblem
 from sdpmetric.solvers.lmnn.refinement import Bound, prove
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
-from sdpmetric.triplets.limits import deadline
 from sdpmetric.triplets.margins import margins
 
 # Share of anchors and smoothing width of the early levels, which only have to find the region of the optimum.

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.problems.frobenius import FrobeniusLMNNProblem
@@ -25,7 +25,7 @@ from sdpmetric.problems.screening import Screening
 from sdpmetric.solvers.dual import DualValue, SumDual
 from sdpmetric.terms.comparisons import TripletHinge
 from sdpmetric.terms.frobenius import Frobenius
-from sdpmetric.triplets.limits import TooManyCandidates
+from sdpmetric.triplets.impostors import TooManyCandidates
 from sdpmetric.triplets.margins import margin_adjoint, margins
 from sdpmetric.triplets.triplets import Triplets
 

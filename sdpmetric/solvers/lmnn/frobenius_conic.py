@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.multipliers import Dual
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.formulations.lmnn import ReducedProgram
