@@ -17,7 +17,6 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.adapters import dask as adapter
 from sdpmetric.engine import cluster, interface
-from sdpmetric.triplets import impostors
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -160,11 +159,11 @@ def test_a_solve_goes_on_after_a_worker_was_killed(client, monkeypatch):
 
 def test_every_wait_ends_with_the_deadline(client):
     engine = sm.engines.Dask(client)
-    with impostors.deadline(time.perf_counter() - 1.0):
+    with interface.deadline(time.perf_counter() - 1.0):
         for never in (Future(), asyncio.run_coroutine_threadsafe(asyncio.sleep(600), client.loop.asyncio_loop)):
-            with pytest.raises(impostors.BudgetSpent):
+            with pytest.raises(interface.BudgetSpent):
                 engine.wait(never, [])
-        with pytest.raises(impostors.BudgetSpent):
+        with pytest.raises(interface.BudgetSpent):
             engine.place(make_nothing, blobs(), 0)
     assert never.cancel()
 

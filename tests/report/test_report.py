@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
-from sdpmetric.core.run import Recorder
-from sdpmetric.core.trace import MOST, NUMBERS
+from sdpmetric.core.run import MOST, NUMBERS, Recorder
 from sdpmetric.plotting import EmbeddingDisplay
 from sdpmetric.report import contents as report
 from sdpmetric.report.contents import page_data, planes

@@ -13,6 +13,7 @@ from sklearn.datasets import make_blobs
 import sdpmetric as sm
 from sdpmetric.core.run import Budget, BudgetSpent, Step, run
 from sdpmetric.core.status import Status
+from sdpmetric.engine import interface
 from sdpmetric.solvers.lmnn import factored, frobenius
 from sdpmetric.solvers.lmnn.working_set import WorkingSet
 from sdpmetric.triplets import impostors
@@ -70,7 +71,7 @@ def test_more_active_triplets_than_the_cap_end_with_a_certified_point(monkeypatc
 def test_a_search_after_the_deadline_ends() -> None:
     problem = separated(300)
     Z = problem.points
-    with impostors.deadline(time.perf_counter() - 1.0), pytest.raises(impostors.BudgetSpent):
+    with interface.deadline(time.perf_counter() - 1.0), pytest.raises(interface.BudgetSpent):
         problem.candidates(Z)
     assert len(problem.candidates(Z).anchors) == 300
 
@@ -144,7 +145,7 @@ class Clock:
         method, left = getattr(owner, name), list(seconds)
 
         def timed(*given: object, **options: object) -> object:
-            self.now += min(left.pop(0) if len(left) > 1 else left[0], max(impostors.remaining() + 1e-6, 0.0))
+            self.now += min(left.pop(0) if len(left) > 1 else left[0], max(interface.remaining() + 1e-6, 0.0))
             impostors.check_deadline()
             return method(*given, **options)
 
