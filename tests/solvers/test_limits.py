@@ -146,7 +146,7 @@ class Clock:
 
         def timed(*given: object, **options: object) -> object:
             self.now += min(left.pop(0) if len(left) > 1 else left[0], max(interface.remaining() + 1e-6, 0.0))
-            impostors.check_deadline()
+            interface.check_deadline()
             return method(*given, **options)
 
         self.monkeypatch.setattr(owner, name, timed)
