@@ -149,6 +149,39 @@ def parts(mode: str) -> None:
     save(figure, f"parts{mode}")
 
 
+def house(mode: str) -> None:
+    """How a bound is made: from data to rows, losses, cone and bound, and the solver beside them."""
+    ink, paper = MODES[mode]
+    figure, axis = plt.subplots(figsize=(9, 2.7), layout="constrained")
+    boxes = (
+        ("data", "triplets, datasets", "examples, labels,\ncomparisons"),
+        ("rows", "terms, triplets", "distances that a loss\nis about: listed or found"),
+        ("losses", "losses", "value, slope,\nconjugate"),
+        ("cone", "bounds", "slack matrix:\nis it PSD?"),
+        ("bound", "core", "certificate:\ngap and grade"),
+    )
+    arrow = {"arrowstyle": "-|>", "color": ink, "linewidth": 1.2}
+    for k, (title, folder, text) in enumerate(boxes):
+        x = 2.1 * k
+        axis.add_patch(FancyBboxPatch((x, 0), 1.6, 1.3, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=ink))
+        axis.text(x + 0.8, 1.08, title, ha="center", va="center", fontweight="bold")
+        axis.text(x + 0.8, 0.56, text, ha="center", va="center", fontsize=7.5)
+        axis.text(x + 0.8, 0.1, folder, ha="center", va="center", fontsize=7, family="monospace", color=PULL)
+        if k:
+            axis.annotate("", (x - 0.06, 0.65), (x - 0.44, 0.65), arrowprops=arrow)
+    axis.add_patch(FancyBboxPatch((2.1, -1.5), 3.7, 0.75, boxstyle="round,pad=0.05", facecolor=paper, edgecolor=PUSH))
+    axis.text(3.95, -1.0, "solver", ha="center", va="center", fontweight="bold")
+    axis.text(3.95, -1.32, "solvers", ha="center", va="center", fontsize=7, family="monospace", color=PULL)
+    axis.annotate("", (3.95, -0.7), (3.95, -0.08), arrowprops=arrow)
+    axis.text(4.05, -0.4, "objective and slopes", va="center", fontsize=7.5)
+    axis.plot([5.85, 7.1], [-1.12, -1.12], color=PUSH, linewidth=1.2)
+    axis.annotate("", (7.1, -0.08), (7.1, -1.14), arrowprops=arrow | {"color": PUSH})
+    axis.text(7.2, -0.6, "metric and multipliers,\nfrom any solver", va="center", fontsize=7.5)
+    axis.set(xlim=(-0.2, 10.3), ylim=(-1.65, 1.5))
+    axis.axis("off")
+    save(figure, f"house{mode}")
+
+
 def decisions(mode: str) -> None:
     """Distances of pairs with the guaranteed threshold, and an embedding in which open labels are hollow."""
     X, y = datasets.load("digits")
@@ -220,6 +253,7 @@ def main() -> None:
             idea(mode)
             bars(mode)
             parts(mode)
+            house(mode)
             decisions(mode)
             objects(mode)
             save(EmbeddingDisplay.from_solution(fast, X, y).figure_, f"embedding{mode}")
