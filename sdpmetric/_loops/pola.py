@@ -245,25 +245,6 @@ def add_outer(A: FloatArray, d: int, factor: float, v: FloatArray) -> None:
             A[i, j] += a * v[j]
 
 
-@loop()
-def shifted_inverse(A: FloatArray, d: int, shift: float, B: FloatArray) -> None:
-    """``B[:d, :d] = (A[:d, :d] + shift I)^-1``."""
-    S = A[:d, :d].copy()
-    for i in range(d):
-        S[i, i] += shift
-    inverse = np.linalg.inv(S)
-    B[:d, :d] = 0.5 * (inverse + inverse.T)
-
-
-@loop()
-def refresh(A: FloatArray, d: int) -> None:
-    """Project the leading (d, d) part of a metric onto the cone by a full decomposition, in place."""
-    S = 0.5 * (A[:d, :d] + A[:d, :d].T)
-    values, vectors = np.linalg.eigh(S)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))
-    A[:d, :d] = np.dot(roots, np.ascontiguousarray(roots.T))
-
-
 # Indices in the arrays of state: threshold, sum of squared losses, largest ||v||^4 + 1, shift of the inverse (0: there
 # is none), typical size of the negative eigenvalues; items, updates, mistakes, updates since the last projection by a
 # full decomposition, and since the last inversion.
@@ -275,6 +256,8 @@ N_STATE, N_COUNTS = 5, 5
 REFRESH = 64
 # From this dimension on a shifted inverse is stored; it is recomputed when its shift is wrong by this factor.
 SHIFTED_FROM, OFF = 24, 8.0
+# What is due after an update, done by LAPACK between two runs of a loop: compiled calls of it take ten seconds to make.
+NOTHING, PROJECTION, INVERSION = 0, 1, 2
 # Shares of ``k(x, x) + k(x', x')``: a difference whose squared part outside the basis is up to the first lies in it;
 # one below minus the second shows that the kernel is not PSD.
 DEPENDENT, INDEFINITE = 1e-10, 1e-8
@@ -293,12 +276,13 @@ def update(
     counts: NDArray[np.int64],
     space: FloatArray,
     Q: FloatArray,
-) -> tuple[float, float]:
+) -> tuple[float, float, int]:
     """One pair of the stream (Shalev-Shwartz, Singer and Ng 2004, Fig. 1) [SSN2004].
 
     Projects onto the pair's margin, then onto PSD metrics and thresholds of at least 1. A dissimilar pair leaves the
     metric in the cone and lowers the threshold, a similar one may take the metric out of it by one eigenvalue and
-    raises the threshold, so that only half of the second projection is ever needed.
+    raises the threshold, so that only half of the second projection is ever needed. Returns the loss, the length of the
+    step, and what is due.
     """
     sign = 1.0 if similar else -1.0
     Av, u, Bv = space[4], space[5], space[6]
@@ -311,7 +295,7 @@ def update(
     counts[ITEMS] += 1
     counts[MISTAKES] += 1 if margin <= 0.0 else 0
     if loss <= beta:
-        return loss, 0.0
+        return loss, 0.0, NOTHING
     length = loss / (square**2 + 1.0 + gamma)
     root, down = np.sqrt(length), 0.0
     shift, missed = state[SHIFT], False
@@ -349,20 +333,59 @@ def update(
     counts[UPDATES] += 1
     counts[DRIFT] += 1
     counts[AGE] += 1
-    drifted = counts[DRIFT] >= REFRESH * d
-    if drifted:
-        refresh(A, d)
-        counts[DRIFT] = 0
+    due = PROJECTION if counts[DRIFT] >= REFRESH * d else NOTHING
     typical = state[TYPICAL]
     off = missed or not shift / OFF <= typical <= OFF * shift
-    if d >= SHIFTED_FROM and typical > 0.0 and (drifted or (off and 4 * counts[AGE] >= d)):
-        state[SHIFT] = typical
-        shifted_inverse(A, d, typical, B)
-        counts[AGE] = 0
-    return loss, length
+    if d >= SHIFTED_FROM and typical > 0.0 and (due == PROJECTION or (off and 4 * counts[AGE] >= d)):
+        due |= INVERSION
+    return loss, length, due
+
+
+def settle(A: FloatArray, B: FloatArray, d: int, state: FloatArray, counts: NDArray[np.int64], due: int) -> None:
+    """Project the leading (d, d) part of A onto the cone by a full decomposition, or invert it anew into B."""
+    if due & PROJECTION:
+        values, vectors = np.linalg.eigh(0.5 * (A[:d, :d] + A[:d, :d].T))
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))
+        A[:d, :d] = roots @ roots.T
+        counts[DRIFT] = 0
+    if due & INVERSION:
+        state[SHIFT], counts[AGE] = state[TYPICAL], 0
+        inverse = np.linalg.inv(A[:d, :d] + state[SHIFT] * np.eye(d))
+        B[:d, :d] = 0.5 * (inverse + inverse.T)
 
 
 @loop()
+def _run(
+    X: NDArray[np.floating],
+    pairs: NDArray[np.int32],
+    similar: NDArray[np.bool_],
+    first: int,
+    limit: int,
+    gamma: float,
+    beta: float,
+    A: FloatArray,
+    B: FloatArray,
+    state: FloatArray,
+    counts: NDArray[np.int64],
+    losses: FloatArray,
+    lengths: FloatArray,
+) -> tuple[int, int]:
+    """`run` up to the first update after which something is due; returns that, too."""
+    d = X.shape[1]
+    v, space, Q = np.empty(d), np.empty((7, d + 1)), np.empty((d, d))
+    ends = counts[UPDATES] + limit
+    for t in range(first, len(pairs)):
+        if counts[UPDATES] >= ends:
+            return t, NOTHING
+        for i in range(d):
+            v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
+        losses[t], length, due = update(A, B, d, v, similar[t], gamma, beta, state, counts, space, Q)
+        lengths[t] += length
+        if due:
+            return t + 1, due
+    return len(pairs), NOTHING
+
+
 def run(
     X: NDArray[np.floating],
     pairs: NDArray[np.int32],
@@ -383,20 +406,68 @@ def run(
     Returns the number of the next pair. The losses before the updates go into `losses`; the multiples of ``v v^T`` that
     were added or taken away are added to `lengths`. Both are (p,) arrays.
     """
-    d = X.shape[1]
-    v, space, Q = np.empty(d), np.empty((7, d + 1)), np.empty((d, d))
-    ends = counts[UPDATES] + limit
-    for t in range(first, len(pairs)):
-        if counts[UPDATES] >= ends:
-            return t
-        for i in range(d):
-            v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
-        losses[t], length = update(A, B, d, v, similar[t], gamma, beta, state, counts, space, Q)
-        lengths[t] += length
-    return len(pairs)
+    ends, due = int(counts[UPDATES]) + limit, INVERSION
+    while due:
+        left = ends - int(counts[UPDATES])
+        first, due = _run(X, pairs, similar, first, left, gamma, beta, A, B, state, counts, losses, lengths)
+        settle(A, B, X.shape[1], state, counts, due)
+    return first
 
 
 @loop()
+def _run_kernel(
+    G: FloatArray,
+    K: FloatArray,
+    pairs: NDArray[np.int64],
+    similar: NDArray[np.bool_],
+    start: int,
+    first: int,
+    rank: int,
+    gamma: float,
+    R: FloatArray,
+    A: FloatArray,
+    B: FloatArray,
+    state: FloatArray,
+    counts: NDArray[np.int64],
+    losses: FloatArray,
+    support: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """`run_kernel` from pair `start` on, with `first` in the basis before, up to an update with something due."""
+    size = len(A)
+    v, space, Q = np.empty(size), np.empty((7, size + 1)), np.empty((size, size))
+    for t in range(start, len(pairs)):
+        i, j = pairs[t]
+        inside = 0.0
+        for s in range(rank):
+            if s < first:
+                inner = K[i, s] - K[j, s]
+            else:
+                k, l = pairs[support[s - first]]
+                inner = (G[i, k] - G[j, k]) - (G[i, l] - G[j, l])
+            v[s] = (inner - dot(R[s], v, s)) / R[s, s]
+            inside += v[s] ** 2
+        scale = abs(G[i, i]) + abs(G[j, j])
+        rest = G[i, i] + G[j, j] - 2.0 * G[i, j] - inside
+        if not rest >= -INDEFINITE * scale:
+            return t, rank, NOTHING
+        d = rank
+        if rest > DEPENDENT * scale:
+            v[rank] = np.sqrt(rest)
+            d = rank + 1
+            if state[SHIFT] > 0.0:
+                B[rank, :d] = 0.0
+                B[:d, rank] = 0.0
+                B[rank, rank] = 1.0 / state[SHIFT]
+        losses[t], length, due = update(A, B, d, v, similar[t], gamma, 0.0, state, counts, space, Q)
+        if d > rank and length > 0.0:
+            R[rank, :d] = v[:d]
+            support[rank - first] = t
+            rank = d
+        if due:
+            return t + 1, rank, due
+    return len(pairs), rank, NOTHING
+
+
 def run_kernel(
     G: FloatArray,
     K: FloatArray,
@@ -412,40 +483,15 @@ def run_kernel(
     losses: FloatArray,
     support: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Take pairs of points that are known by their inner products alone.
+    """Take pairs of points that are known by their inner products alone; how many were taken, and the rank then.
 
     The coordinates of a difference are those in the basis that the differences updated with span, orthonormalized by
     Cholesky's method: ``R @ coordinates`` are its inner products with these. A difference that has a part outside adds
-    to the basis when it brings an update.
+    to the basis when it brings an update. A pair that shows that the kernel is not PSD is not taken.
     """
-    size, first = len(A), rank
-    v, space, Q = np.empty(size), np.empty((7, size + 1)), np.empty((size, size))
-    for t in range(len(pairs)):
-        i, j = pairs[t]
-        inside = 0.0
-        for s in range(rank):
-            if s < first:
-                inner = K[i, s] - K[j, s]
-            else:
-                k, l = pairs[support[s - first]]
-                inner = (G[i, k] - G[j, k]) - (G[i, l] - G[j, l])
-            v[s] = (inner - dot(R[s], v, s)) / R[s, s]
-            inside += v[s] ** 2
-        scale = abs(G[i, i]) + abs(G[j, j])
-        rest = G[i, i] + G[j, j] - 2.0 * G[i, j] - inside
-        if not rest >= -INDEFINITE * scale:
-            return t, rank
-        d = rank
-        if rest > DEPENDENT * scale:
-            v[rank] = np.sqrt(rest)
-            d = rank + 1
-            if state[SHIFT] > 0.0:
-                B[rank, :d] = 0.0
-                B[:d, rank] = 0.0
-                B[rank, rank] = 1.0 / state[SHIFT]
-        losses[t], length = update(A, B, d, v, similar[t], gamma, 0.0, state, counts, space, Q)
-        if d > rank and length > 0.0:
-            R[rank, :d] = v[:d]
-            support[rank - first] = t
-            rank = d
-    return len(pairs), rank
+    taken, first, due = 0, rank, INVERSION
+    while due:
+        about = (taken, first, rank, gamma, R, A, B, state, counts, losses, support)
+        taken, rank, due = _run_kernel(G, K, pairs, similar, *about)
+        settle(A, B, rank, state, counts, due)
+    return taken, rank
