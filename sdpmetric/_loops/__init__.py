@@ -15,7 +15,12 @@ from collections.abc import Callable
 from functools import update_wrapper
 from importlib import import_module
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
 # "Reassociate and contract" lets the compiler vectorize the sums; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
@@ -53,6 +58,13 @@ class Loop:
 
 def _named(module: str, name: str) -> object:
     return getattr(import_module(module), name)
+
+
+def fixed(array: ArrayT) -> ArrayT:
+    """A contiguous view that cannot be written to, or a copy: a loop is compiled once for what callers own and lend."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return cast("ArrayT", view)
 
 
 def loop(**options: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpmetric._loops import FAST, loop
+from sdpmetric._loops import FAST, fixed, loop
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine import threads
 
@@ -279,7 +279,7 @@ def evaluate(
         values, products = np.zeros(m), np.zeros((m if differentiate else 0, factors.shape[1]))
         columns = np.zeros((parts, n))
         turned = np.zeros((parts if differentiate and not wide else 0, n, len(L)))
-        matches = (begin, end, targets, loss, np.ones(n) if weights is None else weights)
+        matches = (begin, end, fixed(targets), int(loss), fixed(np.ones(n) if weights is None else weights))
         embedding = (np.ascontiguousarray(Z.T), norms, factors)
         rows, sums = (own, which, *embedding, *matches, height), (values, products, columns, turned)
         threads.run(lambda t: weighted_rows(*rows, t, *sums), parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import FAST, loop
+from sdpmetric._loops import FAST, fixed, loop
 from sdpmetric.arrays import FloatArray
 
 # The one negative eigenpair of a PSD matrix less a rank-one matrix, without a full decomposition.
@@ -407,9 +407,10 @@ def run(
     were added or taken away are added to `lengths`. Both are (p,) arrays.
     """
     ends, due = int(counts[UPDATES]) + limit, INVERSION
+    rows = fixed(X), fixed(pairs), fixed(similar)
     while due:
         left = ends - int(counts[UPDATES])
-        first, due = _run(X, pairs, similar, first, left, gamma, beta, A, B, state, counts, losses, lengths)
+        first, due = _run(*rows, first, left, gamma, beta, A, B, state, counts, losses, lengths)
         settle(A, B, X.shape[1], state, counts, due)
     return first
 

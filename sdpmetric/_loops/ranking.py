@@ -10,7 +10,7 @@ from sdpmetric.arrays import FloatArray, LongArray
 
 
 @loop(fastmath=FAST)
-def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, products: bool = False) -> None:
+def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, products: bool) -> None:
     """Squared distances, (m, n), or minus the inner products; equal items get equal numbers, unlike by a product."""
     for i in range(len(queries)):
         row = out[i]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric._loops import pairs
+from sdpmetric._loops import fixed, pairs
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 
@@ -74,8 +74,8 @@ class Blocks:
 
 def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
     """Squared Euclidean distances between rows of embedded points, pair by pair."""
-    Z = np.ascontiguousarray(Z, dtype=np.float64)
-    out, a, b = np.empty(len(first)), first.astype(np.int32, copy=False), second.astype(np.int32, copy=False)
+    Z, out = fixed(np.asarray(Z, dtype=np.float64)), np.empty(len(first))
+    a, b = fixed(first.astype(np.int32, copy=False)), fixed(second.astype(np.int32, copy=False))
     cuts = threads.cuts(len(out), threads.parts(len(out) * Z.shape[1]))
     threads.run(lambda t: pairs.pair_distances(Z, a, b, cuts[t], cuts[t + 1], out), len(cuts) - 1)
     return out
@@ -114,7 +114,8 @@ def laplacian_form(
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
     cuts = threads.cuts(len(first), threads.parts(len(first) * X.shape[1], most=threads.ACCUMULATORS))
     sums = np.empty((len(cuts) - 1, *X.shape), X.dtype)
-    threads.run(lambda t: pairs.laplacian_times(X, first, second, w, cuts[t], cuts[t + 1], sums[t]), len(sums))
+    rows = fixed(X), fixed(first), fixed(second), fixed(w)
+    threads.run(lambda t: pairs.laplacian_times(*rows, cuts[t], cuts[t + 1], sums[t]), len(sums))
     return blocks.gram(sums, X).astype(np.float64, copy=False)
 
 

@@ -271,7 +271,7 @@ class FRMLProblem(Problem):
             total += float(losses.sum())
             if with_gradient:
                 scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
-                loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores)
+                loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores, False)
                 members = related.mask(block)
                 own = block if related.leave_one_out else np.full(len(block), -1, dtype=np.int32)
                 active += loops.expected_slopes(scores, members, own, near, far, *counts, weights, self.lam, slopes)

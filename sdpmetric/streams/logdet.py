@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric._loops import logdet
+from sdpmetric._loops import fixed, logdet
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_targets
@@ -236,7 +236,7 @@ class LogDetStream(LogDetCounts):
     def _take(self, X: FloatArray, pairs: NDArray[np.int32], targets: FloatArray, sides: FloatArray) -> None:
         """Take checked pairs."""
         about = (self.learning_rate, self._explicit)
-        taken = logdet.take_pairs(self._G, X, pairs, targets, sides, *about, self._totals)
+        taken = logdet.take_pairs(self._G, fixed(X), pairs, targets, sides, *about, self._totals)
         self._n_items += taken
         if taken < len(pairs):
             raise self._too_large(f"the squared distance or the target of pair {pairs[taken].tolist()} is")

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric._loops import hinges
+from sdpmetric._loops import fixed, hinges
 from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import adjoint, distances
@@ -171,7 +171,7 @@ def hinge_slopes(
     """Slopes of the loss of every candidate triplet."""
     C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
     near = target_distances(Z, C.anchors, C.targets) if near is None else near
-    rows = C.anchors, near, C.indptr, C.impostors, C.weights
+    rows = fixed(C.anchors), near, C.indptr, C.impostors, C.weights
     slopes = np.empty((len(C.impostors), C.targets.shape[1]))
     cuts = C.bounds(threads.parts(len(C.impostors) * Z.shape[1]))
     sums = np.empty((len(cuts) - 1, 4))
@@ -226,7 +226,7 @@ def largest_hinges(
     C, P, errors, g = candidates, images.points, images.errors, gamma(images.map.shape[1] + 8)
     losses, active = np.zeros(len(C.anchors)), np.zeros(len(C.anchors), dtype=np.int64)
     cuts = C.bounds(threads.parts(len(C.impostors) * P.shape[1]))
-    rows = C.anchors, near, highest, C.indptr, C.impostors, C.weights
+    rows = fixed(C.anchors), near, highest, C.indptr, C.impostors, C.weights
     threads.run(
         lambda t: hinges.largest_hinges(P, errors, *rows, cuts[t], cuts[t + 1], squared, g, losses, active),
         len(cuts) - 1,
