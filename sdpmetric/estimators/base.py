@@ -146,7 +146,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         Raises
         ------
         ValueError
-            If a parameter is out of its range, or the problem refuses the data.
+            If a parameter is out of its range, or the problem rejects the data.
 
         Warns
         -----

@@ -70,7 +70,7 @@ def formulate(problem: Problem, **options: object) -> ExactProgram:
 
 
 def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: bool = False) -> cp.Problem:
-    """State a problem as the CVXPY program that its paper prints, with named variables, unsolved.
+    """Return a problem as the CVXPY program of its paper, unsolved, with named variables.
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
     the constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with

@@ -112,7 +112,7 @@ def start(axes: Axes, against: Against) -> None:
 
 
 def legible(axes: Axes) -> None:
-    """Show whole decades of a logarithmic axis of a gap, two at least, so that few points have labels around them."""
+    """Show whole decades of a logarithmic axis of a gap, two at least, so few points have labels around them."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
@@ -376,7 +376,7 @@ class PathDisplay:
 
 @dataclass(eq=False, repr=False)
 class ActiveTripletsDisplay(TraceDisplay):
-    """Number of active triplets, or other constraints, during a solve, in the rows of the trace that count them.
+    """Number of active triplets, or other constraints, during a solve.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ class FRMLProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         gamma = f", gamma {self.gamma:g}" if self.loss == "warp" else ""
         return (
             f"FRML-{self.loss.upper()} (Lim and Lanckriet 2014): {len(self.relevance.queries):,} queries over "

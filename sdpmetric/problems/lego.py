@@ -24,7 +24,7 @@ from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.log_det import LogDet
 from sdpmetric.terms.pairs import DistanceTargets
 
-# By how much more than needed multipliers that pull are raised, so that rounding does not undo it.
+# By how much more than needed multipliers that pull are raised, so rounding does not undo it.
 LIFTED = 1.0 + 1e-9
 
 
@@ -44,7 +44,7 @@ class LEGOProblem(Problem):
     X : (n, d) array
         Finite numbers; float32 stays float32, everything else becomes float64.
     pairs : (p, 2) integer array
-        Row numbers of X in the order of the stream; pairs may repeat, a row with itself is refused.
+        Row numbers of X in the order of the stream; pairs may repeat; a row paired with itself raises an error.
     targets : (p,) array or float
         Squared distances, at least 0.
     sides : (p,) array or int, optional

@@ -14,12 +14,12 @@ from sdpmetric.triplets.triplets import Candidates, Triplets
 
 
 def inactive_beyond(images: Images) -> float:
-    """How much wider than the computed limits to search, so that every triplet not found has a hinge of 0, proven.
+    """How much wider than the computed limits to search, so every triplet not found has a hinge of 0, proven.
 
     With ``s_l`` and ``s_j`` the computed distances (not squared) of an impostor and a target neighbor, g their relative
     error and e the largest error of an image, the hinge is 0 if
     ``s_l (1 - g) - 2 e >= sqrt(1 + (s_j (1 + g) + 2 e)^2)``. The right side is at most
-    ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so that it suffices that
+    ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so it suffices that
     ``s_l >= sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``. With a metric near that of the images, squared distances are off
     by a rest besides, and twice that beside 1 is enough.
     """
