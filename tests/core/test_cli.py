@@ -154,7 +154,7 @@ def test_demo_on_one_data_set(run):
     assert "sdpmetric report mine.csv mine.html --label COLUMN" in text
 
 
-# Everything that moves the cursor or colours text.
+# Everything that moves the cursor or colors text.
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
