@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -160,6 +159,7 @@ CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def on_a_terminal(monkeypatch, *arguments):
     """What a command writes to a terminal of 80 columns, and its exit code."""
+    pty = pytest.importorskip("pty", reason="terminals of POSIX")
     leader, follower = pty.openpty()
     written = []
 
