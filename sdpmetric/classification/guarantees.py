@@ -33,7 +33,7 @@ class GuaranteedThreshold:
     ----------
     threshold : float or None
         Pairs at most this distance apart are matches; of similarities, pairs of at least this similarity. None: the
-        labelled pairs prove no threshold.
+        labeled pairs prove no threshold.
     control, alpha, delta
         As in `guaranteed_threshold`.
     n_pairs : int
@@ -94,14 +94,14 @@ def guaranteed_threshold(
 ) -> GuaranteedThreshold:
     """Find the most generous threshold whose share of errors is proven to be at most alpha.
 
-    Over the draw of the labelled pairs, the share of errors on new pairs exceeds `alpha` with probability at most
+    Over the draw of the labeled pairs, the share of errors on new pairs exceeds `alpha` with probability at most
     `delta`, for any distribution of the distances, although the threshold is chosen on the same pairs. It is
     assumed that labelled and new pairs are drawn alike and that the metric was not learned from them.
 
     Parameters
     ----------
     distances : (p,) array
-        Of labelled pairs, from any source.
+        Of labeled pairs, from any source.
     same : (p,) array
         bool; or 1 for similar, and -1 or 0 for dissimilar pairs.
     alpha : float
@@ -110,7 +110,7 @@ def guaranteed_threshold(
         One minus the confidence.
     control : {"false_matches", "false_non_matches", "precision"}, default "false_matches"
         The share of dissimilar pairs that are matches; of similar pairs that are none; or of matches that are
-        dissimilar, so the precision is at least ``1 - alpha``, where the labelled pairs have the share of
+        dissimilar, so the precision is at least ``1 - alpha``, where the labeled pairs have the share of
         similar ones that new pairs have.
     groups : (p,) or (p, g) array, optional
         What makes pairs dependent: the names of the two examples of each pair, or persons or sources. Only pairs

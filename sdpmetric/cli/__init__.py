@@ -65,7 +65,7 @@ def solve(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Learn a metric from labelled data and prove how far from optimal it can be.
+    """Learn a metric from labeled data and prove how far from optimal it can be.
 
     Parameters of statements are those of from_labels, for example --statement itml --set gamma=2.
     """
@@ -121,7 +121,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Of the pairs that are drawn for the ROC curve.")] = 0,
     as_json: JSON = False,
 ) -> None:
-    """Score a saved model on labelled data, and the prepared features without it.
+    """Score a saved model on labeled data, and the prepared features without it.
 
     Accuracy of the nearest neighbors, with its exact 95 % interval where they are searched in other data, and the area
     under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned
@@ -148,7 +148,7 @@ def evaluate(
     out.say(f"{data}: {n:,} examples, neighbors among {among}.")
     if seen:
         out.say(
-            "The metric was learned from these examples: their accuracy says little about others. Pass labelled "
+            "The metric was learned from these examples: their accuracy says little about others. Pass labeled "
             f"examples that were held back, and --train {data}."
         )
     else:

@@ -183,7 +183,7 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
 
 
 def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
-    """State a problem by name for labelled data."""
+    """State a problem by name for labeled data."""
     known = {name: kind for name, kind in statements().items() if issubclass(kind, Labelled)}
     check_names("statement", [name], tuple(known))
     kind = known[name]

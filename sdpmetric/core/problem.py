@@ -256,11 +256,11 @@ class Problem(ABC):
 
 @runtime_checkable
 class Labelled(Protocol):
-    """A statement that labelled data make; the command line states those with a name."""
+    """A statement that labeled data make; the command line states those with a name."""
 
     @classmethod
     def from_labels(cls, X: ArrayLike, y: ArrayLike, **parameters: str | float | None) -> Problem:
-        """State the problem for labelled data."""
+        """State the problem for labeled data."""
 
 
 @runtime_checkable

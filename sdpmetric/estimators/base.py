@@ -116,7 +116,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return make(*given, **arguments | named)
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
-        """State the problem of labelled data."""
+        """State the problem of labeled data."""
         return self._state(cast(type[Labelled], self.statement).from_labels, X, y, **weighted(weights))
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:

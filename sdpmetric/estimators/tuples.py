@@ -316,7 +316,7 @@ def best_threshold(
     min_rate: float | None = None,
     beta: float = 1.0,
 ) -> float:
-    """The threshold that serves labelled pairs best; pairs at most so far apart are called similar.
+    """The threshold that serves labeled pairs best; pairs at most so far apart are called similar.
 
     Half way between two distances, of equally good ones the smallest. Errors are those of
     `PairClassifier.calibrate_threshold`.
@@ -444,7 +444,7 @@ class PairClassifier(TupleEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, examples: Examples | None = None, labels: ArrayLike | None = None
     ) -> Self:
-        """Learn the metric from labelled pairs, then the threshold.
+        """Learn the metric from labeled pairs, then the threshold.
 
         Parameters
         ----------

@@ -75,7 +75,7 @@ class DistancesDisplay:
         parts: Sequence[Part] = PARTS,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> DistancesDisplay:
-        """Draw distances of labelled examples before and after learning.
+        """Draw distances of labeled examples before and after learning.
 
         Parameters
         ----------

@@ -99,7 +99,7 @@ class EmbeddingDisplay:
         example: int | None = None,
         ax: Sequence[Axes] | None = None,
     ) -> EmbeddingDisplay:
-        """Draw labelled examples before and after learning.
+        """Draw labeled examples before and after learning.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ class NeighborsDisplay:
         random_state: int | None = None,
         ax: Axes | None = None,
     ) -> NeighborsDisplay:
-        """Draw neighbors among labelled examples before and after learning.
+        """Draw neighbors among labeled examples before and after learning.
 
         Parameters
         ----------

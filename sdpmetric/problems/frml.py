@@ -117,7 +117,7 @@ class FRMLProblem(Problem):
         gamma: float = 1.0,
         regularization: float = 0.01,
     ) -> FRMLProblem:
-        """State FRML for labelled data: items of a query's own class are relevant.
+        """State FRML for labeled data: items of a query's own class are relevant.
 
         Parameters
         ----------

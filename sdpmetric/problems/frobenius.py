@@ -102,7 +102,7 @@ class FrobeniusLMNNProblem(Problem):
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
     ) -> FrobeniusLMNNProblem:
-        """State the problem for labelled data.
+        """State the problem for labeled data.
 
         Parameters
         ----------

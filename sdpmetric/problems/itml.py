@@ -156,7 +156,7 @@ class ITMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> ITMLProblem:
-        """State ITML for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State ITML for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Equal examples of different labels are not paired: their distance is 0 under every metric.
 

@@ -119,7 +119,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         random_state: int | None = None,
     ) -> LEGOProblem:
-        """State a stream for labelled data: similar pairs at most so far, dissimilar ones at least.
+        """State a stream for labeled data: similar pairs at most so far, dissimilar ones at least.
 
         The targets are the 5th and the 95th percentile of the pairs' squared distances.
 

@@ -60,7 +60,7 @@ class LEGOBatchProblem(MetricProblem):
         learning_rate: float = 1.0,
         random_state: int | None = None,
     ) -> LEGOBatchProblem:
-        """State the program for labelled data; parameters as in `LEGOProblem.from_labels`."""
+        """State the program for labeled data; parameters as in `LEGOProblem.from_labels`."""
         return cls(LEGOProblem.from_labels(X, y, n_pairs, learning_rate=learning_rate, random_state=random_state))
 
     def with_weights(self, **values: float) -> Self:

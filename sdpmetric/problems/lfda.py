@@ -142,7 +142,7 @@ class LFDAProblem(Problem):
         *,
         sample_weight: ArrayLike | None = None,
     ) -> LFDAProblem:
-        """State LFDA for labelled data, the same as the constructor."""
+        """State LFDA for labeled data, the same as the constructor."""
         return cls(X, y, n_components, n_neighbors, ridge, sample_weight)
 
     def describe(self) -> str:

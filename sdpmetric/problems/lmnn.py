@@ -467,7 +467,7 @@ class LMNNProblem(LargeMarginProblem):
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
     ) -> LMNNProblem:
-        """State LMNN for labelled data.
+        """State LMNN for labeled data.
 
         Parameters
         ----------

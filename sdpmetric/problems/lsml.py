@@ -72,7 +72,7 @@ class LSMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> LSMLProblem:
-        """State LSML for labelled data: a similar pair beside a dissimilar one, both drawn at random.
+        """State LSML for labeled data: a similar pair beside a dissimilar one, both drawn at random.
 
         Parameters
         ----------

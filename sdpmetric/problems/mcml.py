@@ -73,7 +73,7 @@ class MCMLProblem(MetricProblem):
 
     @classmethod
     def from_labels(cls, X: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> MCMLProblem:
-        """State MCML for labelled data, the same as the constructor."""
+        """State MCML for labeled data, the same as the constructor."""
         return cls(X, y, sample_weight)
 
     def describe(self) -> str:

@@ -160,7 +160,7 @@ class MLRProblem(Problem):
         *,
         sample_weight: ArrayLike | None = None,
     ) -> MLRProblem:
-        """State MLR for labelled data: items of a query's own class are relevant.
+        """State MLR for labeled data: items of a query's own class are relevant.
 
         Parameters
         ----------

@@ -114,7 +114,7 @@ class MMCProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> MMCProblem:
-        """State MMC for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State MMC for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Parameters
         ----------

@@ -70,7 +70,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         random_state: int = 0,
         sample_weight: ArrayLike | None = None,
     ) -> MultiMetricLMNNProblem:
-        """State multi-metric LMNN for labelled data.
+        """State multi-metric LMNN for labeled data.
 
         Parameters
         ----------

@@ -132,7 +132,7 @@ class POLAProblem(Problem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> POLAProblem:
-        """State POLA for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State POLA for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Parameters
         ----------

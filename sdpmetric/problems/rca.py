@@ -122,7 +122,7 @@ class RCAProblem(Problem):
     def from_labels(
         cls, X: ArrayLike, y: ArrayLike, ridge: Ridge = 0.0, *, sample_weight: ArrayLike | None = None
     ) -> RCAProblem:
-        """State RCA for labelled data: every class is a chunklet.
+        """State RCA for labeled data: every class is a chunklet.
 
         Parameters
         ----------

@@ -83,7 +83,7 @@ class SCMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> SCMLProblem:
-        """State SCML for labelled data: triplets of near examples, and bases that discriminate locally.
+        """State SCML for labeled data: triplets of near examples, and bases that discriminate locally.
 
         Parameters
         ----------

@@ -115,7 +115,7 @@ class SDMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> SDMLProblem:
-        """State SDML for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State SDML for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The exact search for impostors: every pair of differently labelled points within the anchor's limit."""
+"""The exact search for impostors: every pair of differently labeled points within the anchor's limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over all triplets of labelled examples, or over those within groups of examples, without a list of them.
+"""Sums over all triplets of labeled examples, or over those within groups of examples, without a list of them.
 
 At the zero metric every hinge is 1, and what a certificate needs are sums over all (anchor, impostor) pairs. They have
 closed forms in the counts, means and scatter matrices of the cells that groups and classes make.
@@ -70,7 +70,7 @@ class Cells:
 def impostor_counts(
     labels: IndexArray, groups: IndexArray, impostors: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Number of differently labelled examples in the group of each example, (n,)."""
+    """Number of differently labeled examples in the group of each example, (n,)."""
     cells = Cells.of(labels, groups)
     counted = np.ones(len(labels)) if impostors is None else impostors.astype(np.float64)
     counts: NDArray[np.int64] = np.rint(cells.others(counted)).astype(np.int64)[cells.cell]
@@ -78,7 +78,7 @@ def impostor_counts(
 
 
 def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray) -> FloatArray:
-    """Weight of the differently labelled examples in the group of each example, (n,).
+    """Weight of the differently labeled examples in the group of each example, (n,).
 
     Nothing is subtracted, so each sum is accurate relative to itself.
     """
