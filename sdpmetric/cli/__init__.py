@@ -97,12 +97,11 @@ def transform(
     are there.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.models import Model
 
     with inputs.input_errors(model, data):
         if output is not None:
             inputs.check_output(output, data, model)
-        learned = Model.load(model)
+        learned = inputs.learned(model)
         loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
         results.write(learned, learned.transform(loaded.X), loaded.y, output)
 
@@ -123,19 +122,18 @@ def evaluate(
 ) -> None:
     """Score a saved model on labeled data, and the prepared features without it.
 
-    Accuracy of the nearest neighbors, with its exact 95 % interval where they are searched in other data, and the area
+    Accuracy of the nearest neighbors, with its exact 95 % interval if they are searched in other data, and the area
     under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned
-    from, the text has none of them.
+    from it reports neither.
     """
     from sdpmetric.classification import binomial_interval
     from sdpmetric.cli import inputs, results
     from sdpmetric.cli.results import scores
-    from sdpmetric.models import Model
 
     out = results.Output(as_json)
     with inputs.input_errors(model, data):
         inputs.check_seed(seed)
-        learned = Model.load(model)
+        learned = inputs.learned(model)
         columns = inputs.columns_of(table, model=learned)
         test = inputs.load(data, columns, learned)
         base = None if train is None else inputs.load(train, columns, learned)
@@ -325,7 +323,7 @@ def demo(
         options = ProblemOptions(pca=DEMO_COMPONENTS if name == "digits" else None)
         problem = inputs.state(name, options).problem
         out.say(f"[bold]{name}[/bold]: {problem.describe()}", markup=True)
-        with compilation_bar(f"{name}: compiling, on the first run only"):
+        with compilation_bar(f"{name}: first solve, which compiles on a new machine"):
             solve_problem(problem)  # not to be timed as solving
         tolerances = {entry.name: entry.tol for entry in solvers_of(problem)}
         comparison = results.run_all(problem, name, tolerances, LimitOptions())

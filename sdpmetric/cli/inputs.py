@@ -110,6 +110,15 @@ def columns_of(table: TableOptions, model: Model | None = None, *, labelled: boo
     return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labelled)
 
 
+def learned(path: Path) -> Model:
+    """A saved model; a table in its place was meant as the data."""
+    if path.suffix.lower() in datasets.TABLES:
+        raise ValueError(
+            f"{path} is a table, not a model; name the file of 'sdpmetric solve --output' first, then the data."
+        )
+    return Model.load(path)
+
+
 def load(data: str, columns: datasets.Columns, model: Model) -> datasets.Table:
     """Load data for a model: a table by the names of its features, anything else by their number."""
     if Path(data).suffix.lower() in datasets.TABLES and data not in datasets.NAMED:

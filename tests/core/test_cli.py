@@ -439,7 +439,7 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, tmp_path):
     assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
     assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
     assert_refused(run("transform", model, new, "--output", new), r"would overwrite the input .*new.csv; name another")
-    assert_refused(run("transform", new, new), "is not an NPZ file")
+    assert_refused(run("transform", new, new), "is a table, not a model; name the file")
     damaged = bytearray(model.read_bytes())
     with ZipFile(model) as members:
         components = members.getinfo("components.npy")
