@@ -9,6 +9,7 @@ import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -163,13 +164,25 @@ def block_math(translator: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+MATHML = "http://www.w3.org/1998/Math/MathML"
+# Relations that the converter takes for variables, which get no space around them.
+RELATIONS = "⪰⪯⟺:±"
+
+
 def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
     """A formula; a command that is not known stops the build."""
     text = " ".join(node.astext().split())
-    formula = convert(text, display="block" if as_block else "inline")
-    if unknown := re.search(r"<m\w+>(\\\w+)", formula):
+    formula = convert(text.replace("{aligned}", "{align*}"), display="block" if as_block else "inline")
+    if unknown := re.search(r"<m\w+>(\\\w+|&(?!#))", formula):
         raise ValueError(f"{node.source}:{node.line}: {unknown[1]} is not known, in the formula {text}")
-    return formula
+    ElementTree.register_namespace("", MATHML)
+    tree = ElementTree.fromstring(formula)
+    for part in tree.iter():
+        if part.tag == f"{{{MATHML}}}mi" and part.text is not None and part.text in RELATIONS:
+            part.tag = f"{{{MATHML}}}mo"
+        if as_block and part.tag == f"{{{MATHML}}}msub" and part[0].text in ("min", "max", "argmin", "argmax"):
+            part.tag = f"{{{MATHML}}}munder"  # below the word, as in print
+    return ElementTree.tostring(tree, encoding="unicode")
 
 
 def add_example(app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]) -> None:
@@ -178,10 +191,30 @@ def add_example(app: Sphinx, kind: str, name: str, what: object, options: object
         lines.extend(["", ".. rubric:: Examples", "", api.GIVEN, "", *EXAMPLES[name].splitlines(), ""])
 
 
+CITED = re.compile(r"\[([A-Z]\w*\d{4})\](?!_)")
+
+
+def link_citations(app: Sphinx, kind: str, name: str, what: object, options: object, lines: list[str]) -> None:
+    """``[WS2009]`` in a docstring leads to the bibliography."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...", "..")):
+            lines[number] = re.sub(
+                r"\[([A-Z]\w*\d{4})\](?!_)", lambda key: f":ref:`[{key[1]}] <{key[1].lower()}>`", line
+            )
+
+
+def without_constructor(
+    app: Sphinx, kind: str, name: str, what: object, options: object, signature: str | None, returned: str | None
+) -> tuple[None, None] | None:
+    """Classes that are made by ``from_labels`` or the like do not open with a constructor that nobody calls."""
+    made = kind == "class" and "Make one with" in (what.__doc__ or "")
+    return (None, None) if made else None
+
+
 def summary(lines: list[str], settings: object) -> str:
-    """The first sentence of a docstring; full stops in literals do not end it, as they do for autosummary."""
+    """The first sentence of a docstring; "Eq." and full stops in literals do not end it, as they do for autosummary."""
     paragraph = " ".join("\n".join(lines).strip().split("\n\n")[0].split())
-    sentence = re.match(r"(?:``.*?``|[^`]|`[^`]+`)*?\.(?=\s|$)", paragraph)
+    sentence = re.match(r"(?:``.*?``|[^`]|`[^`]+`)*?(?<!\bEq)(?<!\bFig)(?<!\bal)\.(?=\s|$)", paragraph)
     return sentence[0] if sentence else paragraph
 
 
@@ -225,5 +258,7 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", read_source)
     app.connect("env-updated", hide_solutions)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-signature", without_constructor)
+    app.connect("autodoc-process-docstring", link_citations, priority=850)
     app.connect("autodoc-process-docstring", add_example, priority=800)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=900)  # after numpydoc

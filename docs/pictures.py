@@ -17,15 +17,15 @@ from matplotlib.patches import Circle, FancyBboxPatch
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.estimators import OrdinalEmbedding
-from sdpmetric.plotting import COLOURS, ConvergenceDisplay, EmbeddingDisplay
+from sdpmetric.plotting import COLORS, ConvergenceDisplay, EmbeddingDisplay
 
 FOLDER = Path(__file__).parent / "pictures"
 MEASURED = Path(__file__).parent / "measured" / "lmnn.md"
 STOPPED = 150.0  # seconds after which a peer was stopped
-PULL, PUSH = COLOURS[0], COLOURS[1]
+PULL, PUSH = COLORS[0], COLORS[1]
 # Ink and paper of light and of dark pages.
 MODES = {"": ("#1f2328", "#ffffff"), "-dark": ("#d1d7e0", "#14181e")}
-# Colours of the displays that are too dark on dark paper.
+# Colors of the displays that are too dark on dark paper.
 BRIGHTER = {"#000000": "#d1d7e0", "#0072b2": "#4aa8e8"}
 
 
@@ -50,7 +50,7 @@ def neighborhood(axis: Axes, Z: np.ndarray, y: np.ndarray, i: int, targets: np.n
     axis.add_patch(Circle(Z[i], radius, facecolor=PULL, alpha=0.12, zorder=0))
     axis.add_patch(Circle(Z[i], outer, fill=False, edgecolor=ink, linestyle="--", linewidth=0.9, zorder=1))
     for c in range(3):
-        axis.scatter(*Z[y == c].T, s=22, color=COLOURS[c + 2], marker="o^s"[c], linewidths=0)
+        axis.scatter(*Z[y == c].T, s=22, color=COLORS[c + 2], marker="o^s"[c], linewidths=0)
     arrow = {"arrowstyle": "-|>", "linewidth": 1.4, "shrinkA": 3, "shrinkB": 3}
     for j in targets:
         axis.annotate("", Z[i] + 0.45 * (Z[j] - Z[i]), Z[j], arrowprops=arrow | {"color": PULL})
@@ -198,7 +198,7 @@ def decisions(mode: str) -> None:
     found = sm.guaranteed_threshold(D, same, alpha=0.02)
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     bins = np.linspace(0.0, D.max(), 45)
-    for kind, color, label in ((True, COLOURS[0], "same digit"), (False, COLOURS[1], "different")):
+    for kind, color, label in ((True, COLORS[0], "same digit"), (False, COLORS[1], "different")):
         axes[0].hist(D[same == kind], bins, density=True, alpha=0.6, color=color, label=label)
     axes[0].axvline(found.threshold, color=plt.rcParams["text.color"], linewidth=1)
     axes[0].set(title=f"at most {found.alpha:.0%} false matches, with confidence 95 %", xlabel="distance", yticks=[])
@@ -211,7 +211,7 @@ def decisions(mode: str) -> None:
     for c in range(3):
         for settled in (True, False):
             some = (y == c) & (label.settled == settled)
-            axes[1].scatter(*Z[some].T, s=30, facecolors=COLOURS[c] if settled else "none", edgecolors=COLOURS[c])
+            axes[1].scatter(*Z[some].T, s=30, facecolors=COLORS[c] if settled else "none", edgecolors=COLORS[c])
     n_open = int((~label.settled).sum())
     axes[1].set(
         title=f"proven gap {solution.relative_gap:.0e}: {n_open} of {len(X)} labels are open", xticks=[], yticks=[]

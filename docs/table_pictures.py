@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 SCRIPTS = HERE.parent / "examples" / "reproductions"
 sys.path.insert(0, str(SCRIPTS))
 shared = importlib.import_module("printed")
-# Colours of a stored picture: enough for charts, and a third of the bytes.
-COLOURS = 96
+# Colors of a stored picture: enough for charts, and a third of the bytes.
+COLORS = 96
 
 
 def section(page: str, title: str) -> str:
@@ -120,9 +120,9 @@ def lmnn_figures(folder: Path) -> None:
 
 
 def shrink(path: Path) -> None:
-    """Store a picture with few colours."""
+    """Store a picture with few colors."""
     with Image.open(path) as image:
-        image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+        image.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def main(folder: Path) -> None:

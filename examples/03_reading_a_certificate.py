@@ -32,8 +32,8 @@ plt.style.use(plotting.STYLE)
 
 TOLERANCE = 1e-3
 RULES = {
-    "paper": (plotting.COLOURS[1], "Algorithm 1 (times 1.01, times 0.5)"),
-    "polyak": (plotting.COLOURS[0], "Polyak"),
+    "paper": (plotting.COLORS[1], "Algorithm 1 (times 1.01, times 0.5)"),
+    "polyak": (plotting.COLORS[0], "Polyak"),
 }
 
 

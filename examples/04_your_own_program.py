@@ -87,7 +87,7 @@ def largest_margin(X, triplets):
 
 
 def exponential_loss(X, triplets):
-    """Shen, Kim, Wang and van den Hengel (2009) [SKWH2009]: what BoostMetric minimises by adding rank-one metrics."""
+    """Shen, Kim, Wang and van den Hengel (2009) [SKWH2009]: what BoostMetric minimizes by adding rank-one metrics."""
     M, cone = sm.metric_variable(X.shape[1])
     margins = sm.triplet_margins(M, X, triplets)
     v = 0.1

@@ -21,11 +21,11 @@ from matplotlib.patches import Ellipse
 
 import sdpmetric as sm
 from sdpmetric import classification, datasets
-from sdpmetric.plotting import COLOURS, STYLE
+from sdpmetric.plotting import COLORS, STYLE
 
 plt.style.use(STYLE)
 
-COLORS = np.array(COLOURS[:2])
+COLORS = np.array(COLORS[:2])
 
 
 def unit_ball(M: np.ndarray, center: np.ndarray) -> Ellipse:

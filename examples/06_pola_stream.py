@@ -32,7 +32,7 @@ from sklearn.linear_model import Perceptron
 
 import sdpmetric as sm
 from sdpmetric import classification
-from sdpmetric.plotting import COLOURS, STYLE
+from sdpmetric.plotting import COLORS, STYLE
 
 plt.style.use(STYLE)
 
@@ -137,7 +137,7 @@ def main(path: Path, n_documents: int | None = None) -> None:
     print(f"{len(D):,} documents, {D.shape[1]:,} words")
     for axis, topic in zip(bottom.subplots(1, len(TOPICS), sharey=True), TOPICS, strict=True):
         wrong = filter_documents(D, topics == topic)
-        for label, color, series in zip(("POLA", "Perceptron"), COLOURS[:2], wrong, strict=True):
+        for label, color, series in zip(("POLA", "Perceptron"), COLORS[:2], wrong, strict=True):
             axis.plot(np.cumsum(series), color=color, label=label)
         of = f"{topic}, {np.sum(topics == topic)} documents"
         print(f"{of}: mistakes of POLA {wrong[0].sum()}, of the Perceptron {wrong[1].sum()}")

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import sdpmetric as sm
-from sdpmetric.plotting import COLOURS, STYLE
+from sdpmetric.plotting import COLORS, STYLE
 
 plt.style.use(STYLE)
 
@@ -68,7 +68,7 @@ def main(path: Path, data: Path | None = None) -> None:
     print(index.counters)
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    for row, (name, color, style) in enumerate((("linear scan", "0.2", "-"), ("index", COLOURS[1], "--"))):
+    for row, (name, color, style) in enumerate((("linear scan", "0.2", "-"), ("index", COLORS[1], "--"))):
         left.plot(np.arange(1, DEPTH + 1), curves[row], color=color, linestyle=style, label=name)
         right.plot(np.arange(1, ROUNDS + 1) * 15, over_time[:, row], color=color, linestyle=style, label=name)
     left.set(xlabel="items retrieved", ylabel="recall of the query's class", ylim=(0, None))

@@ -24,11 +24,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import sdpmetric as sm
 from sdpmetric import classification
 from sdpmetric.datasets import concentric_rings
-from sdpmetric.plotting import COLOURS, STYLE
+from sdpmetric.plotting import COLORS, STYLE
 
 plt.style.use(STYLE)
 
-COLORS = np.array(COLOURS)
+HUES = np.array(COLORS)
 
 
 def planes(X: np.ndarray, y: np.ndarray, starts: int = 1, **options: float) -> dict[str, np.ndarray]:
@@ -56,7 +56,7 @@ def main(path: Path) -> None:
         error = np.mean(classification.knn_predict(L, X, y, n_neighbors=1) != y)
         print(f"{name}: leave-one-out error of the nearest neighbor {error:.1%}")
         Z = X @ L.T
-        axis.scatter(*Z.T, s=9, color=COLORS[y])
+        axis.scatter(*Z.T, s=9, color=HUES[y])
         axis.set(title=f"{name}: error {error:.0%}", xticks=[], yticks=[])
         axis.set_aspect("equal" if name == "NCA" else "auto", adjustable="datalim")
     figure.supxlabel("two dimensions of three; a color for each ring; error of the nearest neighbor, leaving one out")

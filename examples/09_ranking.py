@@ -23,14 +23,14 @@ from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import ranking
-from sdpmetric.plotting import COLOURS, STYLE
+from sdpmetric.plotting import COLORS, STYLE
 from sdpmetric.ranking.scores import expected_weights, rank_weights
 from sdpmetric.solvers.frml import START, principal
 
 plt.style.use(STYLE)
 
 RANKS, PASSES = (2, 5, 10, 20), 12
-COLORS = {"warp": COLOURS[0], "auc": COLOURS[1], "loreta": COLOURS[4], "euclidean": "0.5"}
+HUES = {"warp": COLORS[0], "auc": COLORS[1], "loreta": COLORS[4], "euclidean": "0.5"}
 
 
 def learner(X: np.ndarray, rank: int, loss: str = "warp", gamma: float = 25.0) -> sm.FRMLStream:
@@ -59,7 +59,7 @@ def main(path: Path) -> None:
     axes[0].set_xscale("log")
     axes[0].legend(frameon=False)
 
-    found: dict[str, list[float]] = {name: [] for name in COLORS}
+    found: dict[str, list[float]] = {name: [] for name in HUES}
     for rank in RANKS:
         for loss in ("warp", "auc"):
             stream = learner(X, rank, loss).partial_fit(X, own, n_steps=PASSES * len(X) // 5)
@@ -69,7 +69,7 @@ def main(path: Path) -> None:
         found["loreta"].append(score(similarity=loreta.metric))
         found["euclidean"].append(score(components=principal(X, rank, 1.0)))
     names = {"warp": "FRML-WARP, gamma 25", "auc": "FRML-AUC", "loreta": "LORETA", "euclidean": "principal components"}
-    for name, color in COLORS.items():
+    for name, color in HUES.items():
         axes[1].plot(RANKS, found[name], color=color, marker="o", markersize=4, label=names[name])
     axes[1].axhline(score(), color="0.5", linestyle=":", label="Euclidean, all 64 features")
     axes[1].set(title="MAP against rank", xlabel="rank", ylabel="MAP of digits held out", xticks=RANKS)

@@ -51,8 +51,8 @@ def main(path: Path) -> None:
     lower, upper = np.array(proven).T
     figure, axes = plt.subplots(figsize=(7, 4))
     axes.axhline(0.0, color="black", linewidth=1)
-    axes.plot(powers, printed, "o", color=plotting.COLOURS[1], label="printed by SCS")
-    axes.vlines(powers, lower, upper, color=plotting.COLOURS[0], linewidth=4, label="proven interval")
+    axes.plot(powers, printed, "o", color=plotting.COLORS[1], label="printed by SCS")
+    axes.vlines(powers, lower, upper, color=plotting.COLORS[0], linewidth=4, label="proven interval")
     axes.set_yscale("symlog", linthresh=1e-9)
     axes.set(xlabel="-log2 of epsilon", ylabel="less the exact optimum")
     axes.legend()

@@ -1,6 +1,6 @@
 """Metric learning as convex optimization: exact programs, fast solvers, and a certificate with every answer.
 
-Public names are listed in ``sdpmetric/api.py`` and loaded when the first one is used, so that ``import sdpmetric``, the
+Public names are listed in ``sdpmetric/api.py`` and loaded when the first one is used, so ``import sdpmetric``, the
 help of the command line and the checker of proofs load nothing else.
 """
 

@@ -43,7 +43,7 @@ WIDTH = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decisions:
-    """Decisions of a metric, and which of them every metric of a set makes alike.
+    """Decisions of a metric, and which of them all metrics of a set share.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class NearOptimal:
 
 
 def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
-    """All metrics that are at least as good as a solution, in a ball around it: what they agree on is settled.
+    """Return a ball that contains all metrics at least as good as a solution; what they agree on is settled.
 
     An objective with a Frobenius term of weight lam is strongly convex. With the proven gap, the optimum is within
     ``sqrt(2 gap / lam)`` of the solution, and every metric whose objective is at most the solution's within twice
@@ -209,7 +209,7 @@ def near_optimal(solution: Solution, *, optimum: bool = False) -> NearOptimal:
 
 
 def leave_one_out(solution: Solution, y: ArrayLike, n_neighbors: int = 3) -> Decisions:
-    """The label of each example by its neighbors; settled where learning without the example would not change it.
+    """Predict each example's label from its neighbors; settled if learning without the example would not change it.
 
     With ``U_i`` the gradient of the losses that contain row i, each at its multiplier, the optimum without them is
     within ``||U_i|| / (2 lam)`` of ``M + U_i / (2 lam)``, plus 1.21 times ``sqrt(2 gap / lam)``. No program is solved.
@@ -261,7 +261,7 @@ def _without(ball: NearOptimal, modulus: float, own: float, slope: FloatArray, s
 
 
 def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearOptimal], Decisions]) -> Decisions:
-    """Decisions that no value of a weight between two solved ones changes, by the concavity of the optimum.
+    """Find decisions that do not change for any weight between two solved values.
 
     Between two values of a weight, the objective of a metric is affine in the weight and the optimum is concave: it is
     above the chord of the two lower bounds. The gap to the chord puts the optimum of every value in between into a ball
@@ -314,7 +314,7 @@ def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearO
 
 
 def distance_range(solution: Solution, pair: tuple[int, int], *, tol: float = 1e-6) -> tuple[float, float]:
-    """The least and the largest squared distance of two examples under all metrics at least as good as a solution.
+    """Bound the squared distance of two examples over all metrics at least as good as a solution.
 
     For sums of terms that need not be strongly convex. Every ``t > 0`` proves ``D >= (min (F + t D) - F(M)) / t`` for
     every metric with an objective of at most F(M), and ``D <= (F(M) - min (F - t D)) / t``; the minima are bounded by
@@ -381,7 +381,7 @@ def distance_range(solution: Solution, pair: tuple[int, int], *, tol: float = 1e
 
 
 def zero_weights(solution: Solution) -> Decisions:
-    """Which features a diagonal metric uses, settled where the optimum is proven to use or not to use them, (d,).
+    """Decide which features a diagonal metric uses; settled if the optimum is proven to agree, (d,).
 
     A weight is positive in the whole ball around the optimum, or zero at the optimum: there, its dual slack is positive
     whatever slopes of the losses the ball leaves open.

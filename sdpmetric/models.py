@@ -45,7 +45,7 @@ SAID = {
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A learned metric that can be applied to raw data: what ``sdpmetric solve --output`` writes.
+    """A learned metric with its preprocessing, as ``sdpmetric solve --output`` writes it; it applies to raw data.
 
     No training example is stored.
 

@@ -102,7 +102,7 @@ def check_sandwich(solutions: list[Solution]) -> None:
 
 
 def check_saving(solution: Solution) -> None:
-    """What is saved is what is loaded, and belongs to its problem."""
+    """Check that a loaded solution equals the saved one and belongs to its problem."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "solution.npz"
         solution.save(path)
@@ -132,7 +132,7 @@ def check_limits(problem: Problem, entry: Solver) -> None:
 
 
 def check_bad_points(problem: Problem) -> None:
-    """Points that are none are refused by a sentence that names the argument."""
+    """Check that invalid points raise errors that name the argument."""
     d = problem.X.shape[1]
     for bad in (np.eye(d + 1), np.full((d, d), np.nan), "text", None):
         _refuses(partial(certify, problem, bad), "components", "metric")
@@ -141,7 +141,7 @@ def check_bad_points(problem: Problem) -> None:
 
 
 def check_bad_arguments(problem: Problem) -> None:
-    """Arguments out of range are refused by a sentence that names them, whatever the solver."""
+    """Check that arguments out of range raise errors that name them, for every solver."""
     for entry in solvers_of(problem):
         once = partial(solve, problem, entry.name)
         _refuses(partial(once, tol=0.0), "tol")

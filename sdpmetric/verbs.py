@@ -58,7 +58,7 @@ def solve(
     engine: Engine | Client | str | None = None,
     **options: object,
 ) -> Solution:
-    """Solve a problem and have the problem certify the answer.
+    """Solve a problem and certify the answer.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def path(
     verbose: bool = False,
     **weights: Sequence[float],
 ) -> list[Solution]:
-    """Solve along a path of weights, each problem started from the solution before it where the solver takes a start.
+    """Solve for several values of a weight, starting each solve from the previous solution if the solver allows it.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def certify(
     metric: ArrayLike | None = None,
     dual: Multipliers | None = None,
 ) -> Certificate:
-    """Certify any point of a problem, from any package, in one pass over the data.
+    """Certify any metric, from any package, in one pass over the data.
 
     The lower bound is what the point's own slopes prove: valid, but loose far from an optimum; `verify` tightens it.
 
@@ -307,7 +307,7 @@ def verify(
     max_time: float | None = None,
     verbose: bool = False,
 ) -> Certificate:
-    """How far is this metric from optimal? A proven bound, for a metric from any source.
+    """Prove how far a metric, from any source, is from optimal.
 
     Parameters
     ----------

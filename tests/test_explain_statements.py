@@ -339,8 +339,8 @@ def test_weights_by_proven_optima(name: str) -> None:
             there = tight(problem.with_weights(**{weight: value}))
             assert there.lower_bound <= found.at_most(**{weight: value}) + rounding(there.objective)
     assert found.at_most() == found.objective
-    with pytest.raises(TypeError, match="has no weight colour"):
-        found.at_most(colour=1.0)
+    with pytest.raises(TypeError, match="has no weight color"):
+        found.at_most(color=1.0)
 
 
 def test_a_hard_margin_bounds_every_soft_one() -> None:

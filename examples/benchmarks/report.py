@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from run import Run
 
 PACKAGES = ("sdpmetric", "numpy", "scipy", "scikit-learn", "numba", "cvxpy", "clarabel")
-# Colour-blind safe (Okabe and Ito 2008).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Color-blind safe (Okabe and Ito 2008).
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
 def write_report(output: Path, runs: Sequence[Run], arguments: Sequence[str], peers: Sequence[str]) -> None:
@@ -151,12 +151,12 @@ def figure(path: Path, runs: Sequence[Run]) -> None:
             bound = max(run.lower_bound for run in some if np.isfinite(run.lower_bound))
             for run in some:
                 points = np.array(run.trace).reshape(-1, 2)
-                colour = COLOURS[solvers.index(run.solver) % len(COLOURS)]
+                color = COLORS[solvers.index(run.solver) % len(COLORS)]
                 # At the bound itself a logarithm has no place; rounding puts a point there.
                 height = np.maximum((points[:, 1] - bound) / bound, 1e-10)
                 own = {"marker": "o", "ms": 3, "lw": 1.2, "drawstyle": "steps-post"}
                 style = own if run.tol is not None else {"marker": "D", "ms": 6, "ls": "none"}
-                ax.plot(points[:, 0], height, color=colour, label=run.solver, **style)
+                ax.plot(points[:, 0], height, color=color, label=run.solver, **style)
             ax.set(
                 xscale="log", yscale="log", xlabel="seconds", title=f"{name}, {some[0].shape[0]} x {some[0].shape[1]}"
             )

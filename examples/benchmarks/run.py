@@ -1,4 +1,4 @@
-"""Solvers and peers on labelled data: objective above a proven lower bound, and seconds. A table and a figure.
+"""Solvers and peers on labeled data: objective above a proven lower bound, and seconds. A table and a figure.
 
     python examples/benchmarks/run.py                                      # iris, wine, digits; our default solver
     python examples/benchmarks/run.py --data digits:30 --solvers factored metric_learn pylmnn mlpack --peers .peers

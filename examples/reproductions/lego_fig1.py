@@ -6,7 +6,7 @@ Fig. 1 of Jain et al. (2008): errors of nearest neighbors under LEGO and its riv
 Run it with ``python examples/reproductions/lego_fig1.py --data DIR``; DIR (or SDPMETRIC_DATA) holds balance.npz,
 ionosphere.npz and mnist.npz. It runs ``examples/benchmarks/pair_accuracy.py`` (small data sets; options that it does
 not know itself, such as ``--sets iris --splits holdouts``, are passed on) and ``examples/benchmarks/mnist_pairs.py``
-(three minutes; ``--digits-scaling standard`` standardises the pixels, ``--no-digits`` leaves it out), and writes
+(three minutes; ``--digits-scaling standard`` standardizes the pixels, ``--no-digits`` leaves it out), and writes
 lego_fig1.md and lego_fig1.png into ``--output``.
 
 .. image:: /pictures/lego_fig1.png

@@ -13,7 +13,7 @@ from sdpmetric.arrays import FloatArray, LongArray
 CHUNK = 128
 # Training examples whose distances to some queries are made and looked at while they are in a core's cache.
 TILE = 8 * CHUNK
-# Distances are never NaN (see `scan`), so that the compiler may vectorize a minimum.
+# Distances are never NaN (see `scan`), so the compiler may vectorize a minimum.
 NUMBERS = FAST | {"nnan"}
 
 

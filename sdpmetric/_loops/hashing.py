@@ -1,7 +1,7 @@
 """Compiled loops over hash keys: signs packed into words, Hamming distances, flipped bits, and exact ranking.
 
 A key is a row of 64-bit words; bit j of a key is bit ``j % 64`` of word ``j // 64``, set where the projection is
-positive. Machines store the lowest byte of a word first, so that it is also bit ``j % 8`` of byte ``j // 8``.
+positive. Machines store the lowest byte of a word first, so it is also bit ``j % 8`` of byte ``j // 8``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
 
 @loop(fastmath=FAST)
 def _any_within(values: NDArray[np.floating], ceilings: NDArray[np.floating], limit: float) -> bool:
-    """Whether any value is at or below its ceiling or the limit; without a branch, so that it is vectorized."""
+    """Whether any value is at or below its ceiling or the limit; without a branch, so it is vectorized."""
     count = np.float32(0.0)
     for j in range(len(values)):
         count += np.float32(1.0) if values[j] <= max(ceilings[j], limit) else np.float32(0.0)

@@ -35,7 +35,7 @@ def _exp(x: float) -> float:
     shifted = y * 1.4426950408889634 + 6755399441055744.0
     k = shifted - 6755399441055744.0
     r = (y - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10
-    # Taylor's polynomial; |r| <= log(2) / 2, so that what is cut off is below 3e-17.
+    # Taylor's polynomial; |r| <= log(2) / 2, so what is cut off is below 3e-17.
     p = 1.6059043836821613e-10
     p = p * r + 2.08767569878681e-09
     p = p * r + 2.505210838544172e-08

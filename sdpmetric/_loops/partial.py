@@ -15,7 +15,7 @@ CHUNK = 4
 def nearest(train: FloatArray, queries: FloatArray, k: int) -> tuple[FloatArray, LongArray, int]:
     """The k nearest rows of `train` for each query; a distance is given up once its partial sum exceeds the k-th best.
 
-    Sums of squares never fall while they are added up, rounding included, so that nothing is missed. The leading
+    Sums of squares never fall while they are added up, rounding included, so nothing is missed. The leading
     coordinates are best those of the largest variance.
     """
     m, (n, d) = len(queries), train.shape

@@ -12,13 +12,13 @@ from sdpmetric.arrays import FloatArray
 #
 # The eigenvector of ``A - t v v^T`` lies in the Krylov space of A and v. With T the tridiagonal matrix of A there,
 # the eigenvalue x solves ``1 / (e_1^T (T - x)^-1 e_1) = t ||v||^2``; the left side is a continued fraction, concave
-# and decreasing for ``x < 0``, so that Newton's method from the right never leaves the right side. A last
+# and decreasing for ``x < 0``, so Newton's method from the right never leaves the right side. A last
 # coefficient changed after Gauss and Radau makes it a lower bound for all further steps, which proves that there is
 # no negative eigenvalue.
 #
 # That needs many steps where the eigenvalue is small beside the largest one. With ``B = (A + s I)^-1`` at hand, s
 # about as large as the eigenvalue, the Krylov space of B and v holds the eigenvector after a few steps. B is kept up
-# to date by rank-one changes; the pair that it leads to is checked against A, so that nothing depends on the
+# to date by rank-one changes; the pair that it leads to is checked against A, so nothing depends on the
 # rounding in it.
 
 # Shares of the trace: an eigenvalue above minus the first is 0, and an eigenpair whose residual is below the second is
@@ -281,7 +281,7 @@ def update(
 
     Projects onto the pair's margin, then onto PSD metrics and thresholds of at least 1. A dissimilar pair leaves the
     metric in the cone and lowers the threshold, a similar one may take the metric out of it by one eigenvalue and
-    raises the threshold, so that only half of the second projection is ever needed. Returns the loss, the length of the
+    raises the threshold, so only half of the second projection is ever needed. Returns the loss, the length of the
     step, and what is due.
     """
     sign = 1.0 if similar else -1.0

@@ -84,7 +84,7 @@ def solve(
 
 
 def _solve(state: Callable[..., Problem], solve: Callable[..., Solution], ends: float, *data: object) -> Solution:
-    """Run on a worker, which takes no part as such meanwhile, so that its thread is free for a shard."""
+    """Run on a worker, which takes no part as such meanwhile, so its thread is free for a shard."""
     from distributed import get_worker, worker_client
 
     with threads.limited(get_worker().state.nthreads), worker_client() as client:

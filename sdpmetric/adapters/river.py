@@ -1,4 +1,4 @@
-"""Online learners as river's transformers, one labelled example at a time: ``pip install sdpmetric[river]``."""
+"""Online learners as river's transformers, one labeled example at a time: ``pip install sdpmetric[river]``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _MetricTransformer(base.SupervisedTransformer, base.Transformer):
     River's pipelines apply a `SupervisedTransformer` to what they predict but not to what the steps after it learn,
     as it is no `Transformer`; what is both is applied to both.
 
-    Each labelled example makes two pairs, with a remembered example of its class and with one of another class, both
+    Each labeled example makes two pairs, with a remembered example of its class and with one of another class, both
     drawn at random. The features are those of the first example: one that comes later is ignored, one that is missing
     is 0, as everywhere in river.
     """
@@ -41,7 +41,7 @@ class _MetricTransformer(base.SupervisedTransformer, base.Transformer):
         self._root: FloatArray | None = None
 
     def learn_one(self, x: Features, y: Hashable) -> None:
-        """Take one labelled example.
+        """Take one labeled example.
 
         Parameters
         ----------

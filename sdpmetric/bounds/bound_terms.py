@@ -72,7 +72,7 @@ class BoundTerms:
         return max((term.rigor for term in self.terms), key=RIGORS.index)
 
     def stiffened(self, scale: float, room: float) -> BoundTerms:
-        """See `Loss.stiffened`; and hard constraints get room, so that points keep them exactly."""
+        """See `Loss.stiffened`; and hard constraints get room, so points keep them exactly."""
         return replace(self, terms=tuple(term.stiffened(scale) for term in self.terms), room=room)
 
     @cached_property

@@ -17,7 +17,7 @@ NEGLIGIBLE = 1e-9
 # Relative values below this count as nearly zero in multipliers that nearly prove a contradiction; Newton steps.
 NEARLY = 1e-4
 ROUNDS = 12
-# Targets for eigenvalues that should be zero: slightly positive, so that they stay positive under rounding.
+# Targets for eigenvalues that should be zero: slightly positive, so they stay positive under rounding.
 RAISED = (1e-6, 1e-9)
 # Directions in which normalized differences are at most this long are left out where exact elimination agrees, which is
 # tried up to so many entries and features.

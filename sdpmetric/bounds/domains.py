@@ -116,7 +116,7 @@ class Domain:
 
     @property
     def orthonormal(self) -> bool:
-        """Whether the rows of B are orthonormal, so that norms of M and N are the same."""
+        """Whether the rows of B are orthonormal, so norms of M and N are the same."""
         return not self.diagonal or self.plain
 
     @cached_property

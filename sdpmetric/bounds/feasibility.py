@@ -19,7 +19,7 @@ from sdpmetric.linalg.rigorous import sum_below
 FloatArray = NDArray[np.float64]
 Lists = list[FloatArray]
 
-# Parts of multipliers added where constraints pull together, so that a proof of a contradiction bears rounding.
+# Parts of multipliers added where constraints pull together, so a proof of a contradiction bears rounding.
 MORE = (0.0, 1e-9, 1e-6, 1e-3)
 # Multipliers below this share of the largest are left out of the list of constraints that contradict each other.
 NEGLIGIBLE = 1e-6

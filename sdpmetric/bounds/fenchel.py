@@ -237,7 +237,7 @@ class FenchelDual:
         return self._losses_value(segment.at(t), t, segment, False) if t > 0.0 else -math.inf
 
     def minimizer(self, a: Lists) -> FloatArray | None:
-        """The factor of the metric that minimises ``<S(a), M> + r(M)``; None where r does not say."""
+        """The factor of the metric that minimizes ``<S(a), M> + r(M)``; None where r does not say."""
         final, domain = self.final, self.slack.domain
         if final is None or self.others or domain.diagonal:
             return None
@@ -254,7 +254,7 @@ class FenchelDual:
     # -- values -------------------------------------------------------------------------------------------------
 
     def _losses_value(self, a: Lists, t: float, segment: Segment, directed: bool = True) -> float:
-        """``sum (a_i c_i - l_i*(a_i)) - sum r*(t U)``, rounded downwards."""
+        """``sum (a_i c_i - l_i*(a_i)) - sum r*(t U)``, rounded downward."""
         parts = [-term.conjugate(U) for term, U in zip(self.others, segment.slopes(t), strict=True)]
         for loss, part in zip(self.total.losses, a, strict=True):
             parts.append(

@@ -1,4 +1,4 @@
-"""Proofs that the optimum of a sum of terms is at most 0, so that small gaps need not be relative to it."""
+"""Proofs that the optimum of a sum of terms is at most 0, so small gaps need not be relative to it."""
 
 from __future__ import annotations
 

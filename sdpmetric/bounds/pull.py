@@ -108,7 +108,7 @@ class PullCost:
     def null_groups(self) -> IndexArray:
         """Groups of examples that agree in the null space, (n,).
 
-        A point of another group can be pushed away at no cost, so that its hinges vanish from the problem.
+        A point of another group can be pushed away at no cost, so its hinges vanish from the problem.
         """
         n = len(self.X)
         null = self.coordinates.null
@@ -234,7 +234,7 @@ class DualCone:
             many = int(varying.sum())
             weakness = (
                 f"of {many:,} features {many - rank:,} depend on others up to rounding; that a ridge covers such "
-                f"directions is proven for at most {COMPLEMENT:,} features, so that the bound is 0"
+                f"directions is proven for at most {COMPLEMENT:,} features, so the bound is 0"
             )
             return self._images(np.zeros((len(V), 1)), varying), groups, weakness
         if pull.ridge:
@@ -253,7 +253,7 @@ class DualCone:
         )
         extended = self._extended(live)
         if not np.isfinite(extended).all():
-            weakness = "some features are too small for coordinates in floats, so that the bound is 0"
+            weakness = "some features are too small for coordinates in floats, so the bound is 0"
             return self._images(np.zeros((len(V), 1)), varying), groups, weakness
         return self._images(extended, live), groups, weakness
 

@@ -284,7 +284,7 @@ class DualCandidate:
 
     @cached_property
     def bound(self) -> tuple[float, float]:
-        """The best lower bound that multiples of the multipliers prove, and the multiple, with all rounding outwards.
+        """The best lower bound that multiples of the multipliers prove, and the multiple, with all rounding outward.
 
         The multiple is a float and taken as exact; multipliers may miss their boxes by a few roundings, and are all
         taken to be smaller by more than that.

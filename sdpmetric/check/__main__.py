@@ -14,7 +14,7 @@ from sdpmetric.check.arithmetic import ends
 from sdpmetric.check.files import BadInput, Refused, read, read_npz
 from sdpmetric.check.statements import program
 
-# What a file claims may be better than what is proven here by this much, relatively: both are rounded outwards.
+# What a file claims may be better than what is proven here by this much, relatively: both are rounded outward.
 AGREEMENT = 1e-9
 
 

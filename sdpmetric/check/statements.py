@@ -5,7 +5,7 @@ of convex functions r of the metric M. With multipliers a and matrices U,
 
     ``w l(u) >= a u - w l*(a / w)`` and ``r(M) >= <U, M> - r*(U)``,
 
-so that each metric costs at least ``sum a c - sum w l*(a / w) - sum r*(U)`` if the slack matrix, the sum of all
+so each metric costs at least ``sum a c - sum w l*(a / w) - sum r*(U)`` if the slack matrix, the sum of all
 ``a K v v^T`` and U, is positive semidefinite on the metrics of the program.
 """
 
@@ -272,7 +272,7 @@ def labels(term: Said, metrics: Metrics, data: Arrays, sums: Sums, point: bool) 
 
 
 def _times(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Products of nonnegative floats, rounded upwards; a faint one is as large as a normal number."""
+    """Products of nonnegative floats, rounded upward; a faint one is as large as a normal number."""
     return np.where((a == 0.0) | (b == 0.0), 0.0, np.maximum(a * b * (1 + 4 * U), 2.0**-1021))
 
 

@@ -1,4 +1,4 @@
-"""Distances and neighbors under every metric of a ball, rounded outwards: what `sdpmetric.decisions` rests on."""
+"""Distances and neighbors under every metric of a ball, rounded outward: what `sdpmetric.decisions` rests on."""
 
 from __future__ import annotations
 

@@ -39,14 +39,14 @@ def energies(
     regions: ArrayLike | None = None,
     query_neighbors: QueryNeighbors = "metric",
 ) -> FloatArray:
-    """What each label would add to the objective for each query: Weinberger and Saul 2009, Eq. 15 [WS2009].
+    """Energy of each label for each query: what it adds to the objective (Weinberger and Saul 2009, Eq. 15) [WS2009].
 
     The energy of label y for a query t is the sum of ``(1 - mu) sum_j D(t, j)`` over its target neighbors j, the k
     nearest training examples of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` over its impostors l, and ``mu
     sum_i sum_j [1 + D(i, j) - D(i, t)]_+`` over the examples i to which it is an impostor itself.
 
     Several metrics belong to one class each: the distance from an example to another one is that of the other's
-    class, so that ``D(i, t)`` depends on the label that t is tried with.
+    class, so ``D(i, t)`` depends on the label that t is tried with.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def energy_predict(
     regions: ArrayLike | None = None,
     query_neighbors: QueryNeighbors = "metric",
 ) -> NDArray[np.generic]:
-    """The label of least energy for each query; the first of equal ones.
+    """Predict the label of least energy for each query; ties go to the first.
 
     Parameters
     ----------

@@ -27,13 +27,13 @@ WORDS: dict[Control, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class GuaranteedThreshold:
-    """A threshold on distances whose share of errors on new pairs is bounded, or what is missing for one.
+    """A threshold on distances with a bounded share of errors on new pairs, or what is missing for one.
 
     Attributes
     ----------
     threshold : float or None
         Pairs at most this distance apart are matches; of similarities, pairs of at least this similarity. None: the
-        labelled pairs prove no threshold.
+        labeled pairs prove no threshold.
     control, alpha, delta
         As in `guaranteed_threshold`.
     n_pairs : int
@@ -92,16 +92,16 @@ def guaranteed_threshold(
     similarity: bool = False,
     random_state: int = 0,
 ) -> GuaranteedThreshold:
-    """The most generous threshold that labelled pairs prove to have at most a share alpha of errors.
+    """Find the most generous threshold whose share of errors is proven to be at most alpha.
 
-    Over the draw of the labelled pairs, the share of errors on new pairs exceeds `alpha` with probability at most
+    Over the draw of the labeled pairs, the share of errors on new pairs exceeds `alpha` with probability at most
     `delta`, for any distribution of the distances, although the threshold is chosen on the same pairs. It is
     assumed that labelled and new pairs are drawn alike and that the metric was not learned from them.
 
     Parameters
     ----------
     distances : (p,) array
-        Of labelled pairs, from any source.
+        Of labeled pairs, from any source.
     same : (p,) array
         bool; or 1 for similar, and -1 or 0 for dissimilar pairs.
     alpha : float
@@ -110,7 +110,7 @@ def guaranteed_threshold(
         One minus the confidence.
     control : {"false_matches", "false_non_matches", "precision"}, default "false_matches"
         The share of dissimilar pairs that are matches; of similar pairs that are none; or of matches that are
-        dissimilar, so that the precision is at least ``1 - alpha``, where the labelled pairs have the share of
+        dissimilar, so the precision is at least ``1 - alpha``, where the labeled pairs have the share of
         similar ones that new pairs have.
     groups : (p,) or (p, g) array, optional
         What makes pairs dependent: the names of the two examples of each pair, or persons or sources. Only pairs
@@ -187,7 +187,7 @@ def guaranteed_threshold(
 
 
 def disjoint_pairs(groups: ArrayLike, random_state: int = 0) -> LongArray:
-    """Row numbers of pairs of which no two have a name in common, in order; none can be added to them.
+    """Row numbers of a maximal set of pairs, no two of which share a name.
 
     Pairs are taken in random order, each one that shares no name with those taken before.
 
@@ -221,7 +221,7 @@ def disjoint_pairs(groups: ArrayLike, random_state: int = 0) -> LongArray:
 
 
 def binomial_interval(count: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The exact interval of Clopper and Pearson for a probability of which `count` of n independent trials are known.
+    """The exact interval of Clopper and Pearson for a probability, from `count` successes in n independent trials.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def nearest_neighbors(
     if not factors.shape[1]:  # a metric of rank 0 puts all examples in one place
         factors = np.zeros((len(factors), 1, train.shape[1]))
     # Rounding errors of distances are smallest near the origin, and scaling prevents overflow. The origin is an example
-    # near the mean, so that integers stay integers and ties among them stay ties.
+    # near the mean, so integers stay integers and ties among them stay ties.
     with np.errstate(over="ignore", invalid="ignore"):
         center = train[np.square(train - train.mean(axis=0)).sum(axis=1).argmin()]
         train, queries = train - center, queries - center

@@ -65,7 +65,7 @@ def solve(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Learn a metric from labelled data and prove how far from optimal it can be.
+    """Learn a metric from labeled data and prove how far from optimal it can be.
 
     Parameters of statements are those of from_labels, for example --statement itml --set gamma=2.
     """
@@ -97,12 +97,11 @@ def transform(
     are there.
     """
     from sdpmetric.cli import inputs, results
-    from sdpmetric.models import Model
 
     with inputs.input_errors(model, data):
         if output is not None:
             inputs.check_output(output, data, model)
-        learned = Model.load(model)
+        learned = inputs.learned(model)
         loaded = inputs.load(data, inputs.columns_of(table, model=learned, labelled=False), learned)
         results.write(learned, learned.transform(loaded.X), loaded.y, output)
 
@@ -121,21 +120,20 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Of the pairs that are drawn for the ROC curve.")] = 0,
     as_json: JSON = False,
 ) -> None:
-    """Score a saved model on labelled data, and the prepared features without it.
+    """Score a saved model on labeled data, and the prepared features without it.
 
-    Accuracy of the nearest neighbors, with its exact 95 % interval where they are searched in other data, and the area
+    Accuracy of the nearest neighbors, with its exact 95 % interval if they are searched in other data, and the area
     under the ROC curve of distances between pairs of one class and of two. On the data that the metric was learned
-    from, the text has none of them.
+    from it reports neither.
     """
     from sdpmetric.classification import binomial_interval
     from sdpmetric.cli import inputs, results
     from sdpmetric.cli.results import scores
-    from sdpmetric.models import Model
 
     out = results.Output(as_json)
     with inputs.input_errors(model, data):
         inputs.check_seed(seed)
-        learned = Model.load(model)
+        learned = inputs.learned(model)
         columns = inputs.columns_of(table, model=learned)
         test = inputs.load(data, columns, learned)
         base = None if train is None else inputs.load(train, columns, learned)
@@ -148,7 +146,7 @@ def evaluate(
     out.say(f"{data}: {n:,} examples, neighbors among {among}.")
     if seen:
         out.say(
-            "The metric was learned from these examples: their accuracy says little about others. Pass labelled "
+            "The metric was learned from these examples: their accuracy says little about others. Pass labeled "
             f"examples that were held back, and --train {data}."
         )
     else:
@@ -325,7 +323,7 @@ def demo(
         options = ProblemOptions(pca=DEMO_COMPONENTS if name == "digits" else None)
         problem = inputs.state(name, options).problem
         out.say(f"[bold]{name}[/bold]: {problem.describe()}", markup=True)
-        with compilation_bar(f"{name}: compiling, on the first run only"):
+        with compilation_bar(f"{name}: first solve, which compiles on a new machine"):
             solve_problem(problem)  # not to be timed as solving
         tolerances = {entry.name: entry.tol for entry in solvers_of(problem)}
         comparison = results.run_all(problem, name, tolerances, LimitOptions())

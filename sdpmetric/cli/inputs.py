@@ -110,6 +110,15 @@ def columns_of(table: TableOptions, model: Model | None = None, *, labelled: boo
     return datasets.Columns(label, chosen, dropped, table.delimiter, table.decimal, labelled)
 
 
+def learned(path: Path) -> Model:
+    """A saved model; a table in its place was meant as the data."""
+    if path.suffix.lower() in datasets.TABLES:
+        raise ValueError(
+            f"{path} is a table, not a model; name the file of 'sdpmetric solve --output' first, then the data."
+        )
+    return Model.load(path)
+
+
 def load(data: str, columns: datasets.Columns, model: Model) -> datasets.Table:
     """Load data for a model: a table by the names of its features, anything else by their number."""
     if Path(data).suffix.lower() in datasets.TABLES and data not in datasets.NAMED:
@@ -183,7 +192,7 @@ def _parameters(options: ProblemOptions) -> dict[str, Value]:
 
 
 def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> Problem:
-    """State a problem by name for labelled data."""
+    """State a problem by name for labeled data."""
     known = {name: kind for name, kind in statements().items() if issubclass(kind, Labelled)}
     check_names("statement", [name], tuple(known))
     kind = known[name]

@@ -54,7 +54,7 @@ class TableOptions:
 
     label: Annotated[str | None, _table(help="Column of a table that holds the labels.")] = None
     delimiter: Annotated[
-        str | None, _table(help="Between the cells of a CSV file: a character, or 'tab'. Default: recognised.")
+        str | None, _table(help="Between the cells of a CSV file: a character, or 'tab'. Default: detected.")
     ] = None
     decimal: Annotated[str, _table(help="Decimal point of a CSV file, . or ,")] = "."
 

@@ -63,9 +63,9 @@ class Output:
             self.console.print(*text, sep="\n", markup=markup)
 
     def judge(self, text: str, proven: bool) -> None:
-        """Print a verdict, with a green or a red mark where colours are on."""
-        coloured = self.console.color_system is not None and not self.console.no_color
-        if coloured and not self.console.options.ascii_only:
+        """Print a verdict, with a green or a red mark if colors are on."""
+        colored = self.console.color_system is not None and not self.console.no_color
+        if colored and not self.console.options.ascii_only:
             text = f"[bold {'green]✓' if proven else 'red]✗'}[/] {escape(text)}"
         else:
             text = escape(text)

@@ -72,7 +72,7 @@ WEAK = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(ABC):
-    """What every kind of certificate says.
+    """The fields that every kind of certificate has.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Certificate(ABC):
         What is claimed accounts for every rounding; or only by a guess, the default; or holds if `assumption` does.
     assumption : str or None
     as_saved : bool
-        Whether it was read from a file and not made again.
+        Whether it was read from a file and not computed again.
     """
 
     objective: float
@@ -109,7 +109,7 @@ class Certificate(ABC):
 
     @property
     def gap(self) -> float:
-        """The objective less the lower bound; see `absolute_gap`."""
+        """The objective minus the lower bound; see `absolute_gap`."""
         return absolute_gap(self.objective, self.lower_bound)
 
     @property
@@ -137,12 +137,12 @@ class Certificate(ABC):
 
     @abstractmethod
     def status(self, tol: float) -> Status:
-        """How a solve ended that stopped by itself with this certificate.
+        """The status of a solve that was not interrupted and ended with this certificate.
 
         Parameters
         ----------
         tol : float
-            What was asked for.
+            The requested relative gap.
         """
 
     @abstractmethod
@@ -198,7 +198,7 @@ class Certificate(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class DualityCertificate(Certificate):
-    """A lower bound from weak duality, of the problem itself.
+    """A lower bound on the problem's optimum, by weak duality.
 
     Attributes
     ----------
@@ -282,7 +282,7 @@ class DualityCertificate(Certificate):
 
 @dataclass(frozen=True, kw_only=True)
 class RelaxationCertificate(DualityCertificate):
-    """A lower bound from weak duality of a convex relaxation, for a metric of bounded rank."""
+    """A lower bound for a metric of bounded rank, by weak duality of the convex relaxation."""
 
     kind: ClassVar[str] = "relaxation"
 
@@ -358,7 +358,7 @@ class RegretCertificate(Certificate):
 
 @dataclass(frozen=True, kw_only=True)
 class StationarityCertificate(Certificate):
-    """A point of a non-convex problem: how nearly it is stationary; the lower bound is a trivial one.
+    """The scaled gradient norm at a point of a nonconvex problem; the lower bound is trivial.
 
     Attributes
     ----------

@@ -96,7 +96,7 @@ class Comparison:
 
 
 def compare(*solutions: Solution) -> Comparison:
-    """Set solutions of one problem side by side.
+    """Compare solutions of one problem, and say what they prove together.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def compare(*solutions: Solution) -> Comparison:
     kinds = sorted({f"{s.certificate.program} ({s.certificate.kind})" for s in solutions})
     if len(kinds) > 1:
         raise ValueError(
-            "these solutions are of different objectives or carry different kinds of certificates, so that their "
+            "these solutions are of different objectives or carry different kinds of certificates, so their "
             f"numbers do not compare: {', '.join(kinds)}."
         )
     return Comparison(solutions)

@@ -245,9 +245,9 @@ ROUNDING = 1e-12
 
 
 def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
-    """Read the multipliers of a solution, of any solver.
+    """Explain a solution by its multipliers: support, influence, slacks and sensitivities.
 
-    The multipliers are repaired first, as the certificate does, so that they are dual feasible. How much they and the
+    The multipliers are repaired first, as the certificate does, so they are dual feasible. How much they and the
     metric can be wrong is the gap of `Explanation.certificate`: ask the solver for a small one.
 
     Parameters

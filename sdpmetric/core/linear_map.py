@@ -54,14 +54,14 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
     off = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)
     if not off <= AFFINE * max(np.abs(Z).max(), np.abs(examples @ L.T).max(initial=0.0)):
         raise ValueError(
-            f"{type(estimator).__name__} is no affine map of the features, so that its distances are of no one metric "
+            f"{type(estimator).__name__} is no affine map of the features, so its distances are of no one metric "
             "on them; verify the steps that are linear, on the data that they are given."
         )
     return L
 
 
 def _with_names(rows: FloatArray, estimator: object) -> ArrayLike:
-    """A frame where the estimator was fitted to one, so that it finds its columns."""
+    """A frame where the estimator was fitted to one, so it finds its columns."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return rows

@@ -57,12 +57,13 @@ class Printer:
         self._best, self._bound = math.inf, -math.inf
 
     def __call__(self, row: TraceRow) -> None:
-        """Write one row, unless the last one is too fresh."""
+        """Write one row, unless the last one is too fresh or neither objective nor bound is known."""
         self._best = row.objective if self.stream else min(self._best, row.objective)
         self._bound = row.lower_bound if self.stream else max(self._bound, row.lower_bound)
         gap = relative_gap(self._best, self._bound)
         left = self._seconds_left(row.seconds, gap)
-        if row.seconds - self._last < self.interval:
+        blank = not (math.isfinite(row.objective) or math.isfinite(row.lower_bound))
+        if blank or row.seconds - self._last < self.interval:
             return
         scored = not math.isnan(row.score)
         if self._last < 0:

@@ -84,7 +84,7 @@ class Problem(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
 
     @abstractmethod
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
@@ -167,7 +167,7 @@ class Problem(ABC):
         return np.asarray(np.ptp(np.asarray(self.X, dtype=np.float64), axis=0))
 
     def fingerprint(self) -> str:
-        """Return a hash of data and parameters, so that a saved solution finds its problem."""
+        """Return a hash of data and parameters, so a saved solution finds its problem."""
         return digest(self)
 
     def with_weights(self, **values: float) -> Self:
@@ -199,7 +199,7 @@ class Problem(ABC):
     def best_scale(self, components: FloatArray) -> float:
         """The number s > 0 that about minimizes the objective of ``s * components``, not above that of s = 1.
 
-        The objective is convex along ``s ** 2``, so that a bounded line search on its logarithm finds the minimum.
+        The objective is convex along ``s ** 2``, so a bounded line search on its logarithm finds the minimum.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Problem(ABC):
         return scale if self.objective(scale * components) < self.objective(components) else 1.0
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """What `best_scale` minimises: the objective of multiples of a factor, or a part that stands for it."""
+        """What `best_scale` minimizes: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
 
     def strong_convexity(self, components: FloatArray) -> StrongConvexity | None:
@@ -256,11 +256,11 @@ class Problem(ABC):
 
 @runtime_checkable
 class Labelled(Protocol):
-    """A statement that labelled data make; the command line states those with a name."""
+    """A statement that labeled data make; the command line states those with a name."""
 
     @classmethod
     def from_labels(cls, X: ArrayLike, y: ArrayLike, **parameters: str | float | None) -> Problem:
-        """State the problem for labelled data."""
+        """State the problem for labeled data."""
 
 
 @runtime_checkable
@@ -292,7 +292,7 @@ def statements() -> dict[str, type[Problem]]:
 
 
 def check_problem(verb: str, problem: object) -> None:
-    """Refuse what is no problem, for example data or a solution."""
+    """Raise an error unless the argument is a problem."""
     if not isinstance(problem, Problem):
         raise TypeError(
             f"{verb} takes a problem, for example LMNNProblem.from_labels(X, y), got {type(problem).__name__}."

@@ -113,7 +113,7 @@ def solver(
 
 
 def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
-    """The solvers that take a problem, or problems of a statement; the one that is "auto" first.
+    """List the solvers of a problem or problem class; the default comes first.
 
     Parameters
     ----------

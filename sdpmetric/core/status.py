@@ -55,9 +55,9 @@ class Status(Enum):
 
     @property
     def expected(self) -> bool:
-        """Whether the solve ended as asked: proven, or of a kind that proves no optimality."""
+        """Whether the solve ended as requested: proven, or of a kind that proves no optimality."""
         return self in (Status.OPTIMAL, Status.STATIONARY, Status.STREAM_ENDED, Status.STOPPED_EARLY)
 
 
 class UselessOptimumWarning(UserWarning):
-    """The optimum fits the training data and is likely to be of no use for others; says why, and what to do."""
+    """The optimum fits the training data but is likely to overfit; the warning says why, and what to do."""

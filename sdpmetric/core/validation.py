@@ -266,7 +266,7 @@ def check_spread(X: NDArray[np.floating]) -> float:
         spread = mean_squared_distance(X)
     finite = bool(np.isfinite(spread))
     if finite and (X[0] == X).all():
-        raise ValueError(f"all {len(X)} examples are equal, so that there is nothing to learn; check X.")
+        raise ValueError(f"all {len(X)} examples are equal, so there is nothing to learn; check X.")
     if not finite or spread < np.finfo(np.float64).tiny:
         raise _out_of_range("underflow" if finite else "overflow")
     return spread

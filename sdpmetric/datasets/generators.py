@@ -39,7 +39,7 @@ def concentric_circles(
     Raises
     ------
     ValueError
-        If a number of circles or points is no positive integer, or the radius is negative; the other generators refuse
+        If a number of circles or points is no positive integer, or the radius is negative; the other generators reject
         such numbers, too.
     """
     _check_counts(n_circles=n_circles, n_points=n_points)
@@ -62,7 +62,7 @@ def zebra_stripes(
 
     After Fig. 2 of Weinberger and Saul (2009) [WS2009]; sizes are ours. Only the second feature, of small variance,
     separates the classes: many nearest neighbors are of the other class, the leading principal component is the useless
-    feature, and, for an odd number of stripes, the two classes have the same mean, so that linear discriminant analysis
+    feature, and, for an odd number of stripes, the two classes have the same mean, so linear discriminant analysis
     fails. A metric that shrinks the first feature makes no errors.
 
     Parameters
@@ -141,7 +141,7 @@ def concentric_rings(
     """Concentric rings in two features, a class each, and a third feature of noise.
 
     After Fig. 2 of Goldberger et al. (2005) [GRHS2005]; sizes are ours. The noise has the largest variance, so it is a
-    principal component, and all classes have the same mean, so that linear discriminant analysis fails.
+    principal component, and all classes have the same mean, so linear discriminant analysis fails.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ def names() -> list[str]:
 
 
 def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np.generic], Labels]:
-    """Load labelled data.
+    """Load labeled data.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def load_split(
     test_share: float | None = None,
     random_state: int | None = None,
 ) -> Split:
-    """Load labelled data in two parts.
+    """Load labeled data in two parts.
 
     Parameters
     ----------

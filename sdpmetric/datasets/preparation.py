@@ -65,7 +65,7 @@ def pipeline(*, standardize: bool = True, pca: int | None = None) -> Pipeline:
 
 
 def standardize(X: ArrayLike) -> FloatArray:
-    """Every feature less its mean, divided by its standard deviation; constant features become 0.
+    """Subtract each feature's mean and divide by its standard deviation; constant features become 0.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
 
 
 def word_counts(texts: Sequence[str], n_words: int = 20000) -> NDArray[np.uint16]:
-    """How often each text has each of the commonest words of all of them.
+    """Count the most common words in each text.
 
     Words are runs of letters, in lower case, of two letters at least; none is left out as too common. Weinberger and
     Saul (2009, section 4.5) [WS2009] count the 20,000 commonest words of 20 newsgroups; how words were cut is that of
@@ -170,7 +170,7 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
 
     With pixels as masses, the shear is ``mu11 / mu02``: every row of pixels is shifted by that much for each row that
     it is away from the center of mass, which stays where it is. A shift by part of a pixel divides each pixel between
-    two neighbors, in proportion, so that mass and center of a row are right and ``mu11`` becomes 0 up to rounding,
+    two neighbors, in proportion, so mass and center of a row are right and ``mu11`` becomes 0 up to rounding,
     unless mass is shifted over the edge, where it is lost. Weinberger and Saul (2009) [WS2009] deskew MNIST before they
     learn its metric.
 
@@ -221,7 +221,7 @@ def _upright(P: FloatArray, center: bool) -> FloatArray:
     middle = rows @ down / mass
     from_middle = down - middle[:, None]
     spread = (rows * from_middle**2).sum(axis=1)
-    mixed = (from_middle * (P @ across)).sum(axis=1)  # from_middle is weighed to 0, so that `across` needs no center
+    mixed = (from_middle * (P @ across)).sum(axis=1)  # from_middle is weighed to 0, so `across` needs no center
     shear = np.divide(mixed, spread, out=np.zeros_like(mixed), where=spread > 0)
     if not center:
         return _shifted(P, shear[:, None] * from_middle)

@@ -110,7 +110,7 @@ class Engine(Protocol):
 
     @property
     def local(self) -> bool:
-        """Whether the only shard is in this process, so that nothing has to be sent."""
+        """Whether the only shard is in this process, so nothing has to be sent."""
 
     def place(self, make: Callable[[Shared, Part], Held], shared: Shared, size: int) -> Shards[Held]:
         """Make one object for each shard, where its loops will run.

@@ -1,7 +1,7 @@
 """Compiled loops and matrix products on the threads of this process: one pool, and sums in a fixed order.
 
 Work is cut into parts whose number depends on the work alone. Threads take the next part when they are done with one,
-so that a thread that waits for a busy core delays the others by one part at most. What the parts give is added
+so a thread that waits for a busy core delays the others by one part at most. What the parts give is added
 up in their order: results are the same bits whatever the number of threads. Compiled loops release the GIL, as NumPy's
 products do. BLAS is held to one thread, since its own pool and this one would get into each other's way.
 """
@@ -138,7 +138,7 @@ def _libraries() -> ThreadpoolController:
 
 @contextmanager
 def one_pool() -> Iterator[None]:
-    """Hold BLAS to one thread, so that no other pool of threads works beside this one."""
+    """Hold BLAS to one thread, so no other pool of threads works beside this one."""
     _blas.begin()
     try:
         yield

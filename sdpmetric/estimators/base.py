@@ -116,7 +116,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return make(*given, **arguments | named)
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
-        """State the problem of labelled data."""
+        """State the problem of labeled data."""
         return self._state(cast(type[Labelled], self.statement).from_labels, X, y, **weighted(weights))
 
     def _problem_of_tuples(self, X: Data, tuples: ArrayLike, about: ArrayLike | None) -> Problem:
@@ -146,7 +146,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         Raises
         ------
         ValueError
-            If a parameter is out of its range, or the problem refuses the data.
+            If a parameter is out of its range, or the problem rejects the data.
 
         Warns
         -----

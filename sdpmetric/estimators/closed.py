@@ -88,7 +88,7 @@ class RCA(MetricEstimator):
         Raises
         ------
         ValueError
-            What the problem refuses.
+            As the problem raises it.
         """
         data = self._checked(X)
         return self._learn(RCAProblem(data, chunks, self.ridge, sample_weight), data)

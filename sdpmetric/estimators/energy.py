@@ -91,7 +91,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If `estimator` is neither LMNN nor MultiMetricLMNN; what it refuses; or if a class has examples of several
+            If `estimator` is neither LMNN nor MultiMetricLMNN; as it raises it; or if a class has examples of several
             regions.
         """
         self._validate_params()

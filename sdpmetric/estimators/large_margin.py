@@ -37,7 +37,7 @@ LargeMarginProblem = LMNNProblem | MultiMetricLMNNProblem
 class LargeMarginEstimator(SolvedEstimator):
     """An estimator with target neighbors, of which it may choose new ones in several passes.
 
-    A class with ``n_neighbors`` or fewer members, which the statements refuse, gets a warning here and fewer target
+    A class with ``n_neighbors`` or fewer members, which the problem classes reject, gets a warning and fewer target
     neighbors: each member has all the others, and a class of one member serves as impostors only. So a
     cross-validation, which makes small classes smaller, does not fail.
     """
@@ -101,7 +101,7 @@ class LargeMarginEstimator(SolvedEstimator):
             return None
         small = np.flatnonzero(counts <= k)
         if counts.max() == 1:
-            raise ValueError("every class has one member only, so that there are no target neighbors; merge classes.")
+            raise ValueError("every class has one member only, so there are no target neighbors; merge classes.")
         some = ", ".join(f"{classes[c]!s} ({counts[c]})" for c in small[:10]) + (", .." if len(small) > 10 else "")
         warnings.warn(
             f"these classes have n_neighbors={k} or fewer members: {some}; their members get as many target neighbors "

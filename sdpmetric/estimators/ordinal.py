@@ -41,7 +41,7 @@ AT_ONCE = 256
 
 @estimator
 class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
-    """Points for objects of which only comparisons are known, or comparisons and a kernel, solved to a proof.
+    """Embed objects from comparisons alone, or from comparisons and a kernel, solved to a proof.
 
     Minimizes ``mean_t l(m + D(near) - D(far)) + trace c tr G`` over the Gram matrices G of points, or over metrics in
     the feature space of the kernel, c being the least weight at which all points coincide. With the logistic loss and
@@ -59,7 +59,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
     trace : float, optional
         Between 0 and 1; at 1 all points coincide. Default: the path chooses.
     n_traces, least_trace : int and float, default 12 and 0.01
-        Values of the path, from 1 downwards; it ends where three in a row do not lower the error.
+        Values of the path, from 1 downward; it ends where three in a row do not lower the error.
     loss : {"logistic", "hinge", "squared_hinge", "smooth_hinge"}, default "logistic"
     validation_fraction : float, default 0.2
         Share of the answers that the path holds out, at random.
@@ -202,7 +202,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         return far - near
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Which pair is nearer, (t,): 1 for the first, -1 for the second, or where they are equally near.
+        """Predict which pair is nearer, (t,): 1 for the first, -1 for the second or a tie.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         return float(np.mean(self.predict(X) == 1))
 
     def ask(self, X: ArrayLike, n: int = 1) -> IndexArray:
-        """Which comparisons to ask next: the most open ones, whichever way around they are written, (n,).
+        """Choose the comparisons to ask next, the most open ones, in either order, (n,).
 
         Those for which the smaller of the multipliers that the two answers would have is largest: the two distances
         differ least, relative to how much a move of the metric changes their difference.

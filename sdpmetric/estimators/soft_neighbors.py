@@ -101,9 +101,9 @@ class SoftNeighborEstimator(MetricEstimator):
 
 @estimator
 class NCA(SoftNeighborEstimator, SolvedEstimator):
-    """Neighbourhood components analysis (Goldberger et al. 2005) [GRHS2005], a replacement of scikit-learn's.
+    """Neighborhood components analysis (Goldberger et al. 2005) [GRHS2005], a drop-in replacement for scikit-learn's.
 
-    Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so that changing the
+    Everything that scikit-learn's ``NeighborhoodComponentsAnalysis`` accepts means the same here, so changing the
     import is enough; from the same start it takes the same path, several times faster, and in memory that grows with
     n and not with its square. Two things differ: float32 data give float32 components, and a fit that did not converge
     always warns. Parameters from ``objective`` on are new. NCA is not convex, and optimality is not proven: the
@@ -133,7 +133,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     objective : {"probability", "log"}, default "probability"
         Maximize the sum of ``p_i``, as scikit-learn does, or of ``log p_i``.
     diagonal : bool, default False
-        One weight for each feature: "auto" is "identity" then, and "pca" and "lda" are refused.
+        One weight for each feature: "auto" is "identity" then, and "pca" and "lda" raise errors.
     targets : {"classes", "continuous"}, default "classes"
         Whether y are labels, or numbers that match softly; see `NCAProblem`, and `MLKR` for predicting them.
     solver : {"lbfgs", "stochastic"}, default "lbfgs"
@@ -169,7 +169,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     References
     ----------
-    [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighbourhood components analysis. Advances
+    [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighborhood components analysis. Advances
         in Neural Information Processing Systems 17, 2005.
 
     Examples

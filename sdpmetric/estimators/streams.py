@@ -32,7 +32,7 @@ class StreamingEstimator(MetricEstimator):
     n_pairs: int | None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Continue with the pairs of a batch of labelled examples, in random order.
+        """Continue with the pairs of a batch of labeled examples, in random order.
 
         Parameters
         ----------

@@ -155,7 +155,7 @@ class ComparisonEstimator(TupleEstimator):
         Raises
         ------
         ValueError
-            What the learner refuses; or if tuples or labels are not as described.
+            As the learner raises it; or if tuples or labels are not as described.
         TypeError
             If the estimator is no transformer, or learns from labels and gets none.
         """
@@ -176,7 +176,7 @@ class ComparisonEstimator(TupleEstimator):
         return far - near
 
     def predict(self, X: ArrayLike, examples: Examples | None = None) -> NDArray[np.int64]:
-        """Which pair is nearer, (p,): 1 for the first, -1 for the second, or where they are equally near.
+        """Predict which pair is nearer, (p,): 1 for the first, -1 for the second or a tie.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class ComparisonEstimator(TupleEstimator):
 
 @options.estimator
 class TripletClassifier(ComparisonEstimator):
-    """Tell which of two examples is nearer to an anchor, the first one in triplets (anchor, near, far).
+    """Predict which of two examples is nearer to an anchor, in triplets (anchor, near, far).
 
     Triplets are row numbers of `examples`, (p, 3), or the examples themselves, (p, 3, d).
 
@@ -255,7 +255,7 @@ class TripletClassifier(ComparisonEstimator):
 
 @options.estimator
 class QuadrupletClassifier(ComparisonEstimator):
-    """Tell which of two pairs is nearer, the first two or the last two examples of quadruplets.
+    """Predict whether the first two or the last two examples of a quadruplet are nearer.
 
     Quadruplets are row numbers of `examples`, (p, 4), or the examples themselves, (p, 4, d).
 
@@ -316,7 +316,7 @@ def best_threshold(
     min_rate: float | None = None,
     beta: float = 1.0,
 ) -> float:
-    """The threshold that serves labelled pairs best; pairs at most so far apart are called similar.
+    """The threshold that serves labeled pairs best; pairs at most so far apart are called similar.
 
     Half way between two distances, of equally good ones the smallest. Errors are those of
     `PairClassifier.calibrate_threshold`.
@@ -371,7 +371,7 @@ def _between(ordered: FloatArray, cut: int) -> float:
 
 @estimator
 class PairClassifier(TupleEstimator):
-    """Tell similar from dissimilar pairs by a learned metric and a threshold.
+    """Classify pairs as similar or dissimilar by a learned metric and a threshold.
 
     Pairs are row numbers of `examples`, (p, 2), or the examples themselves, (p, 2, d).
 
@@ -444,7 +444,7 @@ class PairClassifier(TupleEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, examples: Examples | None = None, labels: ArrayLike | None = None
     ) -> Self:
-        """Learn the metric from labelled pairs, then the threshold.
+        """Learn the metric from labeled pairs, then the threshold.
 
         Parameters
         ----------
@@ -465,7 +465,7 @@ class PairClassifier(TupleEstimator):
         Raises
         ------
         ValueError
-            What the learner refuses; or if pairs, labels or the strategy are not as described; or if the pairs do not
+            As the learner raises it; or if pairs, labels or the strategy are not as described; or if the pairs do not
             suffice for the guarantee: how many are missing.
         TypeError
             If the estimator is no transformer, or learns from labels and gets none.
@@ -606,7 +606,7 @@ class PairClassifier(TupleEstimator):
         return -apart
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """How far pairs are below the threshold, (p,); similar where it is at least 0.
+        """How far pairs are below the threshold, (p,); at least 0 for similar pairs.
 
         Parameters
         ----------

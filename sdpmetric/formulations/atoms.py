@@ -34,7 +34,7 @@ def metric_variable(d: int, name: str = "M") -> tuple[cp.Variable, cp.Constraint
     M : cvxpy.Variable
         Symmetric, (d, d).
     cone : cvxpy.Constraint
-        ``M >> 0``, labelled "cone" (followed by the name, where it is not "M").
+        ``M >> 0``, labeled "cone" (followed by the name, where it is not "M").
 
     Raises
     ------
@@ -84,7 +84,7 @@ def squared_distances(M: cp.Expression, X: ArrayLike, pairs: ArrayLike) -> cp.Ex
 
 
 def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triplets) -> cp.Expression:
-    """How much further than its target every triplet's impostor is: ``D(i, l) - D(i, j)``, affine in M.
+    """Margins of triplets, ``D(i, l) - D(i, j)``: how much further the impostor is than the target; affine in M.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
 
 
 class LiftedDistances:
-    """The same distances in fewer numbers, by way of auxiliary variables: for very many pairs or triplets.
+    """Distances with auxiliary variables, which need less memory for very many pairs or triplets.
 
     With ``g_i = M x_i`` and ``s_i = x_i' M x_i`` as variables, a squared distance is ``s_a + s_b - 2 x_b' g_a``: a row
     of ``d + 2`` stored entries instead of ``d (d + 1) / 2``. List `constraints` in the program beside the cone.

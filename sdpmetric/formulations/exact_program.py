@@ -15,7 +15,7 @@ from sdpmetric.triplets.triplets import Triplets
 
 
 def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
-    """Variables by name and labelled constraints by label, for example ``named(program)["margins"].dual_value``."""
+    """Variables by name and labeled constraints by label, for example ``named(program)["margins"].dual_value``."""
     found = {variable.name(): variable for variable in program.variables()}
     return found | {c.label: c for c in program.constraints if c.label is not None}
 
@@ -70,10 +70,10 @@ def formulate(problem: Problem, **options: object) -> ExactProgram:
 
 
 def to_cvxpy(problem: Problem, triplets: Triplets | None = None, *, parametric: bool = False) -> cp.Problem:
-    """State a problem as the CVXPY program that its paper prints, with named variables, unsolved.
+    """Return a problem as the CVXPY program of its paper, unsolved, with named variables.
 
     In the data's own coordinates. For LMNN the variables are named ``M``, (d, d), and ``xi``, one slack per triplet;
-    the constraints are labelled ``margins``, ``slacks`` and ``cone``. Find them again with
+    the constraints are labeled ``margins``, ``slacks`` and ``cone``. Find them again with
     `sdpmetric.formulations.named`. The dual values of ``margins`` are the multipliers a_t, that of ``cone`` is the
     slack matrix ``C - sum a_t B_t``. Several metrics are named ``M0``, ``M1`` and so on, and their cones
     ``cone_M0``. For POLA the variables are ``A``, ``b`` and, for the soft margin, ``xi``; the constraints ``margins``,

@@ -15,11 +15,11 @@ from sdpmetric.streams.logdet import MetricStep
 
 Rows = NDArray[np.floating]
 
-# Rows per block, so that its part of every array stays in the cache.
+# Rows per block, so its part of every array stays in the cache.
 BLOCK = 1024
 # All bits of examples added after the list was made are checked; at this share of examples a new list is made.
 UNLISTED_SHARE = 0.1
-# Every so many re-hashes everything is computed from scratch, so that rounding errors do not accumulate.
+# Every so many re-hashes everything is computed from scratch, so rounding errors do not accumulate.
 FRESH_EVERY = 1024
 
 
@@ -72,7 +72,7 @@ class Upkeep:
         self._forget_list()
 
     def add(self, ids: NDArray[np.int64], rows: Rows) -> None:
-        """Add rows, with projections and norms of the base, so that the pending steps apply to them, too."""
+        """Add rows, with projections and norms of the base, so the pending steps apply to them, too."""
         if self.planes.lost:
             self.rehash(keys=True, norms=True)
         alive = np.ones(len(rows), np.bool_)
@@ -278,7 +278,7 @@ class Planes:
         return squares
 
     def renew(self) -> None:
-        """Recompute the normals, so that rounding errors do not accumulate."""
+        """Recompute the normals, so rounding errors do not accumulate."""
         self.now = np.ascontiguousarray(self.directions @ self.components)
 
     def settle(self) -> None:

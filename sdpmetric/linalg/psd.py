@@ -39,7 +39,7 @@ def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
 
 
 def balanced_factor(A: FloatArray) -> FloatArray:
-    """`factor` in units, powers of 2, in which the diagonal is about 1, so that small entries keep their digits.
+    """`factor` in units, powers of 2, in which the diagonal is about 1, so small entries keep their digits.
 
     Not so where A has clearly negative eigenvalues in these units, where dropping them would change large entries.
     """

@@ -1,4 +1,4 @@
-"""Losses of single numbers, each once: value, slope, conjugate, both rounded outwards, and CVXPY form."""
+"""Losses of single numbers, each once: value, slope, conjugate, both rounded outward, and CVXPY form."""
 
 from sdpmetric.losses.scalar import (
     CHECKED,

@@ -42,7 +42,7 @@ class ScalarLoss(ABC):
     name : str
         Class attribute.
     kinked : bool
-        Class attribute: whether the slopes jump, so that smoothing is needed.
+        Class attribute: whether the slopes jump, so smoothing is needed.
     hard : bool
         Class attribute: whether the loss is infinite for ``u > 0``.
     steep : bool
@@ -279,7 +279,7 @@ class Logistic(ScalarLoss):
         return np.asarray(-entr(s) - entr(1.0 - s))
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """Minus the entropy, each part of it rounded downwards."""
+        """Minus the entropy, each part of it rounded downward."""
         inner, rest = np.where(s > 0.0, s, 1.0), np.where(s < 1.0, s, 0.0)
         first = all_below(s * -np.minimum(log_bounds(inner)[1], 0.0))
         return -all_below(first + all_below((1.0 - rest) * -np.minimum(log1p_bounds(-rest)[1], 0.0), 2))
@@ -329,7 +329,7 @@ class NegativeRoot(ScalarLoss):
         return -np.sqrt(np.maximum(-u, 0.0))
 
     def values_above(self, u: FloatArray) -> FloatArray:
-        """Rounded upwards."""
+        """Rounded upward."""
         return -all_below(-self.values(u))
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
@@ -342,7 +342,7 @@ class NegativeRoot(ScalarLoss):
             return np.asarray(0.25 / s)
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """Rounded upwards."""
+        """Rounded upward."""
         return all_above(self.conjugates(s))
 
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,10 +10,10 @@ from sdpmetric.plotting.embedding import EmbeddingDisplay
 from sdpmetric.plotting.features import FeaturesDisplay
 from sdpmetric.plotting.metric import MetricDisplay
 from sdpmetric.plotting.neighbors import NeighborsDisplay
-from sdpmetric.plotting.style import COLOURS, STYLE
+from sdpmetric.plotting.style import COLORS, STYLE
 
 __all__ = [
-    "COLOURS",
+    "COLORS",
     "STYLE",
     "ActiveTripletsDisplay",
     "ConvergenceDisplay",

@@ -16,7 +16,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.plotting.style import axes_of, colours, figure_of, look, one_metric, solution_of, tidy
+from sdpmetric.plotting.style import axes_of, figure_of, hues, look, one_metric, solution_of, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ class TraceDisplay(ABC):
         against: Against = "seconds",
         ax: Axes | Sequence[Axes] | None = None,
         name: str | None = None,
-        colour: str | None = None,
+        color: str | None = None,
     ) -> Self:
         """Draw the solve of a fitted estimator or a solution, with its certificate as the last point.
 
@@ -50,7 +50,7 @@ class TraceDisplay(ABC):
         ----------
         learned : estimator with ``solution_``, a pipeline with one, or Solution
         against : {"seconds", "iteration"}, default "seconds"
-        ax, name, colour
+        ax, name, color
             As in `plot`; `name` is the solver's by default.
 
         Raises
@@ -60,7 +60,7 @@ class TraceDisplay(ABC):
         """
         solution = solution_of(learned)
         display = cls._of(ended(solution), against, solution.certificate.kind, solution)
-        return display.plot(ax, name=solution.solver if name is None else name, colour=colour)
+        return display.plot(ax, name=solution.solver if name is None else name, color=color)
 
     from_solution = from_estimator
 
@@ -73,7 +73,7 @@ class TraceDisplay(ABC):
         against: Against = "seconds",
         ax: Axes | Sequence[Axes] | None = None,
         name: str | None = None,
-        colour: str | None = None,
+        color: str | None = None,
     ) -> Self:
         """Draw a trace alone.
 
@@ -82,10 +82,10 @@ class TraceDisplay(ABC):
         trace : Trace
         kind : str, default "duality"
             Of the certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
-        against, ax, name, colour
+        against, ax, name, color
             As in `from_estimator`.
         """
-        return cls._of(trace, against, kind, None).plot(ax, name=name, colour=colour)
+        return cls._of(trace, against, kind, None).plot(ax, name=name, color=color)
 
     @classmethod
     @abstractmethod
@@ -94,7 +94,7 @@ class TraceDisplay(ABC):
 
     @abstractmethod
     def plot(
-        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
     ) -> Self:
         """Draw."""
 
@@ -112,7 +112,7 @@ def start(axes: Axes, against: Against) -> None:
 
 
 def legible(axes: Axes) -> None:
-    """Show whole decades of a logarithmic axis of a gap, two at least, so that few points have labels around them."""
+    """Show whole decades of a logarithmic axis of a gap, two at least, so few points have labels around them."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     heights = np.concatenate([np.asarray(curve.get_ydata(), dtype=float) for curve in axes.lines])
@@ -189,7 +189,7 @@ class ConvergenceDisplay(TraceDisplay):
         return cls(at, objective, bound, against=against, kind=kind)
 
     def plot(
-        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
     ) -> Self:
         """Draw.
 
@@ -199,8 +199,8 @@ class ConvergenceDisplay(TraceDisplay):
             For values and for the gap; default: new ones, one below the other.
         name : str, optional
             Prefix of the legend's entries "objective" and "lower bound".
-        colour : str, optional
-            Default: the next colour of the axes.
+        color : str, optional
+            Default: the next color of the axes.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class ConvergenceDisplay(TraceDisplay):
         self.figure_ = figure_of(values)
         named = f"{name}: " if name else ""
         drawn = sum(line.get_linestyle() == "-" for line in values.lines)
-        colour = look(drawn)[0] if colour is None else colour
+        color = look(drawn)[0] if color is None else color
         own = np.isfinite(self.objective)
         known = own & np.isfinite(self.gap)
         what = "cumulative loss" if self.kind == "regret" else "objective"
@@ -221,7 +221,7 @@ class ConvergenceDisplay(TraceDisplay):
                 heights[where],
                 style,
                 where="post",
-                color=colour,
+                color=color,
                 linewidth=1.6,
                 markersize=3,
                 label=label,
@@ -231,12 +231,12 @@ class ConvergenceDisplay(TraceDisplay):
         if known.any():
             steps(values, known, self.lower_bound, f"{named}lower bound", "o--")
             values.fill_between(
-                self.at[known], self.lower_bound[known], self.objective[known], step="post", color=colour, alpha=0.15,
+                self.at[known], self.lower_bound[known], self.objective[known], step="post", color=color, alpha=0.15,
                 linewidth=0,
             )  # fmt: skip
             if known.sum() == 1:  # a single bound has no area
                 values.vlines(
-                    self.at[known], self.lower_bound[known], self.objective[known], color=colour, alpha=0.3, linewidth=6
+                    self.at[known], self.lower_bound[known], self.objective[known], color=color, alpha=0.3, linewidth=6
                 )
             if (shown := known & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
                 steps(gaps, shown, self.gap, name, "o-")
@@ -351,13 +351,13 @@ class PathDisplay:
         """Draw on `ax`, or on new axes; return the display."""
         (axes,) = axes_of(ax, 1, (6.4, 4.0), "none")
         self.ax_, self.figure_ = axes, figure_of(axes)
-        cases = (("test", self.test, "o-", colours()[1]), ("train", self.train, "o--", colours()[0]))
-        for name, errors, style, colour in cases:
-            axes.plot(self.values, 100 * errors, style, color=colour, markersize=4, linewidth=1.6, label=name)
+        cases = (("test", self.test, "o-", hues()[1]), ("train", self.train, "o--", hues()[0]))
+        for name, errors, style, color in cases:
+            axes.plot(self.values, 100 * errors, style, color=color, markersize=4, linewidth=1.6, label=name)
         if self.n_test:
             right = np.rint((1.0 - self.test) * self.n_test).astype(int).tolist()
             ends = 1.0 - np.array([binomial_interval(count, self.n_test) for count in right]).T[::-1]
-            axes.vlines(self.values, *(100 * ends), color=colours()[1], alpha=0.35, label="exact 95 % interval")
+            axes.vlines(self.values, *(100 * ends), color=hues()[1], alpha=0.35, label="exact 95 % interval")
         axes.axvline(self.best, color="0.6", linestyle=":", linewidth=1.4, label=f"fewest test errors: {self.best:.3g}")
         if self.values.min() > 0 and self.values.max() > 50 * self.values.min():
             axes.set_xscale("log")
@@ -376,7 +376,7 @@ class PathDisplay:
 
 @dataclass(eq=False, repr=False)
 class ActiveTripletsDisplay(TraceDisplay):
-    """Number of active triplets, or other constraints, during a solve, in the rows of the trace that count them.
+    """Number of active triplets, or other constraints, during a solve.
 
     Parameters
     ----------
@@ -408,14 +408,14 @@ class ActiveTripletsDisplay(TraceDisplay):
         return cls(at[counted], n_active[counted], against=against, total=total)
 
     def plot(
-        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, colour: str | None = None
+        self, ax: Axes | Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None
     ) -> Self:
         """Draw on `ax`, or on new axes, with `name` in the legend; arguments as in `ConvergenceDisplay.plot`."""
         (axes,) = axes_of(ax, 1, (6.4, 3.6), "none")
         self.ax_, self.figure_ = axes, figure_of(axes)
-        colour = look(len(axes.lines))[0] if colour is None else colour
+        color = look(len(axes.lines))[0] if color is None else color
         axes.plot(
-            self.at, self.n_active, color=colour, label=name, linewidth=1.6, marker="o", markersize=3,
+            self.at, self.n_active, color=color, label=name, linewidth=1.6, marker="o", markersize=3,
             drawstyle="steps-post",
         )  # fmt: skip
         what = "active constraints" if self.total is None else f"active triplets, of {self.total:,}"

@@ -16,7 +16,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import pairs_of_labels
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.distances import distances
-from sdpmetric.plotting.style import Learned, axes_of, before_and_after, colours, figure_of, ink, tidy
+from sdpmetric.plotting.style import Learned, axes_of, before_and_after, figure_of, hues, ink, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +75,7 @@ class DistancesDisplay:
         parts: Sequence[Part] = PARTS,
         ax: Axes | Sequence[Axes] | None = None,
     ) -> DistancesDisplay:
-        """Draw distances of labelled examples before and after learning.
+        """Draw distances of labeled examples before and after learning.
 
         Parameters
         ----------
@@ -138,11 +138,11 @@ class DistancesDisplay:
         before = self.before * (float(self.after.mean()) / (float(self.before.mean()) or 1.0))
         top = float(np.quantile(np.concatenate([self.after, before]), 0.995)) or 1.0
         edges = np.linspace(0.0, top, 41).tolist()
-        kinds = (("same class", self.similar, colours()[0]), ("other class", ~self.similar, colours()[1]))
-        for label, which, colour in kinds:
-            axes.hist(self.after[which], bins=edges, density=True, alpha=0.5, color=colour, label=label)
+        kinds = (("same class", self.similar, hues()[0]), ("other class", ~self.similar, hues()[1]))
+        for label, which, color in kinds:
+            axes.hist(self.after[which], bins=edges, density=True, alpha=0.5, color=color, label=label)
             axes.hist(
-                before[which], bins=edges, density=True, histtype="step", color=colour, linewidth=1.4, linestyle=":",
+                before[which], bins=edges, density=True, histtype="step", color=color, linewidth=1.4, linestyle=":",
                 label=f"{label}, before",
             )  # fmt: skip
         right = np.mean((self.after <= self.threshold) == self.similar)
@@ -151,10 +151,10 @@ class DistancesDisplay:
         axes.set(xlabel="learned distance", ylabel="density", title=f"the threshold is right for {right:.1%} of pairs")
 
     def _roc(self, axes: Axes) -> None:
-        cases = (("before", self.before, "0.55"), ("after", self.after, colours()[0]))
-        for (name, found, colour), area in zip(cases, self.areas, strict=True):
+        cases = (("before", self.before, "0.55"), ("after", self.after, hues()[0]))
+        for (name, found, color), area in zip(cases, self.areas, strict=True):
             false, true, _ = roc_curve(~self.similar, found)
-            axes.plot(false, true, color=colour, linewidth=1.8, label=f"{name}, area {area:.3f}")
+            axes.plot(false, true, color=color, linewidth=1.8, label=f"{name}, area {area:.3f}")
         axes.plot([0, 1], [0, 1], ":", color="0.7", linewidth=1)
         axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", title="ROC curve of distances")
         axes.set_xlabel("false positive rate: same class, further than the level")

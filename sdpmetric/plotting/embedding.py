@@ -99,7 +99,7 @@ class EmbeddingDisplay:
         example: int | None = None,
         ax: Sequence[Axes] | None = None,
     ) -> EmbeddingDisplay:
-        """Draw labelled examples before and after learning.
+        """Draw labeled examples before and after learning.
 
         Parameters
         ----------
@@ -188,9 +188,9 @@ class EmbeddingDisplay:
     def _draw(self, axes: Axes, view: View) -> None:
         size, faint = float(np.clip(12000 / len(self.y), 6, 30)), float(np.sqrt(DENSE / max(len(self.y), DENSE)))
         for c, label in enumerate(np.unique(self.y)):
-            own, (colour, marker) = view.points[self.y == label], look(c)
+            own, (color, marker) = view.points[self.y == label], look(c)
             axes.scatter(
-                own[:, 0], own[:, 1], s=size, color=colour, marker=marker, linewidths=0, alpha=0.8 * faint,
+                own[:, 0], own[:, 1], s=size, color=color, marker=marker, linewidths=0, alpha=0.8 * faint,
                 label=str(label), zorder=2,
             )  # fmt: skip
         ringed = view.points[view.invaders]

@@ -13,9 +13,9 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.plotting.style import (
     axes_of,
-    colours,
     feature_names,
     figure_of,
+    hues,
     names_seen,
     one_metric,
     solution_of,
@@ -157,10 +157,10 @@ class FeaturesDisplay:
             axes.set(xticks=[], yticks=[])
             return
         order = np.argsort(-self.weights, kind="stable")[:NAMED][::-1]
-        bars = axes.barh(np.arange(len(order)), self.weights[order], color=colours()[0], height=0.7)
+        bars = axes.barh(np.arange(len(order)), self.weights[order], color=hues()[0], height=0.7)
         cancel = [] if self.cancel is None else [bar for bar, i in zip(bars, order, strict=True) if self.cancel[i]]
         for bar in cancel:
-            bar.set(facecolor="none", edgecolor=colours()[0], hatch="///")
+            bar.set(facecolor="none", edgecolor=hues()[0], hatch="///")
         if cancel:
             cancel[0].set_label("cancels with a correlated feature")
             axes.legend(fontsize="small", frameon=False, loc="lower right")
@@ -185,7 +185,7 @@ class FeaturesDisplay:
     def _spectrum(self, axes: Axes) -> None:
         values = np.linalg.eigvalsh(self._scaled)[::-1]
         shown = values[values > TINY * max(float(values[0]), np.finfo(float).tiny)]
-        axes.plot(np.arange(1, len(shown) + 1), shown, "o-", color=colours()[0], markersize=4, linewidth=1.2)
+        axes.plot(np.arange(1, len(shown) + 1), shown, "o-", color=hues()[0], markersize=4, linewidth=1.2)
         if len(shown) and shown[0] > 50 * shown[-1]:
             axes.set_yscale("log")
         else:

@@ -83,7 +83,7 @@ class MetricDisplay:
             For a pipeline, X and the ellipses are the examples as the metric's step receives them.
         X : (n, d) array
         y : (n,) array, optional
-            Labels, for the colours.
+            Labels, for the colors.
         features : pair of int, default (0, 1)
         centers : (c, d) array, optional
             One center for each metric; default: the mean of the data. Of several metrics all are drawn there, unless
@@ -196,9 +196,9 @@ class MetricDisplay:
         shape = {"fill": False, "zorder": 3}
         for c, (half, vectors, radius) in enumerate(zip(*self.axes, strict=True)):
             angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
-            # Colours stand for classes; a metric that belongs to no class is black.
-            colour = look(c)[0] if classes else ink()
-            ellipse = Ellipse(origins[c], *(2 * half), angle=angle, edgecolor=colour, linewidth=2.2, **shape)
+            # Colors stand for classes; a metric that belongs to no class is black.
+            color = look(c)[0] if classes else ink()
+            ellipse = Ellipse(origins[c], *(2 * half), angle=angle, edgecolor=color, linewidth=2.2, **shape)
             ellipse.set_label(f"{names[c]}: distance {radius:.3g}" if several else f"distance {radius:.3g}")
             circle = Circle(origins[c], SHARE * self.extent / 2, edgecolor="0.5", linestyle="--", linewidth=1, **shape)
             circle.set_label("Euclidean, same area" if c == len(origins) - 1 else None)
@@ -209,7 +209,7 @@ class MetricDisplay:
             reach = np.minimum(np.linalg.norm(vectors * half, axis=1), self.extent)
             axes.update_datalim([origins[c] - reach, origins[c] + reach])
             zero = None if radius > 0 else f"{names[c]} is 0 here" if several else "the metric is 0 here"
-            axes.plot(*origins[c], "+", color=colour, markersize=9, markeredgewidth=1.6, zorder=4, label=zero)
+            axes.plot(*origins[c], "+", color=color, markersize=9, markeredgewidth=1.6, zorder=4, label=zero)
         axes.set(xlabel=self.names[0], ylabel=self.names[1])
         axes.set_aspect("equal", adjustable="datalim")
         axes.autoscale_view()

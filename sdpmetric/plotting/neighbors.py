@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import classification
 from sdpmetric.arrays import FloatArray
-from sdpmetric.plotting.style import Learned, axes_of, before_and_after, colours, figure_of
+from sdpmetric.plotting.style import Learned, axes_of, before_and_after, figure_of, hues
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ class NeighborsDisplay:
         random_state: int | None = None,
         ax: Axes | None = None,
     ) -> NeighborsDisplay:
-        """Draw neighbors among labelled examples before and after learning.
+        """Draw neighbors among labeled examples before and after learning.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class NeighborsDisplay:
                 axes.imshow(self.images[which], extent=(left, left + width, top + height, top), **scale)
                 if column:
                     right = self.y[which] == self.y[example]
-                    frame = (colours()[0], 1.0, "-") if right else (colours()[1], 2.4, (0, (2, 1)))
+                    frame = (hues()[0], 1.0, "-") if right else (hues()[1], 2.4, (0, (2, 1)))
                     axes.add_patch(
                         Rectangle(
                             (left, top), width, height, fill=False, edgecolor=frame[0], linewidth=frame[1],

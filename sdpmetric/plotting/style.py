@@ -1,4 +1,4 @@
-"""Shared parts of all plots: colours, axes, and the data of an estimator or a solution."""
+"""Shared parts of all plots: colors, axes, and the data of an estimator or a solution."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Ten hues for ten classes; the first six are colour-blind safe (Okabe and Ito 2008).
-COLOURS = (
+# Ten hues for ten classes; the first six are color-blind safe (Okabe and Ito 2008).
+COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C564B", "#7F7F7F", "#A8A200",
 )  # fmt: skip
 # The same hues, lighter, on dark paper.
@@ -28,7 +28,7 @@ LIGHTER = (
 )  # fmt: skip
 # For matplotlib.pyplot.style.use: what the displays draw by, for pictures of one's own beside them.
 STYLE = {
-    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
+    "axes.prop_cycle": f"cycler('color', {list(COLORS)})",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -39,7 +39,7 @@ STYLE = {
     "legend.fontsize": "small",
     "lines.linewidth": 1.6,
 }
-# Each class has a colour and a marker of its own: hues alone do not tell ten classes apart in every eye.
+# Each class has a color and a marker of its own: hues alone do not tell ten classes apart in every eye.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 
 
@@ -55,22 +55,22 @@ Learned = Embedder | Solution
 
 
 def ink() -> str:
-    """The colour of text, which differs from the paper in light styles and in dark ones."""
+    """The color of text, which differs from the paper in light styles and in dark ones."""
     from matplotlib import rcParams
 
     return str(rcParams["text.color"])
 
 
-def colours() -> tuple[str, ...]:
+def hues() -> tuple[str, ...]:
     """Ten hues that show on the paper of the style in use."""
     from matplotlib import colors, rcParams
 
-    return COLOURS if sum(colors.to_rgb(rcParams["axes.facecolor"])) > 1.5 else LIGHTER
+    return COLORS if sum(colors.to_rgb(rcParams["axes.facecolor"])) > 1.5 else LIGHTER
 
 
 def look(c: int) -> tuple[str, str]:
-    """Colour and marker of a class."""
-    return colours()[c % len(COLOURS)], MARKERS[c % len(MARKERS)]
+    """Color and marker of a class."""
+    return hues()[c % len(COLORS)], MARKERS[c % len(MARKERS)]
 
 
 def axes_of(given: Axes | Sequence[Axes] | None, count: int, size: tuple[float, float], share: str) -> list[Axes]:

@@ -116,7 +116,7 @@ class FRMLProblem(Problem):
         gamma: float = 1.0,
         regularization: float = 0.01,
     ) -> FRMLProblem:
-        """State FRML for labelled data: items of a query's own class are relevant.
+        """State FRML for labeled data: items of a query's own class are relevant.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class FRMLProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         gamma = f", gamma {self.gamma:g}" if self.loss == "warp" else ""
         return (
             f"FRML-{self.loss.upper()} (Lim and Lanckriet 2014): {len(self.relevance.queries):,} queries over "

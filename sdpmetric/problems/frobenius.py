@@ -33,7 +33,7 @@ from sdpmetric.triplets.triplets import Triplets
 
 @dataclass(frozen=True, eq=False)
 class DualPoint:
-    """What multipliers ``a`` mean: the metric that minimises the Lagrangian, and the dual value.
+    """What multipliers ``a`` mean: the metric that minimizes the Lagrangian, and the dual value.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class FrobeniusLMNNProblem(Problem):
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
     ) -> FrobeniusLMNNProblem:
-        """State the problem for labelled data.
+        """State the problem for labeled data.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class FrobeniusLMNNProblem(Problem):
         return self.base.X
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         return f"{self.base.describe()}, Frobenius term {self.frobenius:g}"
 
     @property

@@ -41,7 +41,7 @@ class ITMLProblem(MetricProblem):
 
     subject to ``D(a, b) <= xi_ab`` for similar and ``D(a, b) >= xi_ab`` for dissimilar pairs; ``xi0`` is `upper` for
     similar and `lower` for dissimilar pairs, and ``D_ld(A, B) = trace(A B^-1) - log det(A B^-1) - d``. For a given A
-    the best slacks are ``max(upper, D)`` and ``min(lower, D)``, so that the objective is one of A alone: a sum of the
+    the best slacks are ``max(upper, D)`` and ``min(lower, D)``, so the objective is one of A alone: a sum of the
     terms `LogDet` and `DistanceBounds` with ``loss="log_ratio"``, infinite at singular metrics. Multipliers of pairs
     are slopes of the divergences of their slacks; negative ones are taken as 0.
 
@@ -156,7 +156,7 @@ class ITMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> ITMLProblem:
-        """State ITML for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State ITML for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Equal examples of different labels are not paired: their distance is 0 under every metric.
 
@@ -183,7 +183,7 @@ class ITMLProblem(MetricProblem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         return (
             f"ITML with slack (Davis et al. 2007): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs; "

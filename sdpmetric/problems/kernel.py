@@ -29,7 +29,7 @@ ZERO = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class FeatureSpace:
-    """Coordinates of a kernel's feature space, as far as the training examples span it.
+    """Coordinates of the part of a kernel's feature space that the training examples span.
 
     Attributes
     ----------
@@ -227,7 +227,7 @@ class KernelLMNNProblem(LMNNProblem):
         return LMNNProblem(self.X, self.source, self.push_weight, self.ridge, self.loss, self.classes, self.search)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         parameters = "".join(f", {name} {value:g}" for name, value in self.space.parameters.items())
         return f"{super().describe()}; in the feature space of kernel {self.space.kernel!r}{parameters}"
 
@@ -284,7 +284,7 @@ class KernelLMNNProblem(LMNNProblem):
 
 
 def _check_kernel(K: NDArray[np.floating]) -> FloatArray:
-    """A kernel matrix in float64, symmetric; one that is not PSD is refused."""
+    """A kernel matrix in float64, symmetric; one that is not PSD raises an error."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"a precomputed kernel must be a square (n, n) matrix, got shape {K.shape}.")
     # Kernel values in single precision have its rounding errors.

@@ -23,7 +23,7 @@ from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.log_det import LogDet
 from sdpmetric.terms.pairs import DistanceTargets
 
-# By how much more than needed multipliers that pull are raised, so that rounding does not undo it.
+# By how much more than needed multipliers that pull are raised, so rounding does not undo it.
 LIFTED = 1.0 + 1e-9
 
 
@@ -43,7 +43,7 @@ class LEGOProblem(Problem):
     X : (n, d) array
         Finite numbers; float32 stays float32, everything else becomes float64.
     pairs : (p, 2) integer array
-        Row numbers of X in the order of the stream; pairs may repeat, a row with itself is refused.
+        Row numbers of X in the order of the stream; pairs may repeat; a row paired with itself raises an error.
     targets : (p,) array or float
         Squared distances, at least 0.
     sides : (p,) array or int, optional
@@ -118,7 +118,7 @@ class LEGOProblem(Problem):
         learning_rate: float = 1.0,
         random_state: int | None = None,
     ) -> LEGOProblem:
-        """State a stream for labelled data: similar pairs at most so far, dissimilar ones at least.
+        """State a stream for labeled data: similar pairs at most so far, dissimilar ones at least.
 
         The targets are the 5th and the 95th percentile of the pairs' squared distances.
 

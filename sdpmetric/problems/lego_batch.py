@@ -19,7 +19,7 @@ from sdpmetric.terms.pairs import DistanceTargets
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class LEGOBatchProblem(MetricProblem):
-    """The program that LEGO takes one pair at a time, for all pairs of a stream at once.
+    """The convex program behind LEGO, over all pairs of a stream at once.
 
     Minimize over positive definite A, with the losses of `LEGOProblem`::
 
@@ -47,7 +47,7 @@ class LEGOBatchProblem(MetricProblem):
         self._assign(stream=stream, weights=("learning_rate",))
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         return f"all pairs at once of {self.stream.describe()}"
 
     @classmethod
@@ -60,7 +60,7 @@ class LEGOBatchProblem(MetricProblem):
         learning_rate: float = 1.0,
         random_state: int | None = None,
     ) -> LEGOBatchProblem:
-        """State the program for labelled data; parameters as in `LEGOProblem.from_labels`."""
+        """State the program for labeled data; parameters as in `LEGOProblem.from_labels`."""
         return cls(LEGOProblem.from_labels(X, y, n_pairs, learning_rate=learning_rate, random_state=random_state))
 
     def with_weights(self, **values: float) -> Self:

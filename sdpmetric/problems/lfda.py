@@ -50,7 +50,7 @@ class LFDAProblem(Problem):
     with weights v of the examples, 1 in the paper, n their sum and ``n_c`` that of a class,
 
     maximize ``trace((L W L^T)^-1 L B L^T)`` over factors L of rank at most r; the objective here is minus that. It
-    depends on the row space of L only. Members of a class that are far from each other need not get nearer, so that
+    depends on the row space of L only. Members of a class that are far from each other need not get nearer, so
     classes may have several modes, and more than (number of classes - 1) directions tell.
 
     The problem is not convex in the metric, but it is solved by the eigenvectors of ``B v = lambda W v`` of the r
@@ -81,7 +81,7 @@ class LFDAProblem(Problem):
     ------
     ValueError
         If data or labels are not finite, there is one class only, a parameter is out of range, or the data vary in
-        directions in which no class does, so that the maximum is infinite.
+        directions in which no class does, so the maximum is infinite.
     """
 
     statement: ClassVar[str] = "lfda"
@@ -126,7 +126,7 @@ class LFDAProblem(Problem):
             )
         if missing := self._singular:
             raise ValueError(
-                f"the data vary in {missing} directions in which no class does, so that the maximum is infinite: pass "
+                f"the data vary in {missing} directions in which no class does, so the maximum is infinite: pass "
                 "a positive ridge, or reduce the dimension first, for example by PCA."
             )
 
@@ -141,11 +141,11 @@ class LFDAProblem(Problem):
         *,
         sample_weight: ArrayLike | None = None,
     ) -> LFDAProblem:
-        """State LFDA for labelled data, the same as the constructor."""
+        """State LFDA for labeled data, the same as the constructor."""
         return cls(X, y, n_components, n_neighbors, ridge, sample_weight)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
         return (
             f"LFDA (Sugiyama 2007): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, {self.y.max() + 1} "
@@ -289,7 +289,7 @@ class LFDAProblem(Problem):
         """Certify any point of rank at most r; see `Problem.certify`.
 
         The lower bound is minus the sum of the r largest positive eigenvalues of ``B v = lambda W v`` (Ky Fan's
-        theorem), rounded downwards. It needs no multipliers. Affinities are enclosed; see `lfda_bounds`.
+        theorem), rounded downward. It needs no multipliers. Affinities are enclosed; see `lfda_bounds`.
         """
         L, primal_residual = self.check_point(components, metric)
         objective, outside = self._highest(L, validation.given_metric(metric, primal_residual))

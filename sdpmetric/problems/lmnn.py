@@ -98,7 +98,7 @@ class LargeMarginProblem(Problem):
         return self.source.target_pairs()
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         classes = "" if self.classes is None else f", {len(self.classes)} classes"
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
         return (
@@ -464,7 +464,7 @@ class LMNNProblem(LargeMarginProblem):
         search: SearchMethod = "auto",
         sample_weight: ArrayLike | None = None,
     ) -> LMNNProblem:
-        """State LMNN for labelled data.
+        """State LMNN for labeled data.
 
         Parameters
         ----------
@@ -541,7 +541,7 @@ class LMNNProblem(LargeMarginProblem):
             asked = replace(self, push_weight=mu).pull_cost.sample_size.ridge(asked)
         ridge = validation.check_number("ridge", asked, 0.0)
         if mu == 1.0 and ridge == 0.0:
-            raise ValueError("push_weight=1 leaves nothing to minimise but hinges; pass a positive ridge with it.")
+            raise ValueError("push_weight=1 leaves nothing to minimize but hinges; pass a positive ridge with it.")
         if self.loss not in ("hinge", "squared_hinge"):
             raise ValueError(f"loss must be 'hinge' or 'squared_hinge', got {self.loss!r}.")
         if self.search not in ("auto", "brute", "ball_tree"):

@@ -72,7 +72,7 @@ class LSMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> LSMLProblem:
-        """State LSML for labelled data: a similar pair beside a dissimilar one, both drawn at random.
+        """State LSML for labeled data: a similar pair beside a dissimilar one, both drawn at random.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ def drawn_quadruplets(
     """Numbers of similar pairs, and of dissimilar ones beside them."""
     near, far = np.flatnonzero(similar), np.flatnonzero(~similar)
     if not len(near):
-        raise ValueError("every class has one member, so that no pair is similar; merge classes.")
+        raise ValueError("every class has one member, so no pair is similar; merge classes.")
     rng = np.random.default_rng(0 if random_state is None else random_state)
     size = min(count, max(len(near), len(far)))
     first, second = (kind[np.resize(rng.permutation(len(kind)), size)] for kind in (near, far))

@@ -72,11 +72,11 @@ class MCMLProblem(MetricProblem):
 
     @classmethod
     def from_labels(cls, X: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> MCMLProblem:
-        """State MCML for labelled data, the same as the constructor."""
+        """State MCML for labeled data, the same as the constructor."""
         return cls(X, y, sample_weight)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         return (
             f"MCML (Globerson and Roweis 2006): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{len(self.classes)} classes"

@@ -130,7 +130,7 @@ class MetricProblem(Problem):
         given = (terms,) if isinstance(terms, Term) else terms.terms
         bound = tuple(check_bound_term(term.bind(data), len(data)) for term in given if term.weight > 0.0)
         if not bound:
-            raise ValueError("all terms have weight 0, so that there is nothing to minimise; give one a weight.")
+            raise ValueError("all terms have weight 0, so there is nothing to minimize; give one a weight.")
         self._set(data, bound, domain)
         if index is not None:
             apart = np.flatnonzero(index[self.total.pairs[:, 0]] != index[self.total.pairs[:, 1]])
@@ -183,7 +183,7 @@ class MetricProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         parts = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
         domain = "" if self.domain.whole else f"; over {self.domain.kind}"
         total = f"{' + '.join(parts)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
@@ -207,7 +207,7 @@ class MetricProblem(Problem):
         return self.total.value(L)[0] if known is None else known.factor * known.problem.objective(L)
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
-        """See `Problem.check_point`; a metric that is not in the domain is refused."""
+        """See `Problem.check_point`; a metric outside the domain raises an error."""
         L, residual = super().check_point(components, metric)
         return L, max(residual, self.domain.check(L))
 
@@ -274,7 +274,7 @@ class MetricProblem(Problem):
         """Certify any point by Fenchel duality; see `Problem.certify` and ``docs/terms.md``.
 
         Multipliers are those of all losses in the order of the terms; those out of range are clipped, and all are moved
-        towards feasible ones as far as needed. Default: slopes of the losses at the point.
+        toward feasible ones as far as needed. Default: slopes of the losses at the point.
         """
         known = self.recognised
         if known is not None and (dual is None or isinstance(dual, Dual)):
@@ -293,7 +293,7 @@ class MetricProblem(Problem):
             objective = max(self.total.highest(self.X, *point) for point in points if point is not None)
         weakness, finite = proven.weakness, math.isfinite(objective)
         if any(loss.hard for loss in self.total.losses) and not finite:
-            weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so that it is infinite"
+            weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so it is infinite"
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),

@@ -55,7 +55,7 @@ class Cut:
     Attributes
     ----------
     offset : float
-        What the rankings lose, rounded downwards.
+        What the rankings lose, rounded downward.
     form : Form
         A, with a bound of its error.
     n_violated : int
@@ -159,7 +159,7 @@ class MLRProblem(Problem):
         *,
         sample_weight: ArrayLike | None = None,
     ) -> MLRProblem:
-        """State MLR for labelled data: items of a query's own class are relevant.
+        """State MLR for labeled data: items of a query's own class are relevant.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class MLRProblem(Problem):
         return cls(data, Relevance.from_labels(y), loss, slack_weight, None, sample_weight)
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         return (
             f"MLR-{self.loss.upper()} (McFee and Lanckriet 2010): {len(self.relevance.queries):,} queries over "
             f"{self.X.shape[0]:,} items, {self.X.shape[1]} features; slack weight {self.slack_weight:g}"
@@ -248,7 +248,7 @@ class MLRProblem(Problem):
             As in `Problem.objective`.
         dual : (k (1 + d^2),) array, optional
             For each of k cuts its multiplier, and the factor (d, d) of the metric at which it is separated, flat, with
-            rows of zeros at its end. The cuts are computed again, so that no value of the caller is used. Default: the
+            rows of zeros at its end. The cuts are computed again, so no value of the caller is used. Default: the
             cut at the point itself, which proves little.
         """
         L, primal_residual = self.check_point(components, metric)

@@ -44,7 +44,7 @@ class MMCProblem(MetricProblem):
 
         sum_{(a, b) dissimilar} w_ab sqrt(D(a, b))      subject to   sum_{(a, b) similar} w_ab D(a, b) <= 1
 
-    with all weights w 1 in the paper. The objective here is minus that sum, so that it is minimised as every objective
+    with all weights w 1 in the paper. The objective here is minus that sum, so it is minimized as every objective
     of this package is.
 
     Parameters
@@ -91,7 +91,7 @@ class MMCProblem(MetricProblem):
             if none:
                 raise ValueError(f"there are no {kind} pairs; MMC needs pairs of both kinds.")
         if (data[rows[~flags, 0]] == data[rows[~flags, 1]]).all():
-            raise ValueError("all dissimilar pairs coincide, so that every metric has objective 0; check the data.")
+            raise ValueError("all dissimilar pairs coincide, so every metric has objective 0; check the data.")
         self._assign(pairs=rows, similar=flags, pair_weights=weights)
         near, far = (term(rows[kind], weights=self._weights(kind)) for term, kind in ((Pull, flags), (Spread, ~flags)))
         self._set(data, (near.bind(data), far.bind(data)), Domain.of(data.shape[1]))
@@ -113,7 +113,7 @@ class MMCProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> MMCProblem:
-        """State MMC for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State MMC for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class MMCProblem(MetricProblem):
         return cls(data, *weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight))
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         return (
             f"MMC (Xing et al. 2002): {self.X.shape[0]:,} examples, {self.X.shape[1]} features, "
             f"{int(self.similar.sum()):,} similar and {int((~self.similar).sum()):,} dissimilar pairs"

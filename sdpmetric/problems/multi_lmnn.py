@@ -70,7 +70,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         random_state: int = 0,
         sample_weight: ArrayLike | None = None,
     ) -> MultiMetricLMNNProblem:
-        """State multi-metric LMNN for labelled data.
+        """State multi-metric LMNN for labeled data.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         ------
         ValueError
             As `LMNNProblem.from_labels`; or if a region has `n_neighbors` or fewer members, or none that is a target
-            neighbor, so that its metric would have no pull.
+            neighbor, so its metric would have no pull.
         """
         tied = LMNNProblem.from_labels(
             X,
@@ -151,7 +151,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         return np.zeros((self.n_regions, 0, self.X.shape[1]))
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         return f"{self.n_regions} metrics (section 5.2, Eq. 16), {self.tied.describe()}"
 
     def with_weights(self, **values: float) -> Self:
@@ -220,6 +220,6 @@ def check_members(
             )
         if pulls == 0 and pulled:
             raise ValueError(
-                f"no member of region {name!r} is a target neighbor, so that its metric would have no pull; merge "
+                f"no member of region {name!r} is a target neighbor, so its metric would have no pull; merge "
                 "it with another region, or pass a positive ridge."
             )

@@ -1,4 +1,4 @@
-"""Neighbourhood components analysis (NCA): the statement, with classes or continuous targets."""
+"""Neighborhood components analysis (NCA): the statement, with classes or continuous targets."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class NCAProblem(SoftNeighborProblem):
         )
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         n, d = self.X.shape
         form = "diagonal factor" if self.diagonal else f"{self.n_components} components"
         labels = f"targets of bandwidth {self.bandwidth:g}" if len(self.targets) else f"{len(self.classes)} classes"

@@ -73,7 +73,7 @@ class POLAProblem(Problem):
     X : (n, d) array
         Finite numbers; float32 stays float32, everything else becomes float64.
     pairs : (p, 2) integer array
-        Row numbers of X; pairs may repeat, a row with itself is refused.
+        Row numbers of X; pairs may repeat; a row paired with itself raises an error.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
     slack_weight : float, optional
@@ -138,7 +138,7 @@ class POLAProblem(Problem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> POLAProblem:
-        """State POLA for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State POLA for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class POLAProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         n_similar = int(self.similar.sum())
         margin = "hard margin" if self.slack_weight is None else f"slack weight {self.slack_weight:g}"
         return (
@@ -201,7 +201,7 @@ class POLAProblem(Problem):
 
     @cached_property
     def radius(self) -> float:
-        """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1, rounded upwards."""
+        """``R = max_t ||v_t||^4 + 1`` of the paper's Theorem 1, rounded upward."""
         longest = above(float(np.sum(self.differences**2, axis=1).max(initial=0.0)), 3 * self.X.shape[1] + 2)
         return above(longest * longest + 1.0, 2)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sdpmetric.problems.mmc import MMCProblem
     from sdpmetric.problems.pola import POLAProblem
 
-# Room that is left to constraints, relatively, so that they hold exactly and can be checked in floats: for at most so
+# Room that is left to constraints, relatively, so they hold exactly and can be checked in floats: for at most so
 # many examples, and for more. Room of slack matrices, and rounding of numbers that are claimed.
 FEW, ROOM, MORE_ROOM, INSIDE, ROUNDING = 500, 1e-10, 1e-8, 1e-12, 1e-12
 NO_MULTIPLIERS = "there is no proof to write: this solution has no multipliers; use another solver."
@@ -195,7 +195,7 @@ def as_they_appear(labels: NDArray[np.generic]) -> NDArray[np.int64]:
 
 
 def large_margin(problem: LargeMarginProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
-    """Multipliers a little below what `certify` takes, so that the slack matrices are positive definite."""
+    """Multipliers a little below what `certify` takes, so the slack matrices are positive definite."""
     feasible, squared = problem.feasible_dual(_triplets(dual)), problem.squared
     parts, a, w = _push(problem, feasible, ROOM if len(problem.X) <= FEW else MORE_ROOM)
     lost = above(sum_above(a**2 / w) / (4.0 * problem.push_weight), 4) if squared and len(a) else 0.0

@@ -79,7 +79,7 @@ class RCAProblem(Problem):
     ------
     ValueError
         If the data are not finite, chunks are not one integer of at least -1 per example, no chunklet has two
-        different members, or the data vary in a direction in which no chunklet does, so that there is no optimum.
+        different members, or the data vary in a direction in which no chunklet does, so there is no optimum.
     """
 
     statement: ClassVar[str] = "rca"
@@ -110,12 +110,10 @@ class RCAProblem(Problem):
         self._assign(X=data, chunks=given.astype(np.int64), sample_weight=weights)
         self._assign(ridge=self.sample_size.ridge(ridge))
         if not self.coordinates.rank or not len(self._members[0]):
-            raise ValueError(
-                "no chunklet has two different members, so that no covariance is known; pass larger chunklets."
-            )
+            raise ValueError("no chunklet has two different members, so no covariance is known; pass larger chunklets.")
         if missing := self.coordinates.null.shape[1]:
             raise ValueError(
-                f"the data vary in {missing} directions in which no chunklet does, so that no metric is optimal: "
+                f"the data vary in {missing} directions in which no chunklet does, so no metric is optimal: "
                 "pass a positive ridge, or reduce the dimension first, for example by PCA."
             )
 
@@ -123,7 +121,7 @@ class RCAProblem(Problem):
     def from_labels(
         cls, X: ArrayLike, y: ArrayLike, ridge: Ridge = 0.0, *, sample_weight: ArrayLike | None = None
     ) -> RCAProblem:
-        """State RCA for labelled data: every class is a chunklet.
+        """State RCA for labeled data: every class is a chunklet.
 
         Parameters
         ----------
@@ -159,7 +157,7 @@ class RCAProblem(Problem):
     # -- the statement ------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say in one sentence what is minimised, over how much data."""
+        """Say in one sentence what is minimized, over how much data."""
         sizes = np.unique(self.chunks[self.chunks >= 0], return_counts=True)[1]
         rank, varying = self.coordinates.rank, int(self._varying.sum())
         ridge = f", ridge {self.ridge:g}" if self.ridge else ""
@@ -232,7 +230,7 @@ class RCAProblem(Problem):
         """Certify any point.
 
         With ``s_k > 0`` the eigenvalues of ``C M`` the objective is ``sum_k (s_k - log s_k)``, and ``s - log s >= 1``:
-        the dimension of the data is below every objective, whatever C is. The objective is rounded upwards. It is
+        the dimension of the data is below every objective, whatever C is. The objective is rounded upward. It is
         infinite where features depend on each other up to rounding and not exactly, unless there is a ridge.
         """
         L, primal_residual = validation.check_point(components, metric, self.X.shape[1])
@@ -264,7 +262,7 @@ class RCAProblem(Problem):
         if self.ridge or dimension(self.X, others, np.zeros_like(others), rank) <= rank:
             return None
         return (
-            f"the data vary in {rank} directions up to rounding, and are not proven to vary in no others, so that the "
+            f"the data vary in {rank} directions up to rounding, and are not proven to vary in no others, so the "
             "objective is infinite; pass a positive ridge, or leave out features that follow from others"
         )
 

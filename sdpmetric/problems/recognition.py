@@ -31,7 +31,7 @@ class Recognised:
     shares: tuple[float, float]
 
     def certificate(self, certificate: DualityCertificate) -> DualityCertificate:
-        """The certificate of the sum from that of the problem, rounded outwards."""
+        """The certificate of the sum from that of the problem, rounded outward."""
         least, most = self.shares
         objective = above(most * certificate.objective, 3)
         bound = below(least * max(0.0, certificate.lower_bound), 3)

@@ -83,7 +83,7 @@ class SCMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> SCMLProblem:
-        """State SCML for labelled data: triplets of near examples, and bases that discriminate locally.
+        """State SCML for labeled data: triplets of near examples, and bases that discriminate locally.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ def nearest_triplets(X: FloatArray, index: IndexArray, n_neighbors: int, n_impos
         found.append(np.stack([i, j, l], axis=-1).reshape(-1, 3).astype(np.int32))
     triplets = np.concatenate(found)
     if not len(triplets):
-        raise ValueError("every class has one member, so that there are no triplets; merge classes.")
+        raise ValueError("every class has one member, so there are no triplets; merge classes.")
     return triplets
 
 
@@ -160,6 +160,6 @@ def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, r
     valid = np.isfinite(lengths) & (lengths > 0.0)
     if not valid.any():
         raise ValueError(
-            "X has no neighborhood in which a class varies, so that there is nothing to discriminate; pass bases."
+            "X has no neighborhood in which a class varies, so there is nothing to discriminate; pass bases."
         )
     return np.asarray(found[valid] / lengths[valid, None])

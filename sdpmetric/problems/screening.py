@@ -131,7 +131,7 @@ def norms(far: FloatArray, near: FloatArray, between: FloatArray) -> FloatArray:
     """Upper bounds of ``||B_t||_F``, equal to it up to rounding.
 
     With u and v the differences of anchor to impostor and target, ``B = u u^T - v v^T = (p q^T + q p^T) / 2`` for
-    ``p = u + v`` and ``q = u - v``, so that ``||B||^2 = (|p|^2 |q|^2 + (p^T q)^2) / 2``.
+    ``p = u + v`` and ``q = u - v``, so ``||B||^2 = (|p|^2 |q|^2 + (p^T q)^2) / 2``.
     """
     total = far + near
     plus = np.maximum(2.0 * total - between, 0.0) + ROUNDING * total

@@ -17,7 +17,7 @@ from sdpmetric.problems.metric_problem import MetricProblem
 FloatArray = NDArray[np.float64]
 
 
-# Share of the mean variance that is added to the covariance, so that it has an inverse.
+# Share of the mean variance that is added to the covariance, so it has an inverse.
 RIDGE = 1e-3
 
 
@@ -43,8 +43,8 @@ class SDMLProblem(MetricProblem):
 
         trace(M M0^-1) - log det(M M0^-1) - d + distance_weight * mean_p y_p D(p) + sparsity * sum_{j != k} |M_jk|
 
-    A graphical lasso. Dissimilar pairs gain without bound; the weights are refused where the linear part, ``M0^-1 +
-    distance_weight * mean_p y_p v_p v_p^T``, is not positive definite.
+    A graphical lasso. Dissimilar pairs gain without bound; the weights raise an error unless the linear part, ``M0^-1 +
+    distance_weight * mean_p y_p v_p v_p^T``, is positive definite.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class SDMLProblem(MetricProblem):
         if np.linalg.eigvalsh(linear)[0] <= 0.0:
             raise ValueError(
                 f"distance_weight={distance_weight:g} is too large: dissimilar pairs gain more than the divergence and "
-                "similar pairs cost, so that there may be no minimum; lower it, or scale the features."
+                "similar pairs cost, so there may be no minimum; lower it, or scale the features."
             )
         for kind, term in ((flags, terms.Pull), (~flags, terms.Repulsion)):
             if kind.any() and share:
@@ -115,7 +115,7 @@ class SDMLProblem(MetricProblem):
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> SDMLProblem:
-        """State SDML for labelled data: pairs of equal labels are similar, all others dissimilar.
+        """State SDML for labeled data: pairs of equal labels are similar, all others dissimilar.
 
         Parameters
         ----------

@@ -116,7 +116,7 @@ class ProgramBound:
 
 
 def _digits(value: float, rounding: str) -> str:
-    """At most 12 digits, rounded outwards, because what is printed is claimed."""
+    """At most 12 digits, rounded outward, because what is printed is claimed."""
     return f"{Context(prec=12, rounding=rounding).create_decimal(value):g}" if math.isfinite(value) else str(value)
 
 
@@ -197,13 +197,13 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
 
 
 def _offset(value: float, power: int, offset: float, *, up: bool) -> float:
-    """The objective in the program's own units, rounded outwards."""
+    """The objective in the program's own units, rounded outward."""
     if not math.isfinite(value):
         return value
-    outwards = math.inf if up else -math.inf
+    outward = math.inf if up else -math.inf
     scaled = float(np.ldexp(value, power))
     if power and value:
-        scaled = math.nextafter(scaled, outwards)
+        scaled = math.nextafter(scaled, outward)
     if not math.isfinite(scaled):
         return scaled if (scaled > 0.0) == up else math.copysign(1.7976931348623157e308, scaled)
     total = np.array([scaled, offset])

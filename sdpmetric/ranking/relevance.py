@@ -22,7 +22,7 @@ Unanswerable = Literal["error", "exclude"]
 class Relevance:
     """Which of n items are relevant to each of m queries; all others are irrelevant.
 
-    Make one with `from_labels`, `from_lists` or `from_matrix`. Queries that share a list share its memory, so that
+    Make one with `from_labels`, `from_lists` or `from_matrix`. Queries that share a list share its memory, so
     labels cost one entry for each item, not one for each pair.
 
     Attributes
@@ -36,7 +36,7 @@ class Relevance:
         Items of the lists, increasing within each list.
     leave_one_out : bool
         Whether query q is item q, which is then neither relevant nor irrelevant to itself. Its list contains it
-        nevertheless, so that all items outside the list are irrelevant.
+        nevertheless, so all items outside the list are irrelevant.
     unanswerable : {"error", "exclude"}
         Treatment of queries without relevant or without irrelevant items.
     """

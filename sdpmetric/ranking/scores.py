@@ -23,7 +23,7 @@ MODERATE = 300
 
 @dataclass(frozen=True, eq=False)
 class RankingScores:
-    """Measures of one ranking for each query; `auc`, `map` and `precision` are means over them.
+    """Scores of each query's ranking; `auc`, `map` and `precision` are means over queries.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ def _spaces(
 
 
 def _scaled(Q: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both times one power of two, so that squared distances neither overflow nor all underflow; rankings stay."""
+    """Both times one power of two, so squared distances neither overflow nor all underflow; rankings stay."""
     largest = max(float(np.abs(Q).max(initial=0.0)), float(np.abs(X).max(initial=0.0)))
     if not np.isfinite(largest):
         raise ValueError("the embedded queries or items overflow; scale the features or the metric.")
@@ -230,6 +230,6 @@ def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> F
 
 
 def expected_rank(n_irrelevant: int, violators: int, gamma: float = 1.0) -> float:
-    """The mean of the rank estimate ``floor(n / N)`` where a violator is met: biased upwards for small ranks."""
+    """The mean of the rank estimate ``floor(n / N)`` where a violator is met: biased upward for small ranks."""
     draws, probabilities = _first_violator(n_irrelevant, gamma, np.array([violators]))
     return float(probabilities[0] @ (n_irrelevant // draws))

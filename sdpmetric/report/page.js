@@ -2,7 +2,7 @@
 (async () => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const COLOURS = { // contrast 3 to 1 at least; after Okabe and Ito, and the same hues, lighter, on dark paper
+  const COLORS = { // dots have a contrast of at least 3 to 1; after Okabe and Ito, and the same hues, lighter, on dark paper
     light: ["#0072B2", "#C84E00", "#00805D", "#B8508A", "#946200", "#2F86B8", "#6A3D9A", "#8C564B", "#6B6B6B", "#6E6E00"],
     dark: ["#4FA8DD", "#F08A3C", "#2CC79A", "#DE9BC2", "#F0B429", "#9AD4F5", "#B295DC", "#C08D80", "#ABABAB", "#CFC933"],
   };
@@ -28,7 +28,7 @@
   const add = (parent, tag, text) => { const node = document.createElement(tag); if (text !== undefined) node.textContent = text; parent.append(node); return node; };
   const theme = () => document.documentElement.dataset.theme;
   const css = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
-  const colour = (c) => COLOURS[theme()][c % 10];
+  const color = (c) => COLORS[theme()][c % 10];
   const shape = (c) => SHAPES[c % SHAPES.length];
   const invades = (i, f) => (invading !== null) && ((invading[(f * n + i) >> 3] >> (7 - ((f * n + i) & 7))) & 1) === 1;
   const targetsOf = (i) => (targets ? Array.from(targets.subarray(i * TARGETS, (i + 1) * TARGETS)).filter((j) => j >= 0) : []);
@@ -97,7 +97,7 @@
       item.innerHTML = '<svg viewBox="-6 -6 12 12" aria-hidden="true"><path/></svg>';
       const path = item.querySelector("path");
       path.setAttribute("d", { circle: "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", "triangle-up": "M0,-5L5,4L-5,4Z", square: "M-4,-4H4V4H-4Z", diamond: "M0,-5.5L5,0L0,5.5L-5,0Z", cross: "M-2,-5H2V-2H5V2H2V5H-2V2H-5V-2H-2Z", "triangle-down": "M0,5L5,-4L-5,-4Z", wedge: "M0,-5L2.5,4L-2.5,4Z" }[shape(c)]);
-      path.setAttribute("fill", colour(c));
+      path.setAttribute("fill", color(c));
       item.append(label);
       const light = (value) => { lit = value; views.embedding.signal("lit", lit === null ? -1 : lit).run(); };
       item.addEventListener("mouseenter", () => light(c));
@@ -152,11 +152,11 @@
       scales: [
         { name: "x", domain: [middle[0] - unit * width, middle[0] + unit * width], range: "width" },
         { name: "y", domain: [middle[1] - unit * height, middle[1] + unit * height], range: "height" },
-        { name: "colour", type: "ordinal", domain: range, range: range.map(colour) },
+        { name: "color", type: "ordinal", domain: range, range: range.map(color) },
         { name: "shape", type: "ordinal", domain: range, range: range.map(shape) },
       ],
       marks: [
-        { type: "symbol", name: "dots", from: { data: "points" }, encode: { update: { ...place, size: { value: size }, fill: at("c", "colour"), shape: at("c", "shape"), opacity: alone(0.9) } } },
+        { type: "symbol", name: "dots", from: { data: "points" }, encode: { update: { ...place, size: { value: size }, fill: at("c", "color"), shape: at("c", "shape"), opacity: alone(0.9) } } },
         { type: "symbol", from: { data: "rings" }, interactive: false, encode: { update: { ...place, size: { value: 2.8 * size }, stroke: { value: css("--ink") }, strokeWidth: { value: 1 }, opacity: alone(faint) } } },
         label({ stroke: { value: css("--card") }, strokeWidth: { value: 4 } }), label({ fill: { value: css("--ink") } }),
         { type: "rule", from: { data: "links" }, interactive: false, encode: { update: { ...place, x2: at("x2", "x"), y2: at("y2", "y"), stroke: { value: css("--ink") }, strokeWidth: { value: 1.5 }, strokeDash: { signal: "datum.kind === 'impostor' ? [3, 4] : [1, 0]" } } } },

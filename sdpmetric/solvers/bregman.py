@@ -27,7 +27,7 @@ def steps(problem: ITMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     a, xi = np.zeros(len(V)), bounds.copy()
     share = gamma / (gamma + 1.0)
     while True:
-        # From the multipliers, so that rounding does not add up from sweep to sweep.
+        # From the multipliers, so rounding does not add up from sweep to sweep.
         precision = np.eye(V.shape[1]) + (signs * a * V.T) @ V
         matrix = np.asarray(np.linalg.inv(psd.symmetrize(precision)))
         yield Step.certified(problem, psd.factor(matrix) @ root, a.copy())

@@ -73,7 +73,7 @@ ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
 
 def fits(problem: MetricProblem) -> bool:
-    """Whether there are fewer multipliers than entries of the metric, so that the dual is the smaller problem."""
+    """Whether there are fewer multipliers than entries of the metric, so the dual is the smaller problem."""
     k = len(problem.domain.basis)
     return takes(problem) and 2 * problem.total.n_multipliers <= (k if problem.domain.diagonal else k * (k + 1))
 
@@ -383,7 +383,7 @@ class SumDual:
         if here.spectrum is None or bends is None:
             return None
         gradient = unit * here.gradient - weight * (a - center) / unit
-        # Near-active multipliers are fixed at their bound, so that projection does not distort the Newton step
+        # Near-active multipliers are fixed at their bound, so projection does not distort the Newton step
         # (Bertsekas 1982).
         ascent = (np.clip(a + unit * gradient, lowest, highest) - a) / unit
         size = float((np.where(np.isfinite(highest), highest, np.abs(a)) / unit).max(initial=0.0))

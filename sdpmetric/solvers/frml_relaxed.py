@@ -21,7 +21,7 @@ RELAXATION_TOLERANCE = 1e-4
 def steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve `FRMLProblem.relaxation`, take its leading eigenvectors, then descend in the factor by L-BFGS.
 
-    The relaxation has this problem's objective at every metric, so that LMNN with a metric of bounded rank (LMNN-R,
+    The relaxation has this problem's objective at every metric, so LMNN with a metric of bounded rank (LMNN-R,
     `sdpmetric.solvers.lmnn.low_rank`) is this problem, and the relaxation's lower bound holds for it.
     """
     convex = problem.relaxation

@@ -153,7 +153,7 @@ class Bundle:
         return self.problem.multipliers(shares[used], [self.factors[k] for k in used])
 
     def master(self, center: FloatArray, weight: float) -> tuple[FloatArray, FloatArray]:
-        """Multipliers and metric that minimise ``<trace I, W> + model(W) + weight / 2 |W - center|^2``.
+        """Multipliers and metric that minimize ``<trace I, W> + model(W) + weight / 2 |W - center|^2``.
 
         The dual of it is concave and smooth in the multipliers, over ``a >= 0, sum a <= 1``, and W is the positive part
         of ``center - (trace I + sum a_k slope_k) / weight``. It is solved by semismooth Newton steps, each a quadratic
@@ -190,7 +190,7 @@ class Bundle:
 
 
 def _quadratic(H: FloatArray, g: FloatArray, a: FloatArray) -> FloatArray:
-    """The step that maximises ``<g, step> - step^T H step / 2`` with ``a + step >= 0`` and a sum of at most 1."""
+    """The step that maximizes ``<g, step> - step^T H step / 2`` with ``a + step >= 0`` and a sum of at most 1."""
     k = len(a)
     damped = H + (1e-10 * float(np.trace(H)) / k + 1e-14) * np.eye(k)
     constraints = sp.csc_array(np.concatenate([-np.eye(k), np.ones((1, k))]))

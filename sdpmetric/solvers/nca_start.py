@@ -55,7 +55,7 @@ def start_of(problem: SoftNeighborProblem, random_state: int = 0) -> FloatArray:
 
 
 def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
-    """Components as they are, or rescaled where every softmax is saturated, so that the gradient vanishes."""
+    """Components as they are, or rescaled where every softmax is saturated, so the gradient vanishes."""
 
     def stationarity(L: FloatArray) -> float:
         return problem.stationarity(L, problem.value_and_gradient(L)[1])

@@ -69,7 +69,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     """Minimise a sum of terms in a factor of the metric.
 
     Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
-    multipliers does, so that the width need not vanish. After each level the problem certifies point and multipliers.
+    multipliers does, so the width need not vanish. After each level the problem certifies point and multipliers.
     """
     point, size = Point.of(problem, start), problem.moderate[2]
     yield Step(problem.zero, problem.objective(problem.zero))

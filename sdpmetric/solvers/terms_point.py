@@ -140,7 +140,7 @@ class Factor(Point):
 class Weights(Point):
     """Weights: ``M = sum_j F_j^2 b_j b_j^T``, b the rows of ``T^T B``, F (k,).
 
-    What losses depend on is affine in the weights, so that a table of them, unless it is too large, takes the place of
+    What losses depend on is affine in the weights, so a table of them, unless it is too large, takes the place of
     distances.
     """
 

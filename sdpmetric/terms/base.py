@@ -241,7 +241,7 @@ class Loss(Term):
 
     @property
     def kinked(self) -> bool:
-        """Whether slopes jump, so that `smoothed` depends on the width."""
+        """Whether slopes jump, so `smoothed` depends on the width."""
         return False
 
     @property
@@ -329,7 +329,7 @@ class Loss(Term):
     def anchor(self, a: FloatArray) -> FloatArray:
         """Multipliers in the domain with which the term adds nothing negative to the dual slack matrix.
 
-        Given ones are moved towards these until the slack matrix is positive semidefinite.
+        Given ones are moved toward these until the slack matrix is positive semidefinite.
         """
         return np.zeros_like(a)
 

@@ -25,7 +25,7 @@ IndexArray = NDArray[np.int32]
 MOST_TRIPLETS = 8_000_000
 # Columns of the near and the far pair of a quadruplet.
 NEAR, FAR = slice(0, 2), slice(2, 4)
-# Losses of labelled triplets that the checker of proofs knows.
+# Losses of labeled triplets that the checker of proofs knows.
 LABELLED = ("hinge", "squared_hinge")
 
 

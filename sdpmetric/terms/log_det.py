@@ -151,7 +151,7 @@ class LogDet(Regularizer):
         return -self.least(Form.congruent(-U, P), P)
 
     def least(self, S: Form, P: FloatArray) -> float:
-        """The least of ``<S, M> + value(M)``, ``weight log det(I + M0 S / weight)``, rounded downwards.
+        """The least of ``<S, M> + value(M)``, ``weight log det(I + M0 S / weight)``, rounded downward.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class LogDet(Regularizer):
         return self._weighted(sum_below(np.append(log1p_bounds(values)[0], shift)))
 
     def _weighted(self, found: float) -> float:
-        """A number times the weight, rounded downwards."""
+        """A number times the weight, rounded downward."""
         value = self.weight * found
         return value - 2.0 * U * abs(value) if math.isfinite(found) else -math.inf
 

@@ -31,7 +31,7 @@ WEIGHTED = 3
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What the losses ``l(u_i)`` of a term are of: ``u = offset + K D`` for the squared distances D of some pairs.
+    """Arguments of a term's losses: ``u = offset + K D`` for the squared distances D of some pairs.
 
     Attributes
     ----------

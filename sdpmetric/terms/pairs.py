@@ -362,7 +362,7 @@ class Spread(MarginLoss):
         return f"minus the sum of {self.size:,} distances"
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
-        """With a share of the mean added to each squared distance, so that slopes are finite."""
+        """With a share of the mean added to each squared distance, so slopes are finite."""
         D, shares = np.maximum(-u, 0.0), SHARE * min(width, 1.0) ** 2 * self.item_weights / self.item_weights.sum()
         roots = np.sqrt(D + float(shares @ D))
         slopes = 0.5 * self.item_weights / np.maximum(roots, SMALLEST)

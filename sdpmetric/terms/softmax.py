@@ -132,7 +132,7 @@ class _Softmax(Loss):
         top, nearest = rows.max(axis=1, keepdims=True), np.where(self.ideal > 0.0, rows, -np.inf).max(axis=1)
         q = np.exp(rows - top)
         sums = q.sum(axis=1, keepdims=True)
-        # Beside the nearest that p has, so that small divergences keep their digits.
+        # Beside the nearest that p has, so small divergences keep their digits.
         pull = np.einsum("ij,ij->i", self.ideal, rows - nearest[:, None])
         divergences = np.log(sums[:, 0]) + (top[:, 0] - nearest) - pull - np.log(self.counts)
         value = float(self.row_weights[:, 0] @ np.maximum(divergences, 0.0))
@@ -311,7 +311,7 @@ class PairSoftmax(_Softmax):
         w = item_weights(self.name, self.weights, self.sample_weight, rows[:, 0], n)
         total = float(w.sum())
         if not total > 0.0:
-            raise ValueError(f"the weights of {self.name} are all 0, so that no pair is to be near; give one a weight.")
+            raise ValueError(f"the weights of {self.name} are all 0, so no pair is to be near; give one a weight.")
         place = _place(rows[:, 0], rows[:, 1], n)
         shares = np.bincount(place, w, n * (n - 1) // 2) / total
         return replace(self, pairs=rows, weights=w, sample_weight=None, n=n, shares=shares, total=total)

@@ -1,4 +1,4 @@
-"""The exact search for impostors: every pair of differently labelled points within the anchor's limit."""
+"""The exact search for impostors: every pair of differently labeled points within the anchor's limit."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SearchMethod = Literal["auto", "brute", "ball_tree"]
 Found = tuple[IndexArray, NDArray[np.int64], IndexArray]
 
 # Pairs that are listed before they are handed on, shared by the parts of the search; products until time is looked at.
-# Each slice of the work yields a row for every anchor: their number is bounded, so that memory is linear in the rows.
+# Each slice of the work yields a row for every anchor: their number is bounded, so memory is linear in the rows.
 PAIRS_AT_ONCE, WORK_AT_ONCE, MOST_SLICES = 1 << 21, 1 << 34, 128
 # Anchors that ball trees are asked for at once: as many as give a bounded number of pairs, by the last ones.
 FEWEST_ANCHORS, ANCHORS_AT_ONCE = 1 << 5, 1 << 12
@@ -89,7 +89,7 @@ def search_tiles(
 ) -> Iterator[Found]:
     """Search by tiles of the distance matrix, each made and looked at while it is in a core's cache.
 
-    Points are sorted by class, so that a class is not compared with itself. Where every point is an anchor, each pair
+    Points are sorted by class, so a class is not compared with itself. Where every point is an anchor, each pair
     is measured once for both. Single precision serves, with a proven allowance for its rounding, where that is small
     beside the limits.
     """

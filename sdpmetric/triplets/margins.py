@@ -71,7 +71,7 @@ class Cells:
 def impostor_counts(
     labels: IndexArray, groups: IndexArray, impostors: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Number of differently labelled examples in the group of each example, (n,)."""
+    """Number of differently labeled examples in the group of each example, (n,)."""
     cells = Cells.of(labels, groups)
     counted = np.ones(len(labels)) if impostors is None else impostors.astype(np.float64)
     counts: NDArray[np.int64] = np.rint(cells.others(counted)).astype(np.int64)[cells.cell]
@@ -79,9 +79,9 @@ def impostor_counts(
 
 
 def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray) -> FloatArray:
-    """Weight of the differently labelled examples in the group of each example, (n,).
+    """Weight of the differently labeled examples in the group of each example, (n,).
 
-    Nothing is subtracted, so that each sum is accurate relative to itself.
+    Nothing is subtracted, so each sum is accurate relative to itself.
     """
     cells = Cells.of(labels, groups)
     n = len(cells.group)
@@ -200,12 +200,12 @@ def slope_pairs(
 
 
 def inactive_beyond(images: Images) -> float:
-    """How much wider than the computed limits to search, so that every triplet not found has a hinge of 0, proven.
+    """How much wider than the computed limits to search, so every triplet not found has a hinge of 0, proven.
 
     With ``s_l`` and ``s_j`` the computed distances (not squared) of an impostor and a target neighbor, g their relative
     error and e the largest error of an image, the hinge is 0 if
     ``s_l (1 - g) - 2 e >= sqrt(1 + (s_j (1 + g) + 2 e)^2)``. The right side is at most
-    ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so that it suffices that
+    ``(1 + g) sqrt(1 + s_j^2) + 2 e``, and the root is at least 1, so it suffices that
     ``s_l >= sqrt(1 + s_j^2) (1 + g + 4 e) / (1 - g)``. With a metric near that of the images, squared distances are off
     by a rest besides, and twice that beside 1 is enough.
     """

@@ -18,7 +18,7 @@ TIE_TOLERANCE = 1e-9
 def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) -> IndexArray:
     """Nearest neighbors of every example within its class, itself left out.
 
-    Distances that agree to a relative 1e-9 count as tied, so that the choice does not depend on rounding; ties go to
+    Distances that agree to a relative 1e-9 count as tied, so the choice does not depend on rounding; ties go to
     the lowest index. The optimum of LMNN depends on this rule where features are integers.
     """
     targets = np.empty((len(X), n_neighbors), dtype=np.int32)

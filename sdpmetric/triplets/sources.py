@@ -127,7 +127,7 @@ class LabeledTriplets:
         return float(self.pulls @ self._impostor_weights(groups, members)) if weighted else float(total), total
 
     def _impostor_weights(self, groups: Sequence[IndexArray], members: list[BoolArray]) -> FloatArray:
-        """Weight of the differently labelled examples in the group of each example, (n,)."""
+        """Weight of the differently labeled examples in the group of each example, (n,)."""
         parts = [impostor_weights(self.labels, g, self.scales * own) for g, own in zip(groups, members, strict=True)]
         total: FloatArray = np.sum(parts, axis=0)
         return total

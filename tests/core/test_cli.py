@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -154,12 +153,13 @@ def test_demo_on_one_data_set(run):
     assert "sdpmetric report mine.csv mine.html --label COLUMN" in text
 
 
-# Everything that moves the cursor or colours text.
+# Everything that moves the cursor or colors text.
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def on_a_terminal(monkeypatch, *arguments):
     """What a command writes to a terminal of 80 columns, and its exit code."""
+    pty = pytest.importorskip("pty", reason="terminals of POSIX")
     leader, follower = pty.openpty()
     written = []
 
@@ -439,7 +439,7 @@ def test_a_model_is_applied_to_other_tables_by_name(run, model, tmp_path):
     assert_refused(run("transform", model, table(tmp_path / "less.csv", "abc", X[:, :3])), r"has no column 'd'")
     assert_refused(run("transform", model, new, "--output", tmp_path / "z.xls"), r"must end in one of \.csv")
     assert_refused(run("transform", model, new, "--output", new), r"would overwrite the input .*new.csv; name another")
-    assert_refused(run("transform", new, new), "is not an NPZ file")
+    assert_refused(run("transform", new, new), "is a table, not a model; name the file")
     damaged = bytearray(model.read_bytes())
     with ZipFile(model) as members:
         components = members.getinfo("components.npy")

@@ -252,12 +252,18 @@ def lines(*rows, **options):
 
 
 def test_what_is_unknown_is_left_blank_and_columns_stay_aligned():
-    rows = TraceRow(3, 0.5, float("inf"), float("-inf")), TraceRow(7, 1.5, 4.0, 3.0, 0.01, 12)
+    rows = TraceRow(3, 0.5, float("inf"), 2.0), TraceRow(7, 1.5, 4.0, 3.0, 0.01, 12)
     head, first, second = lines(*rows)
     assert head.split() == ["iter", "seconds", "objective", "lower", "bound", "gap", "level", "active"]
-    assert first.split() == ["3", "0.50"]
+    assert first.split() == ["3", "0.50", "2"]
     assert second.split() == ["7", "1.50", "4", "3", "2.50e-01", "1.00e-02", "12"]
     assert second.index("2.50e-01") + 8 == head.index("gap") + 3
+
+
+def test_rows_without_objective_and_bound_are_left_out():
+    blank = TraceRow(3, 0.5, float("inf"), float("-inf"))
+    assert lines(blank) == []
+    assert lines(blank, TraceRow(7, 1.5, 4.0, 3.0)) == lines(TraceRow(7, 1.5, 4.0, 3.0))
 
 
 def test_the_gap_is_of_the_best_so_far_and_of_a_stream_its_own():

@@ -20,7 +20,7 @@ TABLE = 'width,"species",height\n1.5,setosa,2\n\n-3e2, virginica ,0.25\n'
 ARFF = """@relation tiny
 @attribute width real
 @attribute kind {round, square}
-@attribute colour {red, blue}
+@attribute color {red, blue}
 @data
 1.5,square,red
 -2,round,blue
@@ -77,7 +77,7 @@ def tiny_at_openml(home):
         "url": "https://www.openml.org/data/v1/download/9/tiny.arff",
         "md5_checksum": hashlib.md5(ARFF.encode()).hexdigest(),
     }
-    kinds = [("width", "numeric"), ("kind", "nominal"), ("colour", "nominal")]
+    kinds = [("width", "numeric"), ("kind", "nominal"), ("color", "nominal")]
     columns = [
         {"index": str(at), "name": name, "data_type": kind, "is_target": str(name == "kind").lower()}
         | {"is_ignore": "false", "is_row_identifier": "false", "number_of_missing_values": "0"}
@@ -287,7 +287,7 @@ def test_openml_by_scikit_learns_fetcher(tiny_at_openml, name):
 
 
 def test_openml_with_another_label_column(tiny_at_openml):
-    X, y = datasets.load("openml:tiny", label="colour")
+    X, y = datasets.load("openml:tiny", label="color")
     assert X.shape == (3, 2)
     assert list(y) == ["red", "blue", "red"]
     with pytest.raises(ValueError, match="openml:tiny has no customary split"):

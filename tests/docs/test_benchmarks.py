@@ -17,7 +17,7 @@ BENCHMARKS = Path(__file__).parents[2] / "examples" / "benchmarks"
 
 @pytest.fixture(scope="module")
 def run():
-    """The command as a module; it finds its neighbours as a script would."""
+    """The command as a module; it finds its neighbors as a script would."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MPLBACKEND", "Agg")
         patch.syspath_prepend(BENCHMARKS)

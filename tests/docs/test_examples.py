@@ -164,6 +164,15 @@ def test_pages_are_in_plain_american_english(page):
         assert not found, f"{page.name}: write {instead!r}, not {found[0]!r}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_no_line_of_a_formula_is_read_as_a_bullet(page):
+    """Markdown makes a list of a line that begins with a minus, in the middle of a formula, too."""
+    text = re.sub(r"```.*?```|`[^`]*`", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for paragraph in text.split("\n\n"):
+        for before in re.finditer(r"\n\s*[-+*] ", paragraph):
+            assert paragraph[: before.start()].count("$") % 2 == 0, paragraph
+
+
 def test_so_that_states_a_purpose():
     """For a mere consequence "so", or a new sentence, is enough; a few purposes remain."""
     text = " ".join(page.read_text(encoding="utf-8") for page in PAGES)

@@ -19,7 +19,7 @@ REPRODUCTIONS = Path(__file__).parents[2] / "examples" / "reproductions"
 
 @pytest.fixture(scope="module")
 def table1():
-    """The command as a module; it finds its neighbours as a script would."""
+    """The command as a module; it finds its neighbors as a script would."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MPLBACKEND", "Agg")
         patch.syspath_prepend(REPRODUCTIONS)

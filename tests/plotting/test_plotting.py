@@ -167,7 +167,7 @@ def test_before_is_what_the_metric_of_a_pipeline_receives(wine):
     assert EmbeddingDisplay.from_estimator(final.fit(X, y), X, y).ax_[0].get_xlabel() == "first principal component"
 
 
-def test_embedding_has_a_colour_and_a_marker_for_each_class(wine, solved):
+def test_embedding_has_a_color_and_a_marker_for_each_class(wine, solved):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(39, 3)), np.arange(39) % 13
     display = EmbeddingDisplay.from_solution(with_components(solved, np.eye(2, 3)), X, y, n_neighbors=1)
@@ -209,8 +209,8 @@ def test_several_metrics_stand_at_the_means_of_their_classes(wine, solved):
     np.testing.assert_allclose(display.radii / display.radii[0], [1, 2, 3])
     assert [patch.get_label().split(":")[0] for patch in ellipses] == [f"metric of {label}" for label in "abc"]
     points = scatters(display.ax_)
-    colours = [to_rgb(points[label].get_facecolors()[0]) for label in "abc"]
-    assert [to_rgb(patch.get_edgecolor()) for patch in ellipses] == colours
+    colors = [to_rgb(points[label].get_facecolors()[0]) for label in "abc"]
+    assert [to_rgb(patch.get_edgecolor()) for patch in ellipses] == colors
     everywhere = MetricDisplay.from_solution(with_components(solved, L), X, centers=np.ones((3, 13)))
     np.testing.assert_array_equal(everywhere.centers, 1)
 
@@ -480,11 +480,11 @@ def test_dark_styles_have_light_ink(lmnn):
     with matplotlib.pyplot.style.context("dark_background"):
         rings = scatters(EmbeddingDisplay.from_estimator(lmnn, X, y).ax_[0])["impostor"].get_edgecolors()
         assert rings[0, :3].min() > 0.9
-        assert plotting.style.colours() == plotting.style.LIGHTER
-    assert plotting.style.colours() == plotting.COLOURS
+        assert plotting.style.hues() == plotting.style.LIGHTER
+    assert plotting.style.hues() == plotting.COLORS
 
 
 def test_ten_classes_have_ten_hues():
-    assert len(set(plotting.COLOURS)) >= 10
+    assert len(set(plotting.COLORS)) >= 10
     with matplotlib.pyplot.style.context(plotting.STYLE):
-        assert [entry["color"] for entry in matplotlib.rcParams["axes.prop_cycle"]] == list(plotting.COLOURS)
+        assert [entry["color"] for entry in matplotlib.rcParams["axes.prop_cycle"]] == list(plotting.COLORS)

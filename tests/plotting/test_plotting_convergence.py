@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.core.trace import Trace, TraceRow
-from sdpmetric.plotting import COLOURS, ActiveTripletsDisplay, ConvergenceDisplay
+from sdpmetric.plotting import COLORS, ActiveTripletsDisplay, ConvergenceDisplay
 
 
 @pytest.fixture(autouse=True)
@@ -60,12 +60,12 @@ def test_convergence_ends_with_the_certificate(solved):
     assert display.ax_[0].lines[0].get_label() == "factored: objective"
 
 
-def test_a_second_solve_is_drawn_on_the_axes_of_the_first_in_another_colour():
+def test_a_second_solve_is_drawn_on_the_axes_of_the_first_in_another_color():
     first = ConvergenceDisplay.from_trace(trace((1.0, 5.0, 3.0), (2.0, 4.0, 3.5)), name="first")
     second = ConvergenceDisplay.from_trace(trace((0.01, 400.0, 1.0), (90.0, 4.0, 4.0)), name="second", ax=first.ax_)
     assert second.ax_ == first.ax_
     assert second.figure_ is first.figure_
-    assert [line.get_color() for line in first.ax_[0].lines] == [COLOURS[0]] * 2 + [COLOURS[1]] * 2
+    assert [line.get_color() for line in first.ax_[0].lines] == [COLORS[0]] * 2 + [COLORS[1]] * 2
     assert first.ax_[0].get_xscale() == first.ax_[0].get_yscale() == "log"
     low, high = first.ax_[0].get_xlim()
     assert 0 < low < 0.01 < 90 < high

@@ -295,7 +295,7 @@ def test_a_warm_start_that_loses_sight_of_all_impostors_does_not_end_at_zero():
 
 
 def test_a_factor_that_fell_to_nearly_zero_is_taken_up_again() -> None:
-    # Two tight classes: the first candidates are soon out of sight, and then the trace alone is minimised.
+    # Two tight classes: the first candidates are soon out of sight, and then the trace alone is minimized.
     X, y = make_blobs(30, centers=[[0, 0, 0], [1, 1, 1]], random_state=0, cluster_std=0.1)
     for offset in (0.0, 0.1, 0.2):
         solution = sm.solve(sm.KernelLMNNProblem.from_labels(X + offset, y, ridge=0.1), tol=1e-3)

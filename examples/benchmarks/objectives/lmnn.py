@@ -1,6 +1,6 @@
 """LMNN (Weinberger and Saul 2009, Eq. 14): all impostors of everybody, hinges of margin 1.
 
-`lmnn:loss=squared_hinge` is the program that PyLMNN minimises.
+`lmnn:loss=squared_hinge` is the program that PyLMNN minimizes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PyLMNN: SciPy's L-BFGS-B in the factor, *squared* hinge. Runs in the peers' environment.
 
-Its `weight_push_loss` is the push weight (it minimises our objective divided by it); shipped limits: 50 iterations,
+Its `weight_push_loss` is the push weight (it minimizes our objective divided by it); shipped limits: 50 iterations,
 500,000 pairs of an example and its impostor, sampled where there are more.
 """
 

@@ -67,9 +67,9 @@ def draw(curves: dict[str, np.ndarray], path: Path) -> None:
     figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.8), squeeze=False, layout="constrained")
     for ax, (name, curve) in zip(axes.flat, curves.items(), strict=True):
         counts = curve[:, 0]
-        for column, style, colour, said in ((1, "o", "#0072B2", "test"), (2, "s", "#888888", "train")):
-            ax.plot(counts[:-1], curve[:-1, column], f"{style}{'-' if column == 1 else '--'}", color=colour, label=said)
-            ax.plot(counts[-1], curve[-1, column], style, color=colour, fillstyle="none", markersize=8)
+        for column, style, color, said in ((1, "o", "#0072B2", "test"), (2, "s", "#888888", "train")):
+            ax.plot(counts[:-1], curve[:-1, column], f"{style}{'-' if column == 1 else '--'}", color=color, label=said)
+            ax.plot(counts[-1], curve[-1, column], style, color=color, fillstyle="none", markersize=8)
         ax.plot([], [], "o", color="black", fillstyle="none", markersize=8, label="one for each class")
         ax.set(title=name, xlabel="metrics", xscale="log", ylim=(0, None))
         ax.set_xticks(counts, [f"{count:.0f}" for count in counts])

@@ -63,14 +63,14 @@ def draw(ranks: list[int], errors: np.ndarray, every: float, best: float, path: 
         ("LMNN-S, components", "#CC79A7", "v--"),
         ("LMNN-R", "#0072B2", "o-"),
     )
-    for (name, colour, style), curve in zip(styles, errors.T, strict=True):
-        ax.plot(ranks, curve, style, color=colour, label=name, markersize=5)
+    for (name, color, style), curve in zip(styles, errors.T, strict=True):
+        ax.plot(ranks, curve, style, color=color, label=name, markersize=5)
     at = [rank for rank in PAPER if min(ranks) <= rank <= max(ranks)]
     if at:
         ax.plot(at, [PAPER[rank] for rank in at], "x", color="#000000", ms=9, mew=2, label="paper, LMNN-R, 60,000 rows")
-    for value, name, colour in ((every, "Euclidean", "#888888"), (best, "LMNN", "#0072B2")):
-        ax.axhline(value, color=colour, linewidth=0.8, linestyle=(0, (1, 2)))
-        place = {"xytext": (4, 2), "textcoords": "offset points", "ha": "left", "fontsize": 8, "color": colour}
+    for value, name, color in ((every, "Euclidean", "#888888"), (best, "LMNN", "#0072B2")):
+        ax.axhline(value, color=color, linewidth=0.8, linestyle=(0, (1, 2)))
+        place = {"xytext": (4, 2), "textcoords": "offset points", "ha": "left", "fontsize": 8, "color": color}
         ax.annotate(f"{name}, all dimensions", (0.0, value), xycoords=("axes fraction", "data"), **place)
     ax.set(xlabel="dimensions", ylabel="test error, %", xscale="log", yscale="log")
     ax.set_xticks(ranks, [str(rank) for rank in ranks])

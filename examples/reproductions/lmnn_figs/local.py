@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 import sdpmetric as sm
 from lmnn_figs.digits import Digits, K
 from sdpmetric.classification import knn_predict
-from sdpmetric.plotting import COLOURS
+from sdpmetric.plotting import COLORS
 
 FOUR = (0, 1, 2, 4)
 # Two, as in the paper, and more, to see what the plane leaves out.
@@ -84,16 +84,16 @@ def draw(A: np.ndarray, y: np.ndarray, metrics: np.ndarray, path: Path) -> None:
     figure, ax = plt.subplots(figsize=(7.6, 6.4), layout="constrained")
     around = np.linspace(0, 2 * np.pi, 100)
     size = SIZE * np.ptp(A) / max(stretches(M)[0][0] for M in metrics)
-    for digit, colour, M in zip(FOUR, COLOURS, metrics, strict=False):
+    for digit, color, M in zip(FOUR, COLORS, metrics, strict=False):
         some = drawn.permutation(np.flatnonzero(y == digit))[:POINTS]
-        ax.scatter(*A[some].T, s=9, color=colour, alpha=0.35, linewidths=0)
+        ax.scatter(*A[some].T, s=9, color=color, alpha=0.35, linewidths=0)
         center, (lengths, axis) = A[y == digit].mean(axis=0), stretches(M)
         values, vectors = np.linalg.eigh(M)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         ellipse = center[:, None] + size * root @ np.stack([np.cos(around), np.sin(around)])
         line = center + size * lengths[0] * np.outer([-1, 1], axis)
-        ax.plot(*ellipse, color=colour, linewidth=2)
-        ax.plot(*line.T, color=colour, linewidth=2)
+        ax.plot(*ellipse, color=color, linewidth=2)
+        ax.plot(*line.T, color=color, linewidth=2)
         ax.annotate(str(digit), center, fontsize=16, weight="bold", ha="center", va="center")
     ax.set(aspect="equal", xlabel="first principal component", ylabel="second", xticks=[], yticks=[])
     figure.savefig(path, dpi=120)

@@ -64,10 +64,10 @@ def draw(curves: dict[str, np.ndarray], path: Path) -> None:
     figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.8), squeeze=False, layout="constrained")
     for ax, (name, errors) in zip(axes.flat, curves.items(), strict=True):
         passes = range(1, len(errors))
-        for curve, style, colour, said in zip(
+        for curve, style, color, said in zip(
             errors.T, ("o-", "s--"), ("#0072B2", "#888888"), ("test", "train"), strict=True
         ):
-            ax.plot(passes, curve[1:] / max(curve[1], 1e-9), style, color=colour, label=said, markersize=5)
+            ax.plot(passes, curve[1:] / max(curve[1], 1e-9), style, color=color, label=said, markersize=5)
         if name in PAPER:
             once, several = PAPER[name]
             style = {"color": "black", "linewidth": 0.9, "linestyle": (0, (1, 2))}

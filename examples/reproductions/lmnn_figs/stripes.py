@@ -7,7 +7,7 @@ import numpy as np
 
 import sdpmetric as sm
 from sdpmetric import classification
-from sdpmetric.plotting import COLOURS
+from sdpmetric.plotting import COLORS
 
 N, STRIPES, OFFSET, LENGTH = 2000, 6, 30.0, 30.0
 MMC_PAIRS = 2000
@@ -73,7 +73,7 @@ def draw(X: np.ndarray, y: np.ndarray, axes: dict[str, np.ndarray], path: Path) 
     """The points, and the dominant axis of each method."""
     figure, ax = plt.subplots(figsize=(8.6, 7.0), layout="constrained")
     for label in (0, 1):
-        ax.scatter(*X[y == label].T, s=7, color=COLOURS[label], linewidths=0, alpha=0.6)
+        ax.scatter(*X[y == label].T, s=7, color=COLORS[label], linewidths=0, alpha=0.6)
     middle = (X.min(axis=0) + X.max(axis=0)) / 2
     for place, (name, axis) in enumerate(axes.items()):
         center = middle + np.array([0.0, 0.8 * (place - 2)])

@@ -110,8 +110,8 @@ def figure12(digits: Digits, ranks: list[int], output: Path) -> str:
 
 def draw(ranks: list[int], gains: dict[str, list[float]], ylabel: str, path: Path) -> None:
     figure, ax = plt.subplots(figsize=(6.6, 4.4), layout="constrained")
-    for (name, curve), colour, style in zip(gains.items(), ("#0072B2", "#888888"), ("o-", "s:"), strict=True):
-        ax.plot(ranks, curve, style, color=colour, label=name, markersize=5)
+    for (name, curve), color, style in zip(gains.items(), ("#0072B2", "#888888"), ("o-", "s:"), strict=True):
+        ax.plot(ranks, curve, style, color=color, label=name, markersize=5)
     ax.axhline(1.0, color="0.3", linewidth=0.8)
     ax.set(xlabel="dimensions", ylabel=ylabel, xscale="log", yscale="log")
     ax.set_xticks(ranks, [str(rank) for rank in ranks])

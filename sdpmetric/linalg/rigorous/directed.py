@@ -26,7 +26,7 @@ SMALLEST_SHARE, UNDERFLOWN = 1e-280, 1e-290
 
 
 def gamma(n: float) -> float:
-    """``n u / (1 - n u)``, rounded upwards; infinity where it says nothing."""
+    """``n u / (1 - n u)``, rounded upward; infinity where it says nothing."""
     return n * U / (1.0 - n * U) * (1.0 + 8.0 * U) if n * U < 0.5 else math.inf
 
 

@@ -45,7 +45,7 @@ class LogDetPrior:
     root : (d, d) array
         T with ``T T^T`` about it.
     power : int
-        Factors are divided by ``2^power``, so that squares of their entries do not overflow.
+        Factors are divided by ``2^power``, so squares of their entries do not overflow.
     """
 
     matrix: FloatArray
@@ -63,7 +63,7 @@ class LogDetPrior:
 
     @cached_property
     def _plain(self) -> bool:
-        """Whether matrix and root are the identity, so that nothing is rounded."""
+        """Whether matrix and root are the identity, so nothing is rounded."""
         eye = np.eye(len(self.matrix))
         return np.array_equal(self.matrix, eye) and np.array_equal(self.root, eye)
 

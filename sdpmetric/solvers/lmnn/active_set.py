@@ -18,7 +18,7 @@ from sdpmetric.triplets.impostors import TooManyCandidates
 from sdpmetric.triplets.margins import HingeSums, hinge_slopes, slope_pairs
 from sdpmetric.triplets.triplets import Candidates
 
-# Cost of a unit null direction where it is treated as all other directions: nearly 0, so that slopes
+# Cost of a unit null direction where it is treated as all other directions: nearly 0, so slopes
 # along it prove little. The certificate of the problem takes it as 0.
 NULL_COST = 1e-12
 
@@ -128,7 +128,7 @@ class ActiveSet:
         except TooManyCandidates:
             return None
         old, self.n_found = self.candidates, len(found.impostors)
-        # Every search lists the same rows, so that row and impostor name a pair; of equals the first, old one stays.
+        # Every search lists the same rows, so row and impostor name a pair; of equals the first, old one stays.
         rows = np.concatenate([self._rows, found.rows])
         impostors = np.concatenate([old.impostors, found.impostors])
         _, first = np.unique(rows * len(self.points) + impostors, return_index=True)

@@ -135,7 +135,7 @@ def cheap_point(
 ) -> Generator[Step, None, FloatArray]:
     """Components from a fast solver, for index sets.
 
-    They are yielded without an objective, so that they are the answer only if time ends before the first program.
+    They are yielded without an objective, so they are the answer only if time ends before the first program.
     """
     yield Step(first)
     own = Budget(None if np.isinf(budget.max_time) else max(0.3 * budget.remaining, 1e-3))

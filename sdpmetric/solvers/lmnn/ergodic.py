@@ -88,7 +88,7 @@ class ErgodicDual:
         self.best = replace(self.best, values=carried(self.best.values, positions, C))
 
     def improve(self, objective: float) -> bool:
-        """Move the best multipliers towards the average, and towards the slopes at the current metric."""
+        """Move the best multipliers toward the average, and toward the slopes at the current metric."""
         before, best = self.bound, self.best
         average = self._multipliers(self._values / self._weight, self._matrices / self._weight)
         for candidate in (average, self._multipliers(self._active.slopes, self._active.matrices)):

@@ -152,7 +152,7 @@ def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.
     """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
 
     From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
-    the Euclidean metric and the whitened one, so that a bad one does no harm.
+    the Euclidean metric and the whitened one, so a bad one does no harm.
     """
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     euclidean = psd.factor(inverse @ inverse.T)

@@ -34,7 +34,7 @@ class FrobeniusReduction(Reduction):
         return ReducedProgram.of(self.push, self.points, free, at_bound, costs=costs, frobenius=lam, unit=unit)
 
     def point(self, solved: ReducedProgram) -> FloatArray:
-        """The better one of the backend's metric and of the one that minimises the Lagrangian."""
+        """The better one of the backend's metric and of the one that minimizes the Lagrangian."""
         points = [psd.factor(solved.metrics[0]), self.problem.dual_point(solved.dual).components]
         return min(points, key=lambda point: self.problem.objective(point))[None]
 

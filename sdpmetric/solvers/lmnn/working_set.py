@@ -1,6 +1,6 @@
 """A working set, the candidates of some anchors, and its shards: the points that they use, and their multipliers.
 
-In the coordinates of `LargeMarginProblem.points` the pull cost is ``trace(M)``, so that points without candidates drop
+In the coordinates of `LargeMarginProblem.points` the pull cost is ``trace(M)``, so points without candidates drop
 out.
 """
 
@@ -369,7 +369,7 @@ class Shard:
 class Value:
     """The smoothed problem at a factor."""
 
-    smoothed: float  # what L-BFGS minimises
+    smoothed: float  # what L-BFGS minimizes
     gradient: FloatArray  # in the factor
     objective: float  # with the hinge itself, over the candidates: exact right after a search, too low later on
     n_active: int
@@ -387,7 +387,7 @@ class WorkingSet:
     """Candidates of some anchors and what they add up to, wherever the engine in use holds them.
 
     Every example stays a possible impostor, and the push term is scaled up to all anchors. Where a search finds fewer
-    than `fewest` pairs for each anchor on average, so many are added at random, so that no direction in which the
+    than `fewest` pairs for each anchor on average, so many are added at random, so no direction in which the
     classes differ goes unnoticed. `accepted` is the factor of the last search and its objective; `generation` counts
     how often shards were lost and made anew: multipliers of an earlier one are gone.
     """
@@ -428,7 +428,7 @@ class WorkingSet:
 
     @property
     def whole(self) -> bool:
-        """Whether every example is an anchor, so that objectives and bounds are those of the problem."""
+        """Whether every example is an anchor, so objectives and bounds are those of the problem."""
         return len(self.anchors) == len(self.problem.X)
 
     # -- candidates -------------------------------------------------------------------------------------------------
