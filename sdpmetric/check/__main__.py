@@ -10,7 +10,7 @@ import numpy as np
 
 from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import ends
-from sdpmetric.check.files import BadInput, Refused, read
+from sdpmetric.check.files import BadInput, Refused, number, read
 
 # What a file claims may be better than what is proven here by this much, relatively: both are rounded outwards.
 AGREEMENT = 1e-9
@@ -33,7 +33,7 @@ def check(data_path: Path, proof_path: Path) -> str:
     if not (math.isfinite(high) and math.isfinite(low)) or low > high:
         raise Refused(f"bounds: {high!r} and {low!r} {'contradict each other' if low > high else 'are not finite'}")
     for name, proven, better in zip(names, (high, low), (-1.0, 1.0), strict=True):
-        claimed = said.number(name)
+        claimed = number(name, said.about[name])
         if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
     if program:

@@ -18,8 +18,8 @@ from sdpmetric.check.files import FloatArray, IndexArray, Refused
 # Bits of the midpoints of balls, and rows of a block of floats or balls.
 BITS, ROWS = 320, 512
 U, FAINT, TINY = 2.0**-53, 2.0**-500, 2.0**-1000
-# The share up to which squared distances are ties; differences whose squares may underflow.
-TIES, FAINTEST = 1e-9, 2.0**-450
+# The share up to which squared distances are ties, and what may be rounded where they were looked for.
+TIES, SHARE = 1e-9, 1e-12
 ctx.prec = BITS
 
 
@@ -69,14 +69,21 @@ def apart(Z: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
 
 def is_positive(S: arb_mat) -> bool:
     """Whether a symmetric matrix is proven to be positive definite: a block of it, and what is left without it."""
-    rows, n = S.tolist(), S.nrows()
-    if n < 2:
+    rows, k = S.tolist(), S.nrows() // 2
+    if not k:
         return all(x > 0 for x in S.entries())
     A, B, C = (
-        arb_mat([row[some] for row in rows[own]])
-        for own, some in ((slice(n // 2), slice(n // 2)), (slice(n // 2), slice(n // 2, n)), (slice(n // 2, n),) * 2)
+        arb_mat([row[some] for row in own])
+        for own, some in ((rows[:k], slice(k)), (rows[:k], slice(k, None)), (rows[k:], slice(k, None)))
     )
     return is_positive(A) and is_positive(C - B.transpose() * A.solve(B))
+
+
+def diagonal(parts: list[arb_mat]) -> arb_mat:
+    """The matrix with some square ones as its diagonal blocks."""
+    d = parts[0].nrows()
+    rows = [(b, row) for b, M in enumerate(parts) for row in M.tolist()]
+    return arb_mat([[0] * (b * d) + row + [0] * ((len(parts) - 1 - b) * d) for b, row in rows])
 
 
 def on(S: arb_mat, some: list[int]) -> arb_mat:
@@ -103,39 +110,26 @@ def _rational(x: arb) -> fmpq:
 
 
 def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray) -> str:
-    """In words, where the target pairs come from."""
-    k, shift = targets.shape[1], 400 - int(np.frexp(np.abs(X).max())[1])
-    scaled = np.ldexp(X, shift)  # no square overflows
-    verdicts = [_nearest(scaled[own], np.flatnonzero(own), targets[own]) for own in (y == c for c in np.unique(y))]
-    if False in verdicts:
-        return f"the file's own choice, not the {k} nearest of the data"
-    if None in verdicts or (np.ldexp(scaled, -shift) != X).any():
-        return f"the file's own choice, not proven to be the {k} nearest of the data"
-    ties = f"squared distances equal to a relative {TIES!r} are ties, of which the lowest rows are taken"
-    return f"the {k} nearest examples of the same class in these data ({ties})"
-
-
-def _nearest(X: FloatArray, rows: IndexArray, targets: IndexArray) -> bool | None:
-    """Whether targets are the nearest other examples of a class, those at `rows`; None where rounding leaves it open.
+    """In words, where the target pairs come from: the nearest other examples of a class, or the file.
 
     Of the k-th least distance, the clearly lesser ones are taken first, and then ties by their index. Only examples
-    whose lower bound is below the upper bound of the k-th are looked at, by differences: these are off by a share.
+    whose lower bound is below the upper bound of the k-th are looked at, by exact differences.
     """
-    k, share = targets.shape[1], gamma(8 * X.shape[1] + 80)
-    if len(rows) <= k or (targets < 0).any():
-        return False
-    for start, low, high in apart(X):
-        for at, (least, most) in enumerate(zip(low, high, strict=True), start):
-            least[at] = most[at] = np.inf
-            near = np.flatnonzero(least <= np.partition(most, k - 1)[k - 1] * (1.0 + 2.0 * TIES))
-            away = np.abs(X[near] - X[at])
-            reach, squared = away.max(axis=1), np.sum(away**2, axis=1)
-            kth = np.partition(squared, k - 1)[k - 1]
-            first, tied = squared < kth * (1 - TIES - share), np.abs(squared - kth) <= kth * (TIES - share)
-            faint, beyond = (reach > 0.0) & (reach < FAINTEST), squared > kth * (1 + TIES + share)
-            if faint.any() or not (first | tied | beyond).all():
-                return None
-            chosen = np.concatenate([near[first], near[tied]])[:k]
-            if set(rows[chosen].tolist()) != set(targets[at].tolist()):
-                return False
-    return True
+    k, rows, chosen = targets.shape[1], balls(X).tolist(), "the file's own choice, not{} the {} nearest of the data"
+    for own in (np.flatnonzero(y == c) for c in np.unique(y)):
+        if len(own) <= k or (targets[own] < 0).any():
+            return chosen.format("", k)
+        for start, low, high in apart(X[own]):
+            for at, (least, most) in enumerate(zip(low, high, strict=True), start):
+                least[at] = most[at] = np.inf
+                near = own[~(least > np.partition(most, k - 1)[k - 1] * (1.0 + 2.0 * TIES)) & (own != own[at])].tolist()
+                D = [total([(a - b) ** 2 for a, b in zip(rows[own[at]], rows[j], strict=True)]) for j in near]
+                kth, both = sorted(D)[k - 1], list(zip(D, near, strict=True))
+                first = [j for x, j in both if x < kth * (1 - TIES - SHARE)]
+                tied = [j for x, j in both if abs(x - kth) <= kth * (TIES - SHARE)]
+                if len(first + tied) + sum(bool(x > kth * (1 + TIES + SHARE)) for x in D) < len(D):
+                    return chosen.format(" proven to be", k)
+                if {*(first + tied)[:k]} != {*targets[own[at]].tolist()}:
+                    return chosen.format("", k)
+    ties = f"squared distances equal to a relative {TIES!r} are ties, of which the lowest rows are taken"
+    return f"the {k} nearest examples of the same class in these data ({ties})"

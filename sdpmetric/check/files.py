@@ -111,10 +111,6 @@ class Said:
     about: dict[str, object]
     arrays: dict[str, FloatArray]
 
-    def number(self, name: str) -> float:
-        """A parameter or a claim."""
-        return number(name, self.about[name])
-
 
 def number(name: str, value: object) -> float:
     """A finite number of the text of a proof."""
@@ -159,7 +155,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[Arrays, list[Said]]:
             raise ValueError(f"it says of its data {about['data']!r}, or has no terms")
         data = read_data(data_path, members)
     except DAMAGED as error:
-        raise BadInput(f"{proof_path} is not a proof: {error}.") from error
+        raise BadInput(f"{proof_path} is not a proof, or {data_path} not its data: {error}.") from error
     if digest(data) != about["data"]["sha256"]:
         raise Refused("data: these are not the data that the proof is about: their hashes differ")
     held, (n, d) = read_npz(proof_path, (*names, "about", "seal")), (0, 0) if cones else data["X"].shape
@@ -173,9 +169,9 @@ def read(data_path: Path, proof_path: Path) -> tuple[Arrays, list[Said]]:
         raise BadInput(f"components or map in {proof_path} have other sizes; expected {q} columns.")
     if seal != digest({**arrays}, text):
         raise Refused("seal: the file was changed after it was written")
-    parts = [
-        {name.split(".")[1]: A for name, A in arrays.items() if int(name.split(".")[0]) == k} for k in range(len(texts))
-    ]
+    parts: list[dict[str, FloatArray]] = [{} for _ in texts]
+    for name, array in arrays.items():
+        parts[int(name.split(".")[0])][name.split(".")[1]] = array
     return data, [Said(about, {}), *map(Said, texts, parts)]
 
 
@@ -201,18 +197,13 @@ def read_data(path: Path, names: tuple[str, ...]) -> Arrays:
 
 def read_csv(path: Path) -> Arrays:
     """Features and, in the last column, labels; a first line that does not begin with a number is a header."""
-    try:
-        if path.stat().st_size > BYTES:
-            raise ValueError(f"it has more than {BYTES} bytes")
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [cells for row in csv.reader(file) if any(cells := [cell.strip() for cell in row])]
-        rows = rows[isinstance(_parsed(rows[0][:1])[0], str) :]
-        X = np.array([[float(cell) for cell in row[:-1]] for row in rows], dtype=np.float64)
-        if X.ndim != 2 or not np.isfinite(X).all() or not X.size:
-            raise ValueError("features are not finite numbers, as many in each row")
-    except DAMAGED as error:
-        raise BadInput(f"{path} is not a CSV file of features and a last column of labels: {error}.") from error
-    return {"X": X, "y": numbered(_parsed([row[-1] for row in rows]))}
+    if path.stat().st_size > BYTES:
+        raise ValueError(f"{path} has more than {BYTES} bytes")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = [cells for row in csv.reader(file) if any(cells := [cell.strip() for cell in row])]
+    rows = rows[isinstance(_parsed(rows[0][:1])[0], str) :]
+    X = np.array([[float(cell) for cell in row[:-1]] for row in rows], dtype=np.float64)
+    return {"X": numbers("X", X, BYTES, BYTES), "y": numbered(_parsed([row[-1] for row in rows]))}
 
 
 def _parsed(cells: list[str]) -> list[object]:

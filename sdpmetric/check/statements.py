@@ -28,6 +28,8 @@ KINDS = {
     "threshold": "all metrics of one more feature, 1 in one more row that is else the first, and 0 in the others",
     "subspace": "metrics P N P^T with the file's matrix P",
     "bases": "nonnegative combinations of the rank-one metrics of the file's vectors",
+    "regions": "a metric for each of {} regions ({}), that of a pair's second row",
+    "tasks": "M_0 + M_t of {} tasks ({})",
 }
 Pair = tuple[int, int]
 
@@ -62,58 +64,51 @@ class Program:
 
     def __post_init__(self) -> None:
         domain, kind, P = self.domain, str(self.domain.about["domain"]), self.domain.arrays.get("map")
-        X = np.asarray(self.data["X"], dtype=np.float64)
+        X, groups = np.asarray(self.data["X"], dtype=np.float64), domain.arrays.get("groups")
         if kind == "threshold":
             X = np.block([[X, np.zeros((len(X), 1))], [X[:1], np.ones((1, 1))]])
-        self.X, self.shares, self.words = X, np.ones((len(X), 1)), KINDS.get(kind, "")
-        self.P, self.diagonal = None if P is None else balls(P), kind in ("diagonal", "bases")
-        if "groups" in domain.arrays:
-            groups = indices("groups", domain.arrays["groups"], 0, len(X))
-            as_they_appear = numbered(groups.tolist())
-            own = [name for name in NAMES if name in self.data and np.array_equal(self.data[name], as_they_appear)]
-            whose = f"{own[0]!r} in the data" if own else "the file's own choice"
-            self.shares = np.eye(int(groups.max(initial=0)) + 1)[groups]
-            self.words = f"a metric for each of {self.shares.shape[1]} regions ({whose}), that of a pair's second row"
+        self.X, self.shares, self.words = X, np.ones((len(X), 1)), KINDS[kind]
+        self.diagonal = kind in ("diagonal", "bases")
+        self.P = balls(np.eye(X.shape[1]) if P is None else P)
+        self.rows = (balls(X) if P is None else balls(X) * self.P).tolist()
+        if groups is not None:
+            found = numbered(indices("groups", groups, 0, len(X)).tolist())
+            own = [f"{name!r} in the data" for name in NAMES if np.array_equal(self.data.get(name, ()), found)]
+            self.shares = np.eye(int(groups.max(initial=0)) + 1)[groups.astype(int)]
+            self.words = self.words.format(self.shares.shape[1], [*own, "the file's own choice"][0])
             if kind == "tasks":
-                sharing = domain.number("sharing")
-                self.words = f"metrics {sharing!r} M_0 + M_t of {self.shares.shape[1]} tasks ({whose})"
-                self.shares = np.column_stack([np.full(len(groups), sharing), self.shares])
+                sharing = number("sharing", domain.about["sharing"])
+                self.words, self.shares = (
+                    f"metrics {sharing!r} {self.words}",
+                    np.insert(self.shares, 0, sharing, axis=1),
+                )
         self.L, (n, count) = domain.arrays["components"], self.shares.shape
         if len(self.L) != count or n != len(X):
             raise BadInput(f"components or regions of the proof are not those of {count} metrics.")
         if (self.shares < 0.0).any() or (self.diagonal and (np.count_nonzero(self.L, axis=2) > 1).any()):
             raise Refused("components: a metric is not of the program: shares are negative, or it is not diagonal")
+        self.roots = balls(np.concatenate(self.L).T)
         self.matrix = arb_mat(count * X.shape[1], count * X.shape[1])
 
     def differences(self, pairs: list[Pair]) -> Iterator[arb_mat]:
         """Blocks of the differences of pairs, times P."""
         for start in range(0, len(pairs), ar.ROWS):
-            first, second = np.array(pairs[start : start + ar.ROWS]).T
-            D = balls(self.X[first]) - balls(self.X[second])
-            yield D if self.P is None else D * self.P
+            each = ((self.rows[i], self.rows[j]) for i, j in pairs[start : start + ar.ROWS])
+            yield arb_mat([[a - b for a, b in zip(*both, strict=True)] for both in each])
 
     def distances(self, pairs: list[Pair]) -> list[arb]:
         """The squared distances of pairs."""
-        found, roots = list[arb](), [balls(L).transpose() for L in self.L]
-        for D in self.differences(pairs):
-            each = [[total([x * x for x in row]) for row in (D * root).tolist()] for root in roots]
-            both = zip(pairs[len(found) :], zip(*each, strict=True), strict=False)
-            found += [total([arb(s) * x for s, x in zip(self.shares[j], own, strict=True)]) for (_, j), own in both]
-        return found
+        shares, images = np.repeat(self.shares, self.L.shape[1], axis=1).tolist(), self.differences(pairs)
+        both = zip(pairs, (row for D in images for row in (D * self.roots).tolist()), strict=True)
+        return [total([arb(s) * x * x for s, x in zip(shares[j], row, strict=True)]) for (_, j), row in both]
 
     def bounds(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Bounds of the distances of all pairs: the first row of a block, and two arrays."""
-        X = balls(self.X) if self.P is None else balls(self.X) * self.P
-        images = [X * balls(L).transpose() for L in self.L]
-        floats = [
-            np.array([[float(x.mid()) for x in row] for row in Z.tolist()]).reshape(len(self.X), -1) for Z in images
-        ]
-        for blocks in zip(*(ar.apart(Z) for Z in floats), strict=True):
+        Z = np.array([[float(x.mid()) for x in row] for row in (arb_mat(self.rows) * self.roots).tolist()])
+        for blocks in zip(*(ar.apart(part) for part in np.split(Z, len(self.L), axis=1)), strict=True):
             each = list(zip(self.shares.T, blocks, strict=True))
-            yield (
-                blocks[0][0],
-                *(sum(s * D[k] * (1 + 8 * sign * ar.U) for s, D in each) for k, sign in ((1, -1), (2, 1))),
-            )
+            low, high = (sum(s * D[k] * (1 + sign * ar.U) for s, D in each) for k, sign in ((1, -8), (2, 8)))
+            yield blocks[0][0], np.asarray(low), np.asarray(high)
 
     def add(self, loss: str, rows: list[Row]) -> None:
         """Losses of numbers, their bounds by multipliers, and what these add to the slack matrix."""
@@ -133,10 +128,14 @@ class Program:
                 if loss == "hard" and not u <= 0:
                     raise Refused("components: a hard constraint is not proven to hold")
                 self.high += w * value(u, s, b)
-            for pair, x in row.K if w > 0 else ():
-                self.pairs[pair] = self.pairs.get(pair, arb(0)) + a * arb(x)
+            self.weigh([pair for pair, _ in row.K if w > 0], [a * arb(x) for _, x in row.K if w > 0])
             below = loss == "linear" and (row.c < 0 or any(x < 0 for _, x in row.K))
             self.nonnegative &= loss != "minus a root" and not below
+
+    def weigh(self, pairs: list[Pair], weights: list[arb]) -> None:
+        """Add pairs with weights to the slack matrix."""
+        for pair, weight in zip(pairs, weights, strict=True):
+            self.pairs[pair] = self.pairs.get(pair, arb(0)) + weight
 
     def require_psd(self) -> None:
         """Refuse slack matrices ``S = sum_q w_q v_q v_q^T + N`` that are not proven PSD, for each metric.
@@ -146,24 +145,21 @@ class Program:
         """
         rows, d = self.matrix.tolist(), self.X.shape[1]
         for b, share in enumerate(self.shares.T.tolist()):
-            S = N = arb_mat([row[b * d : (b + 1) * d] for row in rows[b * d : (b + 1) * d]])
-            if self.P is not None:
-                S = N = self.P.transpose() * N * self.P
-            both = dict[Pair, arb]()
+            N = arb_mat([row[b * d : (b + 1) * d] for row in rows[b * d : (b + 1) * d]])
+            S, both = self.P.transpose() * N * self.P, dict[Pair, arb]()
             for (i, j), weight in self.pairs.items():
                 both[min(i, j), max(i, j)] = both.get((min(i, j), max(i, j)), arb(0)) + arb(share[j]) * weight
             used = [pair for pair, weight in both.items() if not weight.is_zero()]
-            gram = 0 * N
             for k, D in enumerate(self.differences(used)):
                 w = [both[pair] for pair in used[k * ar.ROWS : (k + 1) * ar.ROWS]]
                 weighted = [a * x for a, row in zip(w, D.tolist(), strict=True) for x in row]
                 S = S + D.transpose() * arb_mat(D.nrows(), D.ncols(), weighted)
             if self.diagonal:
                 proven = all(S[k, k] >= 0 for k in range(S.nrows()))
-            elif not (proven := ar.is_psd(S)) and gram == N:
-                every = [row for D in self.differences(used) for row in D.tolist()]
-                exact = all(x.is_exact() for row in every for x in row)
-                proven = exact and ar.is_positive(ar.on(S, ar.independent(arb_mat(every))))
+            elif not (proven := ar.is_psd(S)) and all(x.is_zero() for x in N.entries()):
+                every = arb_mat([row for D in self.differences(used) for row in D.tolist()])
+                proven = all(x.is_exact() for x in every.entries())
+                proven = proven and ar.is_positive(ar.on(S, ar.independent(every)))
             if not proven:
                 raise Refused("dual cone: the slack matrix is not proven to be positive semidefinite")
 
@@ -175,9 +171,17 @@ def _positive(u: arb) -> arb:
     return u.max(arb(0))
 
 
-def _smooth(u: arb) -> arb:
-    s = _positive(u).min(arb(1))
-    return s * (2 * u - s) / 2
+def _smooth(u: arb, s: arb, b: arb) -> arb:
+    t = _positive(u).min(arb(1))
+    return t * (2 * u - t) / 2
+
+
+def _softplus(u: arb, s: arb, b: arb) -> arb:
+    return _positive(u) + (-abs(u)).exp().log1p()
+
+
+def _half(u: arb, s: arb, b: arb) -> arb:
+    return (abs(u) if s == 0 else _positive(s * u)) ** 2 / 2
 
 
 def _less_log(x: arb) -> arb:
@@ -197,21 +201,11 @@ LOSSES: dict[str, Loss] = {
     "linear": (lambda u, s, b: u, _zero, 1.0, 1.0),
     "hinge": (lambda u, s, b: _positive(u), _zero, 0.0, 1.0),
     "squared hinge": (lambda u, s, b: _positive(u) ** 2, lambda a, s, b: a**2 / 4, 0.0, np.inf),
-    "smooth hinge": (lambda u, s, b: _smooth(u), lambda a, s, b: a**2 / 2, 0.0, 1.0),
-    "logistic": (
-        lambda u, s, b: _positive(u) + (-abs(u)).exp().log1p(),
-        lambda a, s, b: -_entropy(a) - _entropy(1 - a),
-        0.0,
-        1.0,
-    ),
+    "smooth hinge": (_smooth, lambda a, s, b: a**2 / 2, 0.0, 1.0),
+    "logistic": (_softplus, lambda a, s, b: -_entropy(a) - _entropy(1 - a), 0.0, 1.0),
     "hard": (_zero, _zero, 0.0, np.inf),
     "minus a root": (lambda u, s, b: -_positive(-u).sqrt(), lambda a, s, b: 1 / (4 * a), 0.0, np.inf),
-    "half square": (
-        lambda u, s, b: (abs(u) if s == 0 else _positive(s * u)) ** 2 / 2,
-        lambda a, s, b: a**2 / 2 if s * a >= 0 else arb("inf"),
-        -np.inf,
-        np.inf,
-    ),
+    "half square": (_half, lambda a, s, b: a**2 / 2 if s * a >= 0 else arb("inf"), -np.inf, np.inf),
     "log ratio": (lambda u, s, b: _less_log(s * _positive(u) / b), lambda a, s, b: _less_log(-s * a * b), 0.0, np.inf),
 }
 
@@ -234,10 +228,9 @@ def rows(term: Said, program: Program) -> str:
     c, w, a, E = (term.arrays[name] for name in ("offsets", "weights", "multipliers", "entries"))
     s, b = (term.arrays.get(name, np.ones(len(c))) for name in ("sides", "bounds"))
     row, first, second = (indices("entries", E[:, k], 0, end).tolist() for k, end in enumerate((len(c), n, n)))
-    if loss not in LOSSES or {len(c)} != {len(x) for x in (w, a, s, b)} or (w < 0.0).any() or (b <= 0.0).any():
-        raise BadInput("rows of the proof have an unknown loss, or not a number of the right sign for each.")
-    if not np.isin(s, (-1.0, 1.0) if loss == "log ratio" else (-1.0, 0.0, 1.0)).all():
-        raise BadInput("sides of the proof are not 1, -1 or, for half squares, 0.")
+    fit = loss in LOSSES and {len(c)} == {len(x) for x in (w, a, s, b)} and (w >= 0.0).all() and (b > 0.0).all()
+    if not fit or not np.isin(s, (-1.0, 1.0) if loss == "log ratio" else (-1.0, 0.0, 1.0)).all():
+        raise BadInput("rows of the proof have an unknown loss or side, or not a number of the right sign for each.")
     if loss == "linear" and a.any():
         raise BadInput("multipliers of linear rows are their weights; the proof has others, which say nothing.")
     K: list[list[tuple[Pair, float]]] = [[] for _ in c]
@@ -259,9 +252,8 @@ def _in_words(term: Said, program: Program, K: list[list[tuple[Pair, float]]]) -
         kinds[kind] = kinds.get(kind, 0) + 1
         plain = [(i, j, int(np.sign(-x))) for x, i, j in entries if j < n]
         found |= {tuple(plain)} if len(plain) < 3 else {(one,) for one in plain}
-    lists = [
-        np.asarray(program.data.get(name, ())).tolist() for name in ("pairs", "similar", "triplets", "quadruplets")
-    ]
+    names = ("pairs", "similar", "triplets", "quadruplets")
+    lists = [np.asarray(program.data.get(name, ())).tolist() for name in names]
     given |= {((i, j, 1 if same else -1),) for (i, j), same in zip(*lists[:2], strict=True)}
     given |= {((i, j, 1), (k, l, -1)) for i, j, k, l in [(i, j, i, l) for i, j, l in lists[2]] + lists[3]}
     signs_of = {tuple(sign for *_, sign in some) for some in found}
@@ -282,7 +274,7 @@ def labels(term: Said, program: Program) -> str:
     neither a multiplier nor, by bounds of their distances, a loss are left out.
     """
     (mu, said), (pull, pulls), loss, n = _weight(term), _weight(term, "pull"), str(term.about["loss"]), len(program.X)
-    y, c = program.data["y"], term.number("offset")
+    y, c = np.asarray(program.data["y"], dtype=np.int64), number("offset", term.about["offset"])
     a, w = term.arrays["multipliers"], term.arrays["weights"]
     targets, named = (indices(name, term.arrays[name], least, n) for name, least in (("targets", -1), ("triplets", 0)))
     fit = len(targets) == len(y) == len(w) == n and named.shape == (len(a), 3) and targets.shape[1] > 0
@@ -294,7 +286,7 @@ def labels(term: Said, program: Program) -> str:
     of = dict(zip(map(tuple, named.tolist()), a.tolist(), strict=True))
     if len(of) < len(a) or any(y[i] == y[l] for i, _, l in of) or not {(i, j) for i, j, _ in of} <= {*near}:
         raise Refused("triplets: one is named twice, or is none of these target neighbors and labels")
-    for start, low, high in program.bounds() if program.point else ():
+    for start, low, high in program.bounds():
         own = np.arange(len(low))
         for js in targets[start : start + len(low)].T:
             violated = ~((c + high[own, js])[:, None] * (1 + 4 * ar.U) <= low)
@@ -308,7 +300,7 @@ def labels(term: Said, program: Program) -> str:
     triplets = ((i, j, l, arb(x), mu * each[i] * each[l]) for (i, j, l), x in of.items())
     program.add(loss, [Row(top, c, x, [((i, j), 1.0), ((i, l), -1.0)]) for i, j, l, x, top in triplets])
     weighed = "" if (w == 1.0).all() else f", examples with weights {float(w.min())!r} to {float(w.max())!r}"
-    origin = f"{len(near)} target pairs: {ar.origin_of_targets(program.X, np.asarray(y, dtype=np.int64), targets)}"
+    origin = f"{len(near)} target pairs: {ar.origin_of_targets(program.X, y, targets)}"
     sentence = f"{said} times {loss} of {c!r} + D(i, j) - D(i, l) over all target neighbors j and impostors l of i"
     pulled = f"{pulls} times D(i, j), and " if pull > 0 else ""
     return f"{pulled}{sentence} ({len(np.unique(y))} classes, {origin}{weighed})"
@@ -325,8 +317,8 @@ def softmax(term: Said, program: Program) -> str:
         y, w, sizes = data["y"], term.arrays["weights"], np.bincount(data["y"])[data["y"]] - 1
         groups = [[(g, j) for j in range(n) if j != g] for g in range(n)]
         ideal = [[arb(int(y[j] == y[g])) / max(1, int(sizes[g])) for _, j in own] for g, own in enumerate(groups)]
-        entropies, fit = [arb(max(1, int(size))).log() for size in sizes], Q.shape == (n, n) and sizes.min() > 0
-        Q, words = np.delete(Q.ravel(), np.s_[:: n + 1]).reshape(-1, n - 1) if fit else Q, "collapse of classes"
+        words, fit = "collapse of classes", Q.shape == (n, n) and sizes.min() > 0
+        Q = np.delete(Q.ravel(), np.s_[:: n + 1]).reshape(-1, n - 1) if fit else Q
     else:
         given, w, shares = term.arrays["pairs"], np.ones(1), dict[Pair, arb]()
         for i, j, x in zip(*indices("pairs", given[:, :2], 0, n).T.tolist(), given[:, 2].tolist(), strict=True):
@@ -334,17 +326,18 @@ def softmax(term: Said, program: Program) -> str:
         groups, whole = [[*combinations(range(n), 2)]], total(list(shares.values()))
         weight, ideal = weight * whole, [[shares.get(pair, arb(0)) / whole for pair in groups[0]]]
         fit = Q.shape == (1, len(groups[0])) and (given[:, 2] >= 0.0).all() and set(shares) <= set(groups[0])
-        entropies, words = [-arb(2).log()], f"softmax of {len(given)} pairs of the file among all pairs"
+        words = f"softmax of {len(given)} pairs of the file among all pairs"
     if not fit or len(w) != len(groups) or (w < 0.0).any() or (Q < 0.0).any():
         raise BadInput("labels, pairs, weights or distributions of the proof are not those of a softmax.")
-    for own, p, h, q, x in zip(groups, ideal, entropies, Q.tolist(), w.tolist(), strict=True):
+    for own, p, q, x in zip(groups, ideal, Q.tolist(), w.tolist(), strict=True):
         if x > 0.0:
-            D, chances = program.distances(own), [arb(value) / total([arb(value) for value in q]) for value in q]
+            D, whole, w_g = program.distances(own), total([arb(value) for value in q]), weight * arb(x)
+            h = total([_entropy(share) for share in p]) if words[0] == "c" else -arb(2).log()
+            chances = [arb(value) / whole for value in q]
             found = total([(-away).exp() for away in D]).log() + total([a * b for a, b in zip(p, D, strict=True)]) - h
-            program.high += weight * arb(x) * found.max(arb(0))
-            program.low += weight * arb(x) * (total([_entropy(chance) for chance in chances]) - h)
-            for pair, a, b in zip(own, p, chances, strict=True):
-                program.pairs[pair] = program.pairs.get(pair, arb(0)) + weight * arb(x) * (a - b)
+            program.high += w_g * found.max(arb(0))
+            program.low += w_g * (total([_entropy(chance) for chance in chances]) - h)
+            program.weigh(own, [w_g * (a - b) for a, b in zip(p, chances, strict=True)])
     weighed = "" if (w == 1.0).all() else f", examples with weights {float(w.min())!r} to {float(w.max())!r}"
     return f"{said} times {words}{weighed}"
 
@@ -352,43 +345,41 @@ def softmax(term: Said, program: Program) -> str:
 def matrix(term: Said, program: Program) -> str:
     """A convex function of the metric: its trace, its volume, a distance, or the size of its other entries."""
     (weight, said), kind, size = _weight(term), str(term.about["term"]), program.matrix.nrows()
-    one, M = balls(np.eye(size)), arb_mat(size, size)
-    for b, L in enumerate(program.L):
-        L = balls(L).transpose() if program.P is None else program.P * balls(L).transpose()
-        entries, d = (L * L.transpose()).tolist(), program.X.shape[1]
-        for j, k in np.ndindex(d, d):
-            M[b * d + j, b * d + k] = entries[j][k]
-    if not weight > 0 or any(A.shape != (size, size) or (A != A.T).any() for A in term.arrays.values()):
+    roots = [program.P * balls(L.T) for L in program.L]
+    M, one, given = ar.diagonal([root * root.transpose() for root in roots]), balls(np.eye(size)), term.arrays
+    if not weight > 0 or any(A.shape != (size, size) or (A != A.T).any() for A in given.values()):
         raise BadInput(f"{kind} of the proof has no positive weight, or matrices that are not symmetric ({size} rows).")
-    slope, to = (balls(term.arrays[name]) if name in term.arrays else one for name in ("slope", "to"))
+    slope, to = (balls(given[name]) if name in given else one for name in ("slope", "to"))
     whence = "the identity" if to == one else "0" if to == 0 * one else "the file's matrix"
-    given = f"{said} times {{}} from {whence}"
     program.matrix += weight * slope if kind == "trace" else slope
     if kind == "trace":
         program.high += weight * M.trace()
-        return f"{said} times the trace"
-    if kind == "frobenius":
+    elif kind == "frobenius":
         program.high += weight * ar.inner(M - to, M - to) / 2
         program.low -= ar.inner(slope, slope) / (2 * weight) + ar.inner(slope, to)
-        return given.format("half the squared Frobenius distance")
-    if kind in ("log_det", "volume"):
-        K, volume, to = (to.inv(), M.det(), to) if kind == "log_det" else (0 * one, M.det(), one)
-        least = K - slope * (1 / weight)
+    elif kind == "off_diagonal":
+        away = [(j == k, slope[j, k], abs(M[j, k])) for j in range(size) for k in range(size)]
+        if not all(x <= 0 if same else abs(x) <= weight for same, x, _ in away):
+            raise Refused("multipliers: a matrix is no slope of the sum of absolute entries")
+        program.high += weight * total([y for same, _, y in away if not same])
+    else:
+        K, size = (to.inv(), size) if kind == "log_det" else (0 * one, 0)
+        least, volume = K - slope * (1 / weight), M.det()
         if not (ar.is_positive(to) and ar.is_positive(least)):
             raise Refused("multipliers: a matrix is no slope of the LogDet divergence, or that is not from a metric")
-        plain = 0 if kind == "log_det" else size
-        program.low += weight * ((least.det() * to.det()).log() + plain)
-        value = ar.inner(M, K) - (volume / to.det()).log() - size + plain
-        program.high += weight * value if volume > 0 else arb("inf")
-        program.nonnegative &= kind == "log_det"
-        return given.format("the LogDet divergence") if plain == 0 else f"{said} times minus the log of the determinant"
-    away = [(j == k, x, abs(y)) for j in range(size) for k in range(size) for x, y in ((slope[j, k], M[j, k]),)]
-    if not all(x <= 0 if same else abs(x) <= weight for same, x, _ in away):
-        raise Refused("multipliers: a matrix is no slope of the sum of absolute entries")
-    program.high += weight * total([y for same, _, y in away if not same])
-    return f"{said} times the sum of absolute entries off the diagonal"
+        program.low += weight * ((least.det() * to.det()).log() + M.nrows() - size)
+        value = ar.inner(M, K) - (volume / to.det()).log() - size if volume > 0 else arb("inf")
+        program.high, program.nonnegative = program.high + weight * value, program.nonnegative and kind == "log_det"
+    return f"{said} times {MATRICES[kind].format(whence)}"
 
 
+MATRICES = {
+    "trace": "the trace",
+    "frobenius": "half the squared Frobenius distance from {}",
+    "log_det": "the LogDet divergence from {}",
+    "volume": "minus the logarithm of the determinant",
+    "off_diagonal": "the sum of absolute entries off the diagonal",
+}
 TERMS = {"labels": labels, "rows": rows, "collapse": softmax, "softmax": softmax}
 
 

@@ -179,9 +179,9 @@ def test_ties_are_those_of_the_package():
         said = origin_of_targets(X, y, targets)
         assert ("own choice" in said) is (found is not True), said
         assert ("not proven" in said) is (found is None), said
-    for scale in (1e-300, 1e300):
-        assert "own choice" not in origin_of_targets(np.array([[0.0], [1.0], [-1.0]]) * scale, y, targets)
-    assert "not proven" in origin_of_targets(np.array([[0.0], [1e-200], [1e300]]), y, targets)
+    with np.errstate(all="ignore"):
+        for X in ([0.0, 1e-300, -1e-300], [0.0, 1e300, -1e300], [0.0, 1e-200, 1e300]):
+            assert "own choice" not in origin_of_targets(np.array(X)[:, None], y, targets)
 
 
 @pytest.mark.parametrize(
