@@ -1,7 +1,7 @@
 """Proof files that an adversary changes, and what must be true of each that the checker accepts.
 
 A mutation keeps the structure of a file and recomputes its seal and the hash of its data: exponents are shifted by
-hundreds, signs flipped, multipliers raised, coordinates rescaled, rows permuted and repeated, parameters and claims
+hundreds, signs flipped, multipliers raised, rows permuted and repeated, parameters and claims
 replaced, terms left out, repeated and changed into others, members retyped, reshaped, added and left out, and the data
 moved along. If the checker accepts a file, the sentence that it prints is read and compared with exact rational
 arithmetic. `corruptions.py --mutations` runs them.
@@ -20,7 +20,6 @@ import numpy as np
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.check import arithmetic
 from sdpmetric.check.__main__ import main as check
 from sdpmetric.check.files import digest
 
@@ -249,33 +248,12 @@ def mutate_terms(files, rng):
 
 
 def mutate_together(files, rng):
-    """Data, components and coordinates scaled by powers of two, each or together; the proof may stay one."""
+    """Data and components scaled by powers of two, each or together; the proof may stay one."""
     e = exponent(rng)
     with np.errstate(all="ignore"):
         if rng.random() < 0.5:
             files.data["X"] = np.ldexp(files.data["X"], e)
         files.arrays["0.components"] = np.ldexp(files.arrays["0.components"], -e if rng.random() < 0.8 else e)
-        files.arrays["0.coordinates"] = np.ldexp(files.arrays["0.coordinates"], exponent(rng))
-
-
-def mutate_coordinates(files, rng):
-    """Other coordinates: mixed, scaled column by column, where their products underflow, all, or fewer."""
-    if "0.coordinates" not in files.arrays or files.arrays["0.coordinates"].ndim != 3:
-        return
-    V = np.asarray(files.arrays["0.coordinates"], dtype=np.float64)
-    r, how = V.shape[2], int(rng.integers(5))
-    with np.errstate(all="ignore"):
-        if how == 0:
-            V = V @ rng.normal(size=(r, r))
-        elif how == 1:
-            V = np.ldexp(V, rng.integers(-1000, 1000, r))
-        elif how == 2:
-            V = np.full_like(V, 5.4e-162) * rng.choice([-1.0, 1.0], size=V.shape)
-        elif how == 3:
-            V = np.stack([np.eye(V.shape[1])] * len(V))
-        else:
-            V = V[:, :, : int(rng.integers(r + 1))]
-    files.arrays["0.coordinates"] = V
 
 
 def mutate_multipliers(files, rng):
@@ -310,11 +288,10 @@ def mutate_targets(files, rng):
 
 
 def mutate_forged(files, rng):
-    """Coordinates so small that pulls are a few denormals, and multipliers whose pushes are each rounded to nothing."""
-    named = ("0.coordinates", "1.multipliers", "1.triplets", "1.targets")
-    shapes = [np.ndim(files.arrays.get(name, 0.0)) for name in named]
+    """All triplets, with multipliers whose pushes each round to nothing where pulls are denormals."""
+    shapes = [np.ndim(files.arrays.get(name, 0.0)) for name in ("1.multipliers", "1.triplets", "1.targets")]
     X, mu = np.asarray(files.data["X"], dtype=np.float64), files.about["terms"][0].get("weight")
-    if shapes != [3, 1, 2, 2] or X.ndim != 2 or not isinstance(mu, float) or not 0.0 < mu < 1.0:
+    if shapes != [1, 2, 2] or X.ndim != 2 or not isinstance(mu, float) or not 0.0 < mu < 1.0:
         return
     targets, y = files.arrays["1.targets"].astype(int), files.data["y"]
     if len(targets) != len(X) or not np.size(targets) or np.max(targets) >= len(X) or np.ndim(y) != 1:
@@ -324,7 +301,7 @@ def mutate_forged(files, rng):
     if listed:
         i, _, l = np.array(listed).T
         size = np.maximum(np.max(np.abs((X[i] - X[l]) @ V), axis=1) / 5e-324**0.5, 1e-100)
-        files.arrays["1.triplets"], files.arrays["0.coordinates"] = np.array(listed), V[None]
+        files.arrays["1.triplets"] = np.array(listed)
         files.arrays["1.multipliers"] = np.minimum(mu, 0.49 / size**2)
 
 
@@ -352,7 +329,6 @@ MUTATIONS = (
     mutate_array,
     mutate_statement,
     mutate_together,
-    mutate_coordinates,
     mutate_multipliers,
     mutate_targets,
     mutate_forged,
@@ -376,31 +352,19 @@ def mutated(files, rng):
 
 
 def judged(files, base, folder):
-    """How both paths of the checker end: balls, and floats. Exit codes, and what was accepted and is not true."""
+    """The exit code of the checker, None if the file cannot be written, and what was accepted and is not true."""
     try:
         files.write(folder)
     except (ValueError, OverflowError, TypeError):  # NumPy or JSON does not write it
-        return [], []
-    codes, wrong = [], []
-    for small in (500, 0):
-        arithmetic.SMALL, was = small, arithmetic.SMALL
-        try:
-            code, text = check([str(folder / "data.npz"), str(folder / "proof.npz")])
-        finally:
-            arithmetic.SMALL = was
-        codes.append(code)
-        if "bounds:" in text and "contradict each other" in text:
-            wrong.append(text)
-        if code == 0:
-            wrong += [
-                f"{sentence} ({'balls' if small else 'floats'}): {text}" for sentence in untrue(text, files, base)
-            ]
-    return codes, wrong
+        return None, []
+    code, text = check([str(folder / "data.npz"), str(folder / "proof.npz")])
+    wrong = [text] if "bounds:" in text and "contradict each other" in text else []
+    return code, wrong + ([f"{sentence}: {text}" for sentence in untrue(text, files, base)] if code == 0 else [])
 
 
 @dataclass
 class Found:
-    """The exit codes of both paths for each mutated file, and what was accepted and is not true."""
+    """The exit code for each mutated file, and what was accepted and is not true."""
 
     codes: list
     wrong: list
@@ -413,8 +377,8 @@ def violations(kind, seed, count, folder, n=None):
         return found
     rng = np.random.default_rng([seed, 7])
     while len(found.codes) < count:
-        codes, wrong = judged(base if not found.codes else mutated(base, rng), base, folder)
-        if codes:
-            found.codes.append(codes)
+        code, wrong = judged(base if not found.codes else mutated(base, rng), base, folder)
+        if code is not None:
+            found.codes.append(code)
             found.wrong += [f"file {len(found.codes)}: {sentence}" for sentence in wrong]
     return found

@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from flint import arb
 
-from sdpmetric.check import cones
+from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import ends
-from sdpmetric.check.files import BadInput, Refused, read, read_npz
-from sdpmetric.check.statements import program
+from sdpmetric.check.files import BadInput, Refused, number, read
 
 # What a file claims may be better than what is proven here by this much, relatively: both are rounded outward.
 AGREEMENT = 1e-9
@@ -20,30 +18,27 @@ AGREEMENT = 1e-9
 
 def check(data_path: Path, proof_path: Path) -> str:
     """Prove what the file claims, or raise `Refused`; returns what was proven, as a sentence."""
-    if '"cones"' in str(read_npz(proof_path, ("about",), others=True)["about"]):
-        *claims, ball, least, words = cones.program(data_path, proof_path)
-        return _agreed(claims, ball, least, f"{words}: the optimum is", "at most {!r}, and at least {!r}.")
-    data, proof = read(data_path, proof_path)
+    data, (said, domain, *terms) = read(data_path, proof_path)
+    program, names = domain.about["domain"] == "cones", ("objective", "lower_bound")
+    point = any(said.about[name] is not None for name in names)
     with np.errstate(all="ignore"):
-        ball, least, words = program(data, proof)
-    if proof.about["objective"] is None and proof.about["lower_bound"] is None:
+        ball, least, words = (
+            cones.prove(data, domain, point) if program else statements.prove(data, domain, terms, point)
+        )
+    if not point:
         if not least > 0:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
-        return f"{words}: no metric satisfies these constraints."
-    claims = [proof.number("objective"), proof.number("lower_bound")]
-    bounds = "an objective of at most {!r}, no metric has one below {!r}."
-    return _agreed(claims, ball, least, f"{words}: the metric has", bounds)
-
-
-def _agreed(claims: list[float], ball: arb, least: arb, words: str, bounds: str) -> str:
-    """What is proven, unless it is less than what is claimed."""
+        return f"{words}: no {'point' if program else 'metric'} satisfies these constraints."
     high, low = ends(ball)[1], max(0.0, ends(least)[0]) if least >= 0 else ends(least)[0]
     if not (math.isfinite(high) and math.isfinite(low)) or low > high:
         raise Refused(f"bounds: {high!r} and {low!r} {'contradict each other' if low > high else 'are not finite'}")
-    for name, claimed, proven, better in (("objective", claims[0], high, -1.0), ("lower_bound", claims[1], low, 1.0)):
+    for name, proven, better in zip(names, (high, low), (-1.0, 1.0), strict=True):
+        claimed = number(name, said.about[name])
         if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
-    return f"{words} {bounds.format(high, low)}"
+    if program:
+        return f"{words}: the optimum is at most {high!r}, and at least {low!r}."
+    return f"{words}: the metric has an objective of at most {high!r}, no metric has one below {low!r}."
 
 
 def main(arguments: list[str]) -> tuple[int, str]:

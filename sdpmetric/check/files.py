@@ -24,26 +24,27 @@ IndexArray = NDArray[np.int64]
 Arrays = dict[str, NDArray[np.generic]]
 
 # The format that is read, and at most: members, bytes of an array, pairs or triplets.
-FORMAT, MEMBERS, BYTES, LISTED = 3, 128, 2**30, 2**24
-# Of terms and domains of metrics: what the text says, and arrays; of some losses, more of these; of cone programs.
+FORMAT, MEMBERS, BYTES, LISTED = 4, 128, 2**30, 2**24
+# Of terms and domains: what the text says, and arrays; of some losses, more of these.
 PARTS = {
     "labels": ("loss offset pull weight", "multipliers targets triplets weights"),
     "rows": ("loss weight", "entries multipliers offsets weights"),
     "collapse": ("weight", "distributions weights"),
     "softmax": ("weight", "distributions pairs"),
     "trace": ("weight", ""),
-    "frobenius": ("weight", "slope to"),
-    "log_det": ("weight", "slope to"),
-    "off_diagonal": ("weight", "slope"),
-    **dict.fromkeys(("all", "diagonal", "threshold"), ("", "components coordinates")),
-    **dict.fromkeys(("subspace", "bases"), ("", "components coordinates map")),
-    "regions": ("", "components coordinates groups"),
-    "tasks": ("sharing", "components coordinates groups"),
+    **dict.fromkeys(("frobenius", "log_det"), ("weight", "slope to")),
+    **dict.fromkeys(("off_diagonal", "volume"), ("weight", "slope")),
+    **dict.fromkeys(("all", "diagonal", "threshold"), ("", "components")),
+    **dict.fromkeys(("subspace", "bases"), ("", "components map")),
+    "regions": ("", "components groups"),
+    "tasks": ("sharing", "components groups"),
+    "cones": ("exp nonneg power psd soc zero", "columns multipliers point rows"),
 }
-CLAIMS = ("format", "objective", "lower_bound")
 MORE = {"half square": " sides", "log ratio": " bounds sides"}
-# What data may hold beside X: names of groups, of which only equality matters, and lists with so many columns.
-NAMES, LISTS = ("y", "tasks", "regions"), {"pairs": (2,), "similar": (), "triplets": (3,), "quadruplets": (4,)}
+# What data may hold: names of groups, of which only equality matters, and numbers, with so many columns.
+NAMES, WHOLE = ("y", "tasks", "regions"), ("pairs", "triplets", "quadruplets")
+DATA = {"X": (BYTES, BYTES), "pairs": (LISTED, 2), "similar": (LISTED,), "triplets": (LISTED, 3)}
+DATA |= {"quadruplets": (LISTED, 4), "A": (LISTED, 3), "P": (LISTED, 3), "b": (LISTED,), "c": (LISTED,)}
 # What zipfile, zlib, NumPy and what reads JSON raise where a file is damaged, or was made to do harm.
 PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError)
 ODD = (TypeError, AttributeError, SyntaxError, tokenize.TokenError)
@@ -105,22 +106,10 @@ def numbers(name: str, array: NDArray[np.generic], *most: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Said:
-    """A part of what a proof says, its domain or a term: numbers and words, and arrays."""
+    """A part of what a proof says, its claims, its domain or a term: numbers and words, and arrays."""
 
     about: dict[str, object]
     arrays: dict[str, FloatArray]
-
-    def number(self, name: str) -> float:
-        """A parameter or a claim."""
-        return number(name, self.about[name])
-
-
-@dataclass(frozen=True)
-class Proof(Said):
-    """A proof file: its claims, and the domain and the terms of its program."""
-
-    domain: Said
-    terms: list[Said]
 
 
 def number(name: str, value: object) -> float:
@@ -146,61 +135,60 @@ def digest(arrays: Arrays, text: str = "") -> str:
     return state.hexdigest()
 
 
-def read(data_path: Path, proof_path: Path) -> tuple[Arrays, Proof]:
-    """Data and a proof about them whose seal, a digest of all it says, is unbroken; no array larger than they need."""
+def read(data_path: Path, proof_path: Path) -> tuple[Arrays, list[Said]]:
+    """Data, and the claims, the domain and the terms of a proof about them whose seal is unbroken."""
     text, seal = (str(array) for array in read_npz(proof_path, ("about", "seal"), others=True).values())
     try:
         about = json.loads(text)
-        if about["format"] != FORMAT or set(about) != {
-            *["format", "objective", "lower_bound", "data", "domain", "terms"]
-        }:
+        if about["format"] != FORMAT or {*about} != {"format", "objective", "lower_bound", "data", "domain", "terms"}:
             raise ValueError(f"it is not of format {FORMAT}, which this checker reads; save it again")
-        names = list[str]()
-        for k, said in enumerate((about["domain"], *about["terms"])):
+        names, texts = list[str](), [about["domain"], *about["terms"]]
+        for k, said in enumerate(texts):
             kind = "term" if k else "domain"
             parameters, own = PARTS[said[kind]]
-            if set(said) != {kind, *parameters.split()}:
+            if set(said) != {kind, *parameters.split()} or ("weight" in parameters) != (k > 0):
                 raise ValueError(f"it says {said!r}; expected {kind} {parameters}")
             names += [f"{k}.{name}" for name in (own + MORE.get(str(said.get("loss")), "")).split()]
-        if set(about["data"]) != {"members", "sha256"} or not about["terms"]:
+        members, cones = tuple(about["data"]["members"]), about["domain"]["domain"] == "cones"
+        fits = set(members) == {*"APbc"} and len(texts) == 1 if cones else "X" in members and len(texts) > 1
+        if set(about["data"]) != {"members", "sha256"} or not fits:
             raise ValueError(f"it says of its data {about['data']!r}, or has no terms")
-        data = read_data(data_path, tuple(about["data"]["members"]))
+        data = read_data(data_path, members)
     except DAMAGED as error:
-        raise BadInput(f"{proof_path} is not a proof: {error}.") from error
+        raise BadInput(f"{proof_path} is not a proof, or {data_path} not its data: {error}.") from error
     if digest(data) != about["data"]["sha256"]:
         raise Refused("data: these are not the data that the proof is about: their hashes differ")
-    held, (n, d) = read_npz(proof_path, (*names, "about", "seal")), data["X"].shape
+    held, (n, d) = read_npz(proof_path, (*names, "about", "seal")), (0, 0) if cones else data["X"].shape
     d += about["domain"]["domain"] == "threshold"
     q = held["0.map"].shape[-1] if "0.map" in held else d
-    most = {"components": (n, n * q + n, q), "coordinates": (n, q, q), "map": (d, q), "targets": (n, n - 1)}
-    most |= {"triplets": (LISTED, 3), "entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n)}
-    most |= {"slope": (n * d, n * d), "to": (n * d, n * d)}
+    most = {"components": (n, n * q + n, q), "map": (d, q), "targets": (n, n - 1), "triplets": (LISTED, 3)}
+    most |= {"entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n)}
+    most |= dict.fromkeys(("slope", "to"), (n * d, n * d))
     arrays = {name: numbers(name, held[name], *most.get(name.split(".")[1], (LISTED,))) for name in names}
-    fits = arrays["0.components"].shape[2] == q == arrays["0.coordinates"].shape[1]
-    if not fits or ("0.map" in arrays and arrays["0.map"].shape[0] != d):
-        raise BadInput(f"components, coordinates or map in {proof_path} have other sizes; expected {q} columns.")
+    if not cones and (arrays["0.components"].shape[2] != q or len(arrays.get("0.map", np.empty(d))) != d):
+        raise BadInput(f"components or map in {proof_path} have other sizes; expected {q} columns.")
     if seal != digest({**arrays}, text):
         raise Refused("seal: the file was changed after it was written")
-    parts = [
-        Said(said, {name.split(".")[1]: array for name, array in arrays.items() if name.split(".")[0] == str(k)})
-        for k, said in enumerate((about["domain"], *about["terms"]))
-    ]
-    return data, Proof(about, arrays, parts[0], parts[1:])
+    parts: list[dict[str, FloatArray]] = [{} for _ in texts]
+    for name, array in arrays.items():
+        parts[int(name.split(".")[0])][name.split(".")[1]] = array
+    return data, [Said(about, {}), *map(Said, texts, parts)]
 
 
 def read_data(path: Path, names: tuple[str, ...]) -> Arrays:
-    """X and what the proof says that it needs beside it."""
+    """X or a cone program, and what the proof says that it needs beside it."""
     if path.suffix.lower() == ".csv" and set(names) == {"X", "y"}:
         return read_csv(path)
-    found = read_npz(path, names, others=True)
-    data: Arrays = {"X": numbers("X", found["X"], BYTES, BYTES)}
+    found, data = read_npz(path, names, others=True), Arrays()
+    for name, array in found.items():
+        data[name] = numbered(array.ravel().tolist()) if name in NAMES else numbers(name, array, *DATA[name])
+    if "X" not in data:
+        return data
     n, d = data["X"].shape
-    for name in names[1:]:
-        if name in NAMES:
-            data[name] = numbered(found[name].ravel().tolist())
-        else:
-            array = numbers(name, found[name], LISTED, *LISTS[name])
-            data[name] = indices(name, array, 0, n) if LISTS[name] else array > 0
+    for name in set(WHOLE) & set(data):
+        data[name] = indices(name, np.asarray(data[name], dtype=np.float64), 0, n)
+    if "similar" in data:
+        data["similar"] = np.asarray(data["similar"], dtype=np.float64) > 0
     fit = all(len(data[name]) == n for name in NAMES if name in data)
     if n < 2 or not d or not fit or len(data.get("similar", ())) != len(data.get("pairs", ())):
         raise BadInput(f"{path} has X of shape {(n, d)}, too small, or not as many names or pairs as expected.")
@@ -209,18 +197,13 @@ def read_data(path: Path, names: tuple[str, ...]) -> Arrays:
 
 def read_csv(path: Path) -> Arrays:
     """Features and, in the last column, labels; a first line that does not begin with a number is a header."""
-    try:
-        if path.stat().st_size > BYTES:
-            raise ValueError(f"it has more than {BYTES} bytes")
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [cells for row in csv.reader(file) if any(cells := [cell.strip() for cell in row])]
-        rows = rows[isinstance(_parsed(rows[0][:1])[0], str) :]
-        X = np.array([[float(cell) for cell in row[:-1]] for row in rows], dtype=np.float64)
-        if X.ndim != 2 or not np.isfinite(X).all() or not X.size:
-            raise ValueError("features are not finite numbers, as many in each row")
-    except DAMAGED as error:
-        raise BadInput(f"{path} is not a CSV file of features and a last column of labels: {error}.") from error
-    return {"X": X, "y": numbered(_parsed([row[-1] for row in rows]))}
+    if path.stat().st_size > BYTES:
+        raise ValueError(f"{path} has more than {BYTES} bytes")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = [cells for row in csv.reader(file) if any(cells := [cell.strip() for cell in row])]
+    rows = rows[isinstance(_parsed(rows[0][:1])[0], str) :]
+    X = np.array([[float(cell) for cell in row[:-1]] for row in rows], dtype=np.float64)
+    return {"X": numbers("X", X, BYTES, BYTES), "y": numbered(_parsed([row[-1] for row in rows]))}
 
 
 def _parsed(cells: list[str]) -> list[object]:

@@ -44,7 +44,7 @@ class Proof:
         arrays = {f"0.{name}": np.asarray(array, dtype=np.float64) for name, array in self.arrays.items()}
         for k, term in enumerate(self.terms, 1):
             arrays |= {f"{k}.{name}": np.asarray(array, dtype=np.float64) for name, array in term.arrays.items()}
-        claims = {"format": 3, "objective": self.objective, "lower_bound": self.lower_bound, "domain": self.domain}
+        claims = {"format": 4, "objective": self.objective, "lower_bound": self.lower_bound, "domain": self.domain}
         hashed = {"members": list(self.data), "sha256": digest(self.data)}
         about = json.dumps(claims | {"terms": [term.about for term in self.terms], "data": hashed})
         write_npz(path, arrays | {"about": np.array(about), "seal": np.array(digest(arrays, about))})

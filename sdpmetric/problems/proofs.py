@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from sdpmetric.problems.mmc import MMCProblem
     from sdpmetric.problems.pola import POLAProblem
 
-# Room that is left to constraints, relatively, so they hold exactly and can be checked in floats: for at most so
-# many examples, and for more. Room of slack matrices, and rounding of numbers that are claimed.
-FEW, ROOM, MORE_ROOM, INSIDE, ROUNDING = 500, 1e-10, 1e-8, 1e-12, 1e-12
+# Room that is left to constraints, relatively, so they hold exactly; to slack matrices; rounding of claims.
+ROOM, INSIDE, ROUNDING = 1e-10, 1e-12, 1e-12
 NO_MULTIPLIERS = "there is no proof to write: this solution has no multipliers; use another solver."
 
 Lists = Mapping[str, NDArray[np.generic]]
@@ -43,31 +41,21 @@ Lists = Mapping[str, NDArray[np.generic]]
 
 def of_sum(problem: MetricProblem, components: FloatArray, proven: Proven, data: Lists | None = None) -> Proof:
     """A sum of terms at a point, with multipliers that are proven to be feasible."""
-    if len(problem.X) > FEW and proven.anchor and not problem.domain.diagonal and problem.domain.given is None:
-        proven = _inside(problem, proven)
-    a, (slopes, coordinates, lost) = iter(proven.multipliers), _slopes(problem, proven)
+    a, (slopes, lost) = iter(proven.multipliers), _slopes(problem, proven)
     parts = [
         term.part(slopes[term] if term in slopes else next(a) if term.losses else np.zeros(0)) for term in problem.terms
     ]
     bound = proven.value - lost - ROUNDING * abs(proven.value)
     objective = problem.certify(components, dual=problem.state_dual(proven.multipliers)).objective
     bound = bound if not all(term.nonnegative for term in problem.terms) else max(0.0, bound)
-    arrays = {"components": _point(problem.domain, components), "coordinates": coordinates}
+    arrays = {"components": _point(problem.domain, components)}
     return _proof(problem, (objective, bound), parts, arrays, data)
-
-
-def _inside(problem: MetricProblem, proven: Proven) -> Proven:
-    """Multipliers a little nearer to where the slack matrix is positive definite; their dual value is concave."""
-    both = list(zip(problem.total.losses, proven.anchor, proven.multipliers, strict=True))
-    there = sum(loss.dual_value(start) for loss, start, _ in both)
-    a = [loss.clip(start + (1.0 - MORE_ROOM) * (end - start)) for loss, start, end in both]
-    return replace(proven, value=proven.value - MORE_ROOM * abs(proven.value - there), multipliers=a)
 
 
 def of_contradiction(problem: MetricProblem, proven: Proven, data: Lists | None = None) -> Proof:
     """Hard constraints that contradict each other, by multipliers of these alone."""
     hard = [(term, a) for term, a in zip(_losing(problem), proven.multipliers, strict=True) if term.losses[0].hard]
-    arrays = {"components": _point(problem.domain, problem.total.centered[:1]), "coordinates": _given(problem, proven)}
+    arrays = {"components": _point(problem.domain, problem.total.centered[:1])}
     return _proof(problem, (None, None), [term.part(a) for term, a in hard], arrays, data)
 
 
@@ -119,68 +107,47 @@ def _point(domain: Domain, components: FloatArray) -> FloatArray:
     return np.stack([components[:, part] for part in domain.parts])
 
 
-def _given(problem: MetricProblem, proven: Proven) -> FloatArray:
-    """Coordinates (c, q, p) of each metric in which its slack matrix is proven to be positive definite."""
-    domain, V = problem.domain, proven.coordinates
-    if domain.diagonal:
-        return np.zeros((1, len(domain.basis), 0))
-    if V is None:
+def _coordinates(problem: MetricProblem, proven: Proven) -> None:
+    """Refuse bounds whose slack matrix is not proven to be positive definite where pairs differ."""
+    if proven.coordinates is None and not problem.domain.diagonal:
         raise ValueError(
             "the lower bound of this solution is that of a slack matrix that is PSD as a sum of squares, in directions "
             "that cost next to nothing; a proof file holds none of these: add terms.Trace(), or drop such features."
         )
-    return _blocks(domain, V)
 
 
-def _blocks(domain: Domain, V: FloatArray) -> FloatArray:
-    if domain.given is not None:
-        return np.asarray(np.linalg.lstsq(domain.given, domain.basis.T @ V, rcond=None)[0][None])
-    return psd_stack([V[part][:, V[part].any(axis=0)] for part in domain.parts])
-
-
-def psd_stack(parts: Sequence[FloatArray]) -> FloatArray:
-    """Matrices of different widths, padded with columns of zeros."""
-    width = max(part.shape[1] for part in parts)
-    return np.stack([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts])
-
-
-def _slopes(problem: MetricProblem, proven: Proven) -> tuple[dict[Term, FloatArray], FloatArray, float]:
-    """Slopes of all regularizers with which the slack matrix is PSD with room, coordinates, and what the room costs."""
+def _slopes(problem: MetricProblem, proven: Proven) -> tuple[dict[Term, FloatArray], float]:
+    """Slopes of all regularizers with which the slack matrix is PSD with room, and what the room costs."""
     dual, domain = problem.dual, problem.domain
     slopes = [psd.symmetrize(U) for U in proven.slopes]
     found: dict[Term, FloatArray] = dict(zip(dual.others, slopes, strict=True))
     final: Regularizer | None = dual.final
     if final is None:
-        return found, _given(problem, proven), 0.0
+        _coordinates(problem, proven)
+        return found, 0.0
     S = dual.total.slack_matrix(proven.multipliers) + sum(found.values(), np.zeros((dual.d, dual.d)))
     k, pinched = len(domain.basis), (lambda A: np.diag(np.diag(A))) if domain.diagonal else domain.pinched
     if isinstance(final, Frobenius):
-        found[final], lost = frobenius_slope(S, final, domain.basis, pinched, _room(len(problem.X)))
-        V = np.eye(k)
+        found[final], lost = frobenius_slope(S, final, domain.basis, pinched)
     elif isinstance(final, LogDet):
         K, w = final.inverse_root @ final.inverse_root, final.weight
-        values, vectors = np.linalg.eigh(pinched(K + S / w))
-        room = max(_room(len(problem.X)), 1e-14 * k * float(values[-1] / values[0]))
+        values = np.linalg.eigvalsh(pinched(K + S / w))
+        room = max(INSIDE, 1e-14 * k * float(values[-1] / values[0]))
         found[final] = psd.symmetrize(w * (K - (1.0 - room) * pinched(K + S / w)))
-        V, lost = (vectors / np.sqrt(values)) @ vectors.T, 2.0 * w * k * room
+        lost = 2.0 * w * k * room
     else:
         raise ValueError(f"proof files know the regularizers of this package; {final.name} is none of them.")
-    return found, np.zeros((1, k, 0)) if domain.diagonal else _blocks(domain, V), lost
-
-
-def _room(n: int) -> float:
-    """Of slack matrices that are checked in balls, or in floats."""
-    return INSIDE if n <= FEW else MORE_ROOM
+    return found, lost
 
 
 def frobenius_slope(
-    S: FloatArray, term: Frobenius, B: FloatArray, pinched: Callable[[FloatArray], FloatArray], room: float
+    S: FloatArray, term: Frobenius, B: FloatArray, pinched: Callable[[FloatArray], FloatArray]
 ) -> tuple[FloatArray, float]:
     """``w (M - M0)`` at the metric with the least ``<S, M> + w/2 |M - M0|^2``, with room; and what that costs."""
     weight, target = term.weight, term.target
     A = pinched(B @ (target - S / weight) @ B.T)
     L = psd.factor(psd.symmetrize(A)) @ B
-    room *= len(A) * weight * float(np.abs(A).max(initial=0.0))
+    room = INSIDE * len(A) * weight * float(np.abs(A).max(initial=0.0))
     U = psd.symmetrize(weight * (L.T @ L - target)) + room * np.eye(len(target))
     return U, 2.0 * room * float(np.sum(L * L)) + room * room * len(target) / weight
 
@@ -197,11 +164,10 @@ def as_they_appear(labels: NDArray[np.generic]) -> NDArray[np.int64]:
 def large_margin(problem: LargeMarginProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
     """Multipliers a little below what `certify` takes, so the slack matrices are positive definite."""
     feasible, squared = problem.feasible_dual(_triplets(dual)), problem.squared
-    parts, a, w = _push(problem, feasible, ROOM if len(problem.X) <= FEW else MORE_ROOM)
+    parts, a, w = _push(problem, feasible, ROOM)
     lost = above(sum_above(a**2 / w) / (4.0 * problem.push_weight), 4) if squared and len(a) else 0.0
-    coordinates = psd_stack([cone.images.map for cone in problem.cones])
     claims = problem.certify(components, dual=dual).objective, max(0.0, sum_below(a) - lost)
-    return _labelled(problem, claims, parts, problem.stack(components), coordinates)
+    return _labelled(problem, claims, parts, problem.stack(components))
 
 
 def frobenius_lmnn(problem: FrobeniusLMNNProblem, components: FloatArray, dual: Multipliers | None) -> Proof:
@@ -212,11 +178,11 @@ def frobenius_lmnn(problem: FrobeniusLMNNProblem, components: FloatArray, dual: 
     first, second = np.concatenate([T.anchors, T.anchors]), np.concatenate([T.impostors, T.targets])
     term = Frobenius(weight=weight).bind(base.X)
     S = problem.linear_cost + adjoint(base.centered, first, second, np.concatenate([-a, a]))
-    U, _ = frobenius_slope(S, term, np.eye(len(S)), lambda A: A, _room(len(base.X)))
+    U, _ = frobenius_slope(S, term, np.eye(len(S)), lambda A: A)
     bound = sum_below(a) - (1.0 + 1e-11) * float(np.sum(U * U)) / (2.0 * weight)
     parts.append(term.part(U))
     claims = problem.certify(components, dual=dual).objective, max(0.0, bound - ROUNDING * abs(bound))
-    return _labelled(base, claims, parts, components[None], np.eye(len(S))[None])
+    return _labelled(base, claims, parts, components[None])
 
 
 def _triplets(dual: Multipliers | None) -> Dual:
@@ -258,12 +224,11 @@ def _labelled(
     claims: tuple[float, float],
     parts: Sequence[Part],
     components: FloatArray,
-    coordinates: FloatArray,
 ) -> Proof:
     data: dict[str, NDArray[np.generic]] = {"X": problem.X}
     for part in parts:
         data |= part.data
-    arrays = {"components": components, "coordinates": coordinates}
+    arrays = {"components": components}
     if problem.n_regions == 1:
         return _finite(Proof(*claims, {"domain": "all"}, parts, data, arrays))
     return _finite(Proof(*claims, {"domain": "regions"}, parts, data, arrays | {"groups": problem.push.regions}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
@@ -14,8 +13,7 @@ import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import reservation
-from sdpmetric.core.files import write_npz
-from sdpmetric.core.proof import digest
+from sdpmetric.core.proof import Proof
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import Rigor, sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
@@ -235,15 +233,12 @@ class Evidence:
             )
         if np.linalg.matrix_rank(equations) < cones.zero:
             raise ValueError("equations of the program depend on each other; leave out those that follow from others.")
-        A = p.A.tocoo()
-        held = {"A": np.column_stack([A.row, A.col, A.data]), "b": p.b, "c": p.c}
-        arrays = {"point": self.point, "multipliers": self.multipliers, "rows": rows, "columns": columns}
-        arrays = {name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()}
-        kinds = {"zero": cones.zero, "nonneg": cones.nonneg, "soc": list(cones.soc), "psd": list(cones.psd)}
-        claims = {"format": 3, "cones": kinds, "objective": self.claims[0], "lower_bound": self.claims[1]}
-        about = json.dumps(claims | {"sha256": digest(held)})
-        write_npz(path, arrays | {"about": np.array(about), "seal": np.array(digest(arrays, about))})
-        write_npz(data, held)
+        z = np.append(self.multipliers, np.zeros(n))
+        arrays = {"point": self.point, "multipliers": z, "rows": rows, "columns": columns}
+        domain = {"domain": "cones"} | {k: getattr(cones, k) for k in ("zero", "nonneg", "soc", "psd", "exp", "power")}
+        A, P = p.A.tocoo(), p.P.tocoo()
+        held = {"A": np.column_stack([A.row, A.col, A.data]), "P": np.column_stack([P.row, P.col, P.data])}
+        Proof(*self.claims, domain, (), held | {"b": p.b, "c": p.c}, arrays).write(path, data)
 
 
 @dataclass

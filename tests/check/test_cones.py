@@ -71,14 +71,16 @@ def test_a_changed_claim_point_or_program_is_refused(files):
     changes = [
         (arrays, about | {"objective": about["objective"] - 1e-3}, 1),
         (arrays, about | {"lower_bound": about["lower_bound"] + 1e-3}, 1),
-        (arrays, about | {"format": 2}, 2),
-        (arrays, about | {"cones": about["cones"] | {"nonneg": about["cones"]["nonneg"] + 1}}, 2),
-        (arrays, about | {"cones": about["cones"] | {"zero": True}}, 2),
-        (arrays | {"multipliers": -arrays["multipliers"]}, about, 1),
-        (arrays | {"rows": arrays["rows"][:-1]}, about, 2),
-        (arrays | {"rows": np.full_like(arrays["rows"], arrays["rows"][0])}, about, 2),
-        (arrays | {"point": np.append(arrays["point"], 0.0)}, about, 2),
-        (arrays | {"point": np.full_like(arrays["point"], np.nan)}, about, 2),
+        (arrays, about | {"format": 3}, 2),
+        (arrays, about | {"domain": about["domain"] | {"nonneg": about["domain"]["nonneg"] + 1}}, 2),
+        (arrays, about | {"domain": about["domain"] | {"zero": True}}, 2),
+        (arrays, about | {"domain": about["domain"] | {"psd": 3}}, 2),
+        (arrays, about | {"terms": [{"term": "trace", "weight": 1.0}]}, 2),
+        (arrays | {"0.multipliers": -arrays["0.multipliers"]}, about, 1),
+        (arrays | {"0.rows": arrays["0.rows"][:-1]}, about, 2),
+        (arrays | {"0.rows": np.full_like(arrays["0.rows"], arrays["0.rows"][0])}, about, 2),
+        (arrays | {"0.point": np.append(arrays["0.point"], 0.0)}, about, 2),
+        (arrays | {"0.point": np.full_like(arrays["0.point"], np.nan)}, about, 2),
         (arrays | {"extra": np.zeros(1)}, about, 2),
     ]
     for changed, said, expected in changes:
@@ -103,7 +105,7 @@ def test_what_is_accepted_of_changed_files_is_true(files):
             at = rng.random(changed.shape) < rng.choice([0.2, 1.0])
             shift = rng.choice([1e-12, 1e-6, 1e-2, 1.0]) * rng.normal(size=changed.shape)
             changed = np.where(
-                at, rng.permutation(changed) if name in ("rows", "columns") else changed + shift, changed
+                at, rng.permutation(changed) if name in ("0.rows", "0.columns") else changed + shift, changed
             )
         sealed(folder, arrays | {name: changed}, about)
         code, text = checked(folder)

@@ -1,4 +1,4 @@
-"""Mutated proof files against exact arithmetic, by both paths of the checker: accepted only if true.
+"""Mutated proof files against exact arithmetic: accepted only if true.
 
 examples/benchmarks/corruptions.py --mutations runs more.
 """
@@ -19,7 +19,7 @@ def test_what_is_accepted_is_true(kind, seeds, tmp_path):
     for seed in seeds:
         found = mutations.violations(kind, seed, 25, tmp_path, n=10)
         assert found.wrong == []
-        assert all(pair[0] == 0 for pair in found.codes[:1])  # the file that was not mutated, in balls
+        assert found.codes[:1] in ([], [0])  # the file that was not mutated
         codes += found.codes
     assert len(codes) >= 25
-    assert {code for pair in codes for code in pair} == {0, 1, 2}
+    assert {*codes} == {0, 1, 2}
