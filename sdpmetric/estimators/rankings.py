@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from sdpmetric.core import validation
+from sdpmetric.core.named import Init
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -172,8 +173,8 @@ class FRML(RankingEstimator):
     verbose : bool, default False
     random_state : int, RandomState, Generator or None, default None
         Of all draws; None is 0.
-    init : (n_components, d) array, optional
-        Components to start from; default: the leading principal components.
+    init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (n_components, d) array, default "auto"
+        As in `LMNN`; "auto" is "pca".
     warm_start : bool, default False
         Start from the components of the last fit.
 
@@ -224,7 +225,7 @@ class FRML(RankingEstimator):
     max_time: Positive | None = None
     verbose: Verbosity = False
     random_state: Seed = None
-    init: Matrix | None = None
+    init: Matrix | Init = "auto"
     warm_start: bool = False
     statement = FRMLProblem
 

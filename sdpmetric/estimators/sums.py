@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
+from sdpmetric.core.named import Prior
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
@@ -37,10 +38,9 @@ class LSML(SolvedEstimator):
     n_components : int, optional
         Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
         metric. Default: all.
-    prior : {"identity", "covariance"} or (d, d) array, default "identity"
-        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
-        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
-        matrix.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
+        direction.
     comparison_weight : float, default 1
         Of the comparisons, beside the divergence from the prior.
     n_quadruplets : int, default 1000
@@ -80,7 +80,7 @@ class LSML(SolvedEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | Literal["identity", "covariance"] = "identity"
+    prior: Matrix | Prior = "identity"
     comparison_weight: float = 1.0
     n_quadruplets: Count = 1000
     statement = LSMLProblem
@@ -100,10 +100,9 @@ class SDML(SolvedEstimator):
     n_components : int, optional
         Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
         metric. Default: all.
-    prior : {"identity", "covariance"} or (d, d) array, default "identity"
-        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
-        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
-        matrix.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
+        direction.
     distance_weight : float, default 0.3
         Of the mean over all pairs of their distances, negative where they are dissimilar.
     sparsity : float, default 0.01
@@ -146,7 +145,7 @@ class SDML(SolvedEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | Literal["identity", "covariance"] = "identity"
+    prior: Matrix | Prior = "identity"
     distance_weight: float = 0.3
     sparsity: float = 0.01
     n_pairs: Count | None = N_PAIRS
@@ -274,6 +273,8 @@ class MMC(SolvedEstimator):
     n_components : int, optional
         Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
         metric. Default: all.
+    diagonal : bool, default False
+        One weight for each feature.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
@@ -312,6 +313,7 @@ class MMC(SolvedEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
+    diagonal: bool = False
     n_pairs: Count | None = N_PAIRS
     statement = MMCProblem
     fit_pairs = routes.fit_pairs
@@ -331,8 +333,9 @@ class ITML(SolvedEstimator):
         pairs' squared distances under the prior.
     gamma : float, default 1
         Weight of the slacks.
-    prior : (d, d) array, optional
-        Positive definite; default: the identity.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of
+        the mean variance added, a random matrix, or a given one.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "bregman", "conic"}, default "auto"
@@ -374,7 +377,7 @@ class ITML(SolvedEstimator):
     upper: float | None = None
     lower: float | None = None
     gamma: float = 1.0
-    prior: Matrix | None = None
+    prior: Matrix | Prior = "identity"
     n_pairs: Count | None = N_PAIRS
     statement = ITMLProblem
     fit_pairs = routes.fit_pairs

@@ -19,7 +19,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.mlr import MLRProblem
 
-# Multiples of the identity that are tried, in units of the root mean squared distance.
+# Multiples of the start that are tried, in units of the root mean squared distance.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Shares of the predicted decrease that make a step serious, and one that lets the next step be longer.
 SERIOUS, GOOD = 0.1, 0.5
@@ -46,11 +46,11 @@ def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray 
     """
     d, size = problem.X.shape[1], mean_squared_distance(problem.X) or 1.0
     if start is None:
-        L = np.eye(d) / math.sqrt(size)
         yield Step.certified(problem, problem.zero)
-        L = min(in_time(scale * L for scale in SCALES), key=problem.objective)
-    else:
-        L = start
+    L, first = np.eye(d) / math.sqrt(size), () if start is None else (start,)
+    if start is not None and (spread := mean_squared_distance(problem.X @ start.T)) > 0.0:
+        L = start / math.sqrt(spread)
+    L = min(in_time([*first, *(scale * L for scale in SCALES)]), key=problem.objective)
     cut = problem.separate(L)
     bundle = Bundle(problem, max(size, float(np.abs(cut.slope).max())))
     center, best = bundle.size * (L.T @ L), bundle.separated(L, budget)
