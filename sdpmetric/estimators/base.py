@@ -235,7 +235,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         named = isinstance(self.init, str)
         if self.warm_start or not named or self.init != "auto":
             entry = find_solver(problem, self.solver)
-            if "start" not in entry.options:
+            if "init" not in entry.options:
                 raise ValueError(
                     f"solver={entry.name!r} does not start from components; leave warm_start and init out, or take "
                     "another solver."
@@ -243,14 +243,14 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         if self.warm_start and hasattr(self, "solution_"):
             last = self.solution_.components
             self._check_last(last.shape[-1], problem.X.shape[1])
-            return {"start": last} if last.any() else {}
+            return {"init": last} if last.any() else {}
         if named:
-            return {} if self.init == "auto" else {"start": self._named(problem, cast(Init, self.init), y)}
+            return {} if self.init == "auto" else {"init": self._named(problem, cast(Init, self.init), y)}
         try:
             problem.check_point(np.asarray(self.init), None)
         except ValueError as error:
             raise ValueError(str(error).replace("components", "init")) from error
-        return {"start": self.init}
+        return {"init": self.init}
 
     def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
         """Components to start from by name, as many as there are."""

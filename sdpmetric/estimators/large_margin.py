@@ -88,7 +88,7 @@ class LargeMarginEstimator(SolvedEstimator):
             if number + 1 < self.n_passes:
                 L = np.asarray(solution.components, dtype=np.float64)
                 points = np.asarray(problem.X, dtype=np.float64) @ self._padded(L).T
-                targets, start = _targets(points, labels, self.n_neighbors), {"start": L} if len(L) else {}
+                targets, start = _targets(points, labels, self.n_neighbors), {"init": L} if len(L) else {}
         self._keep(*max(reversed(passes), key=lambda one: one[2] or 0.0))  # of equals the latest
         self.solutions_ = [solution for _, solution, _ in passes]
         task.end({})

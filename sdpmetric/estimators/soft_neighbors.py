@@ -78,7 +78,7 @@ class SoftNeighborEstimator(MetricEstimator):
             raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
 
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
-        return {"start": self._beginning(problem)}
+        return {"init": self._beginning(problem)}
 
     def _beginning(self, problem: Problem) -> FloatArray:
         given, own = self.random_state, cast(SoftNeighborProblem, problem)

@@ -124,7 +124,7 @@ def test_a_warm_start_is_the_last_metric(estimator, monkeypatch):
     starts = []
 
     def spy(problem, *arguments, **options):
-        starts.append(options.get("start"))
+        starts.append(options.get("init"))
         return solve(problem, *arguments, **options)
 
     solve = base.solve
@@ -290,7 +290,7 @@ def test_components_of_a_stream_are_the_leading_eigenvectors(estimator):
 def test_components_to_start_from(monkeypatch):
     starts = []
     solve = base.solve
-    monkeypatch.setattr(base, "solve", lambda *a, **o: starts.append(o.get("start")) or solve(*a, **o))
+    monkeypatch.setattr(base, "solve", lambda *a, **o: starts.append(o.get("init")) or solve(*a, **o))
     given = np.eye(4)[:3]
     LMNN(init=given).fit(X, Y)
     np.testing.assert_array_equal(starts[-1], given)

@@ -139,7 +139,7 @@ def test_frml_s_start_and_patience_arrive() -> None:
     lengths = set()
     for patience in (1, 9):
         fitted = FRML(2, init=start, n_iter_no_change=patience).fit(X, Y)
-        again = sm.solve(problem, start=start, stop_after=patience, random_state=0)
+        again = sm.solve(problem, init=start, stop_after=patience, random_state=0)
         np.testing.assert_array_equal(fitted.solution_.components, again.components)
         lengths.add(len(fitted.solution_.trace))
     assert len(lengths) == 2

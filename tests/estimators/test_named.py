@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import cvxpy as cp
@@ -14,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 import sdpmetric as sm
 from sdpmetric import constraints, estimators
+from sdpmetric.check.__main__ import main as check_files
 from sdpmetric.core.named import RIDGE, named_components, named_prior
 from sdpmetric.estimators import ITML, LMNN, LSML, MLKR, MMC, RCA, SDML, Covariance
 
@@ -142,6 +144,11 @@ def test_diagonal_mmc_is_the_program_of_the_paper(tmp_path):
     assert fitted.solution_.objective > MMC(n_pairs=40).fit(X, Y).solution_.lower_bound
     exact = sm.solve(problem, "conic")
     assert exact.objective == pytest.approx(-optimum, rel=1e-3)
+    np.savez(tmp_path / "data.npz", X=problem.X, pairs=problem.pairs, similar=problem.similar)
+    fitted.solution_.save_proof(tmp_path / "proof.json")
+    code, said = check_files([str(tmp_path / "data.npz"), str(tmp_path / "proof.json")])
+    assert code == 0
+    assert float(re.search(r"no metric has one below (-[\d.]+\d)", said)[1]) == pytest.approx(-optimum, rel=1e-3)
     by_pairs = MMC(diagonal=True).fit_pairs(X, problem.pairs, problem.similar)
     assert by_pairs.solution_.problem.fingerprint() == problem.fingerprint()
 
