@@ -277,11 +277,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         """The attributes that `transform` and similar methods need, by name."""
-        n = getattr(self, "n_components", None)
-        if n is not None and n < len(components):
-            Z = problem.X @ components.T
-            components = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2][:n] @ components
-        elif components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
+        if components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
             components = np.asarray(np.linalg.qr(components, mode="r"))
         return {"components_": self._padded(components)}
 

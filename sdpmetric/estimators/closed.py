@@ -122,9 +122,6 @@ class RCA(MetricEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     ridge : float or "auto", default "auto"
         Added to the diagonal of the covariance within chunklets. "auto": ``(r / n)^2`` times the mean variance of a
         direction, for n members of chunklets that vary in r directions; see docs/useless_optima.md.
@@ -163,7 +160,6 @@ class RCA(MetricEstimator):
     (4, 2)
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     ridge: Ridge = "auto"
     n_chunks: Count | None = None
     chunk_size: Count = 2

@@ -87,9 +87,6 @@ class MLR(RankingEstimator, SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     loss : {"auc", "map"}, default "auc"
         What rankings lose: 1 less the area under the curve, or 1 less the average precision.
     slack_weight : float, default 1
@@ -133,7 +130,6 @@ class MLR(RankingEstimator, SolvedEstimator):
     True
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     loss: MLRLoss = "auc"
     slack_weight: float = 1.0
     tol: Positive | None = 1e-2

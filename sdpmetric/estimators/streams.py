@@ -99,12 +99,8 @@ class StreamingEstimator(MetricEstimator):
 
     def _online(self, stream: POLAStream | LEGOStream, dtype: DTypeLike) -> Self:
         """Keep the metric of the stream, and drop the attributes of a batch fit."""
-        components, n = stream.components.astype(dtype), self.n_components
-        if n is not None and n < len(components):
-            _, roots, axes = np.linalg.svd(components, full_matrices=False)
-            components = roots[:n, None] * axes[:n]
         self._forget()
-        self.components_, self.stream_ = self._padded(components), stream
+        self.components_, self.stream_ = self._padded(stream.components.astype(dtype)), stream
         self.n_iter_ = self._taken()
         return self
 
@@ -119,9 +115,6 @@ class POLA(StreamingEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
-        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     slack_weight : float or None, default 0.01
         Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
         contradict each other, larger weights take longer.
@@ -170,7 +163,6 @@ class POLA(StreamingEstimator):
     [True, False]
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     slack_weight: float | None = 0.01
     initial_threshold: float = 1.0
     gamma: float | None = None
@@ -242,9 +234,6 @@ class LEGO(StreamingEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
-        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     learning_rate : float, optional
         ``eta``; default: the rate of `LEGOStream.pretrained` with the smallest loss on the first 2000 pairs.
     upper, lower : float, optional
@@ -266,7 +255,7 @@ class LEGO(StreamingEstimator):
     stream_ : LEGOStream
         Online only: the learner, with its counts and its cumulative loss.
     components_ : (r, n_features_in_) array
-        The factor L, in the dtype of the data; at least one row, and `n_components` of them where that was given.
+        The factor L, in the dtype of the data; at least one row.
     metric_ : (n_features_in_, n_features_in_) array
         ``L.T @ L``.
     solution_ : Solution
@@ -297,7 +286,6 @@ class LEGO(StreamingEstimator):
     'regret'
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     learning_rate: float | None = None
     upper: float | None = None
     lower: float | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import partial
 from typing import Self
 
@@ -35,9 +34,6 @@ class LSML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
         direction.
@@ -79,7 +75,6 @@ class LSML(SolvedEstimator):
     (4, 2)
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     prior: Matrix | Prior = "identity"
     comparison_weight: float = 1.0
     n_quadruplets: Count = 1000
@@ -97,9 +92,6 @@ class SDML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
         direction.
@@ -144,7 +136,6 @@ class SDML(SolvedEstimator):
     (150, 4)
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     prior: Matrix | Prior = "identity"
     distance_weight: float = 0.3
     sparsity: float = 0.01
@@ -161,9 +152,6 @@ class SCML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     sparsity : float, default 1e-3
         Of the sum of all weights.
     bases : (k, d) array, optional
@@ -207,7 +195,6 @@ class SCML(SolvedEstimator):
     150
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     sparsity: float = 1e-3
     bases: Matrix | None = None
     n_bases: Count | None = None
@@ -270,9 +257,6 @@ class MMC(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     diagonal : bool, default False
         One weight for each feature.
     n_pairs : int or None, default 10000
@@ -312,7 +296,6 @@ class MMC(SolvedEstimator):
     'optimal'
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     diagonal: bool = False
     n_pairs: Count | None = N_PAIRS
     statement = MMCProblem
@@ -325,9 +308,6 @@ class ITML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     upper, lower : float, optional
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
@@ -373,7 +353,6 @@ class ITML(SolvedEstimator):
     'optimal'
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     upper: float | None = None
     lower: float | None = None
     gamma: float = 1.0
@@ -391,9 +370,6 @@ class MCML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`.
@@ -427,5 +403,4 @@ class MCML(SolvedEstimator):
     True
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     statement = MCMLProblem

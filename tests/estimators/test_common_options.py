@@ -101,11 +101,6 @@ def test_components_are_as_many_as_asked_for(estimator):
     Z = fitted.transform(X)
     assert Z.shape == (48, 2)
     assert len(fitted.get_feature_names_out()) == 2
-    if name_of(estimator) in ("MMC", "ITML", "MCML", "POLA", "RCA", "MLR"):
-        whole = X @ fitted.solution_.components.T
-        spread = np.linalg.svd(whole - whole.mean(axis=0), compute_uv=False)
-        found = np.linalg.svd(Z - Z.mean(axis=0), compute_uv=False)
-        np.testing.assert_allclose(found, spread[:2], rtol=1e-6)
     for wrong in (0, 2.5) if name_of(estimator) == "KernelLMNN" else (0, 5, 2.5):
         with pytest.raises((ValueError, TypeError), match="n_components"):
             quiet(clone(estimator).set_params(n_components=wrong), X[:, :4], Y)
@@ -277,14 +272,6 @@ def test_triplets_are_quadruplets_that_share_an_example():
 def test_early_stopping_needs_examples_outside_of_a_precomputed_kernel():
     with pytest.raises(ValueError, match="name the kernel, or leave early_stopping out"):
         estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit(X @ X.T, Y)
-
-
-@pytest.mark.parametrize("estimator", [estimators.POLA(), estimators.LEGO()], ids=name_of)
-def test_components_of_a_stream_are_the_leading_eigenvectors(estimator):
-    whole, some = clone(estimator).partial_fit(X, Y), clone(estimator).set_params(n_components=2).partial_fit(X, Y)
-    leading = np.linalg.eigvalsh(whole.metric_)[-2:]
-    np.testing.assert_allclose(np.linalg.eigvalsh(some.metric_)[-2:], leading)
-    assert some.transform(X).shape == (48, 2)
 
 
 def test_components_to_start_from(monkeypatch):

@@ -336,7 +336,7 @@ def test_parameters_are_refused_before_any_work_in_scikit_learn_s_words(name, ar
 
 
 def test_more_components_than_features_are_refused_in_one_wording(data):
-    for name in ("LMNN", "MMC", "NCA", "LFDA", "FRML", "POLA"):
+    for name in ("LMNN", "NCA", "LFDA", "FRML"):
         with pytest.raises(ValueError, match="n_components=5 is more than the 4 features of X; ask for fewer"):
             getattr(estimators, name)(n_components=5).fit(*data)
 
