@@ -11,7 +11,7 @@ from flint import arb
 
 from sdpmetric.check import cones
 from sdpmetric.check.arithmetic import ends
-from sdpmetric.check.files import BadInput, Refused, read, read_npz
+from sdpmetric.check.files import BadInput, Refused, digits, read, read_npz
 from sdpmetric.check.statements import program
 
 # What a file claims may be better than what is proven here by this much, relatively: both are rounded outwards.
@@ -22,7 +22,7 @@ def check(data_path: Path, proof_path: Path) -> str:
     """Prove what the file claims, or raise `Refused`; returns what was proven, as a sentence."""
     if '"cones"' in str(read_npz(proof_path, ("about",), others=True)["about"]):
         *claims, ball, least, words = cones.program(data_path, proof_path)
-        return _agreed(claims, ball, least, f"{words}: the optimum is", "at most {!r}, and at least {!r}.")
+        return _agreed(claims, ball, least, f"{words}: the optimum is", "at most {}, and at least {}.")
     data, proof = read(data_path, proof_path)
     with np.errstate(all="ignore"):
         ball, least, words = program(data, proof)
@@ -31,7 +31,7 @@ def check(data_path: Path, proof_path: Path) -> str:
             raise Refused("multipliers: the constraints are not proven to contradict each other")
         return f"{words}: no metric satisfies these constraints."
     claims = [proof.number("objective"), proof.number("lower_bound")]
-    bounds = "an objective of at most {!r}, no metric has one below {!r}."
+    bounds = "an objective of at most {}, no metric has one below {}."
     return _agreed(claims, ball, least, f"{words}: the metric has", bounds)
 
 
@@ -43,7 +43,8 @@ def _agreed(claims: list[float], ball: arb, least: arb, words: str, bounds: str)
     for name, claimed, proven, better in (("objective", claims[0], high, -1.0), ("lower_bound", claims[1], low, 1.0)):
         if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
-    return f"{words} {bounds.format(high, low)}"
+    first, second = digits(low, high)
+    return f"{words} {bounds.format(second, first)}"
 
 
 def main(arguments: list[str]) -> tuple[int, str]:
