@@ -39,7 +39,7 @@ def planes(X: np.ndarray, y: np.ndarray, starts: int = 1, **options: float) -> d
     for _ in range(starts - 1):
         L = rng.normal(size=(2, X.shape[1]))
         L *= np.sqrt(32 / np.trace(L @ np.cov(X.T) @ L.T))  # a mean squared norm of 32
-        found.append(sm.solve(problem, start=L, **options))
+        found.append(sm.solve(problem, init=L, **options))
     best = min(found, key=lambda solution: solution.objective)
     return {
         "PCA": PCA(2).fit(X).components_,

@@ -36,7 +36,7 @@ HUES = {"warp": COLORS[0], "auc": COLORS[1], "loreta": COLORS[4], "euclidean": "
 def learner(X: np.ndarray, rank: int, loss: str = "warp", gamma: float = 25.0) -> sm.FRMLStream:
     start = principal(X, rank, START)
     return sm.FRMLStream(
-        X.shape[1], rank, loss=loss, gamma=gamma, step=20.0, decay=0.1 * 5 / len(X), regularization=0.003, start=start
+        X.shape[1], rank, loss=loss, gamma=gamma, step=20.0, decay=0.1 * 5 / len(X), regularization=0.003, init=start
     )
 
 
@@ -64,7 +64,7 @@ def main(path: Path) -> None:
         for loss in ("warp", "auc"):
             stream = learner(X, rank, loss).partial_fit(X, own, n_steps=PASSES * len(X) // 5)
             found[loss].append(score(components=stream.components))
-        loreta = sm.LORETAStream(X.shape[1], rank, step=0.3, start=principal(X, rank, 1.0))
+        loreta = sm.LORETAStream(X.shape[1], rank, step=0.3, init=principal(X, rank, 1.0))
         loreta.partial_fit(X, own, n_steps=10 * PASSES * len(X))
         found["loreta"].append(score(similarity=loreta.metric))
         found["euclidean"].append(score(components=principal(X, rank, 1.0)))

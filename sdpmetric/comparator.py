@@ -171,7 +171,7 @@ def least_loss(problem: POLAProblem) -> float:
 def _(problem: LEGOProblem, solution: Solution, *, tol: float = 1e-6, **options: object) -> RegretCertificate:
     if options:
         raise TypeError(f"regret of LEGO takes no options, got {', '.join(sorted(options))}.")
-    stream = LEGOStream(problem.X.shape[1], problem.learning_rate, problem.initial_metric)
+    stream = LEGOStream(problem.X.shape[1], problem.learning_rate, problem.prior)
     stream.partial_fit(problem.X, problem.pairs, problem.targets, problem.sides)
     own = _of_whole_stream(solution, len(problem.pairs), stream.cumulative_loss, "LEGO")
     rates = [problem.with_weights(learning_rate=problem.learning_rate * more) for more in RATES]

@@ -96,7 +96,7 @@ def solve(
         Where the loops run, for LMNN's solver "factored": default the threads of this process; or the workers of a Dask
         cluster. See ``docs/engines.md``.
     **options
-        Options of the solver, for example ``start=`` (components to start from), ``step="paper"`` of "subgradient", or
+        Options of the solver, for example ``init=`` (components to start from), ``step="paper"`` of "subgradient", or
         ``backend="SCS"`` of "conic"; see the docstring of the solver.
 
     Returns
@@ -168,11 +168,11 @@ def _check_options(
     checked = {name: value for name, value in options.items() if value is not None}
     if random_state is not None and "random_state" in entry.options:
         checked["random_state"] = validation.check_integer("random_state", random_state, 0)
-    if "start" in checked:
+    if "init" in checked:
         try:
-            checked["start"] = problem.check_point(np.asarray(checked["start"]), None)[0]
+            checked["init"] = problem.check_point(np.asarray(checked["init"]), None)[0]
         except ValueError as error:
-            raise ValueError(str(error).replace("components", "start")) from error
+            raise ValueError(str(error).replace("components", "init")) from error
     return checked
 
 
@@ -190,8 +190,8 @@ def _rank_bound(problem: Problem, entry: Solver, n_components: int) -> Steps:
 
 
 def _check_full(problem: Problem, full: Solution, n_components: int | None, options: dict[str, object]) -> None:
-    if n_components is None or "start" in options:
-        raise ValueError("full= is for a solve with n_components=, which starts from it: leave it or start= out.")
+    if n_components is None or "init" in options:
+        raise ValueError("full= is for a solve with n_components=, which starts from it: leave it or init= out.")
     same = full.problem is problem or (full.problem is not None and full.problem.fingerprint() == problem.fingerprint())
     if not same or full.certificate.kind != "duality":
         raise ValueError("full= must solve this very problem, the same data and parameters, with no bound on the rank.")
@@ -251,12 +251,12 @@ def path(
             f"got {', '.join(f'{name}=' for name in weights) or 'none'}."
         )
     ((name, values),) = weights.items()
-    takes_start = "start" in find_solver(problem, solver).options
+    takes_start = "init" in find_solver(problem, solver).options
     solutions: list[Solution] = []
     for at in problem.with_each(name, values):
         start = solutions[-1].components if takes_start and solutions and solutions[-1].components.size else None
         once = partial(solve, at, solver, tol=tol, max_time=max_time, verbose=verbose)
-        solutions.append(once() if start is None else once(start=start))
+        solutions.append(once() if start is None else once(init=start))
         if solutions[-1].status is Status.INTERRUPTED:
             break
     return solutions

@@ -37,5 +37,5 @@ def make_stream(seed, d=None, p=None):
 
 
 def run(problem):
-    stream = sm.LEGOStream(problem.X.shape[1], problem.learning_rate, problem.initial_metric)
+    stream = sm.LEGOStream(problem.X.shape[1], problem.learning_rate, problem.prior)
     return stream.partial_fit(problem.X, problem.pairs, problem.targets, problem.sides)

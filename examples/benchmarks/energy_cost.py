@@ -48,7 +48,7 @@ def prepare(folder: Path, dimension: int) -> dict[str, np.ndarray]:
         ten = sm.solve(
             sm.MultiMetricLMNNProblem.from_labels(X[some], y[some]),
             max_time=20,
-            start=np.repeat(one[None], y.max() + 1, axis=0),
+            init=np.repeat(one[None], y.max() + 1, axis=0),
         ).components
         targets = neighbors.target_neighbors(X, y, 3)
         np.savez(file, X=X, y=y, Q=Q, asked=data.y_test, one=one, ten=ten, targets=targets)

@@ -118,7 +118,7 @@ def main() -> None:
             seconds, spent = time.perf_counter() - began, processor_seconds(where) - before
             began = time.perf_counter()
             if not given.first_only:
-                sm.solve(stated, tol=given.tol, engine=where, start=solution.components)
+                sm.solve(stated, tol=given.tol, engine=where, init=solution.components)
             warm = time.perf_counter() - began
         first = first or seconds
         print(

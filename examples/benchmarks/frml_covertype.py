@@ -66,7 +66,7 @@ def learn(method: str, X: np.ndarray, y: np.ndarray, passes: int, seconds: float
         return {"components": found}
     if method.startswith("LORETA"):
         start = sm.solvers.frml.principal(X, RANK, 1.0)
-        stream = sm.LORETAStream(X.shape[1], RANK, start=start, **options)
+        stream = sm.LORETAStream(X.shape[1], RANK, init=start, **options)
         return {"similarity": stream.partial_fit(X, relevance, n_steps=2 * passes * len(X)).metric}
     if method == "MLR-AUC":
         rows = some_rows(X)

@@ -67,7 +67,7 @@ def learn(X: np.ndarray, y: np.ndarray, loss: str, gamma: float, passes: int, st
         regularization=REGULARIZATION,
         step=step,
         decay=0.1 * 5 / len(X),
-        start=sm.solvers.frml.principal(X, rank, sm.solvers.frml.START),
+        init=sm.solvers.frml.principal(X, rank, sm.solvers.frml.START),
     )
     relevance = sm.Relevance.from_labels(y)
     began = time.process_time()

@@ -79,7 +79,7 @@ def compare_mlkr(python: str) -> None:
     start = np.random.default_rng(0).normal(size=(2, 10)) / 3
     theirs = ask(PEER_MLKR, python, X=problem.X, y=y, start=start)["mlkr"]
     for who, certificate in (
-        ("here", sm.solve(problem, start=start).certificate),
+        ("here", sm.solve(problem, init=start).certificate),
         ("metric-learn", problem.certify(theirs)),
     ):
         left, slope = certificate.objective / problem.scale, certificate.stationarity

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdpmetric.check import cones, statements
 from sdpmetric.check.arithmetic import ends
-from sdpmetric.check.files import BadInput, Refused, number, read
+from sdpmetric.check.files import BadInput, Refused, digits, number, read
 
 # What a file claims may be better than what is proven here by this much, relatively: both are rounded outward.
 AGREEMENT = 1e-9
@@ -36,9 +36,10 @@ def check(data_path: Path, proof_path: Path) -> str:
         claimed = number(name, said.about[name])
         if not better * (claimed - proven) <= AGREEMENT * max(abs(claimed), abs(proven)):
             raise Refused(f"{name}: the file claims {claimed!r}, what it holds proves {proven!r}")
+    first, second = digits(low, high)
     if program:
-        return f"{words}: the optimum is at most {high!r}, and at least {low!r}."
-    return f"{words}: the metric has an objective of at most {high!r}, no metric has one below {low!r}."
+        return f"{words}: the optimum is at most {second}, and at least {first}."
+    return f"{words}: the metric has an objective of at most {second}, no metric has one below {first}."
 
 
 def main(arguments: list[str]) -> tuple[int, str]:

@@ -12,6 +12,7 @@ import tokenize
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
@@ -49,6 +50,21 @@ DATA |= {"quadruplets": (LISTED, 4), "A": (LISTED, 3), "P": (LISTED, 3), "b": (L
 PYTHON = (ValueError, OSError, LookupError, RuntimeError, MemoryError, ArithmeticError, EOFError)
 ODD = (TypeError, AttributeError, SyntaxError, tokenize.TokenError)
 DAMAGED = (*PYTHON, *ODD, csv.Error, struct.error, BadZipFile, zlib.error)
+
+
+def digits(low: float, high: float) -> tuple[str, str]:
+    """Two bounds rounded outwards to eight digits, or to as many as keep the gap from more than doubling."""
+    for count in range(8, 18):
+        first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
+        if low == high or float(second) - float(first) <= 2.0 * (high - low):
+            break
+    return first, second
+
+
+def _rounded(value: float, count: int, rounding: str) -> str:
+    if count > 15 or not math.isfinite(value):
+        return f"{value!r}"
+    return f"{float(Context(prec=count, rounding=rounding).create_decimal(repr(value))):.{count}g}"
 
 
 class BadInput(Exception):

@@ -11,6 +11,7 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.check.files import digits
 from sdpmetric.core import html
 from sdpmetric.core.files import check_values
 from sdpmetric.core.status import Status
@@ -47,15 +48,6 @@ def resolved(objective: float, lower_bound: float, resolution: float) -> bool:
 def closed(objective: float, lower_bound: float, tol: float, resolution: float = 0.0) -> bool:
     """Whether a point is proven optimal: to a relative gap of `tol`, or by the resolution."""
     return relative_gap(objective, lower_bound) <= tol or resolved(objective, lower_bound, resolution)
-
-
-def digits(low: float, high: float) -> tuple[str, str]:
-    """Two numbers with eight digits, or with as many more as it takes to tell one from the other."""
-    for count in range(8, 18):
-        first, second = f"{low:.{count}g}", f"{high:.{count}g}"
-        if first != second or low == high:
-            break
-    return first, second
 
 
 def reservation(rigor: Rigor, assumption: str | None) -> str:

@@ -160,3 +160,23 @@ def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
     names, index = np.unique(np.sort(pairs, axis=1), axis=0, return_inverse=True)
     m, n = (np.bincount(index.ravel()[similar == kind], minlength=len(names)) for kind in (True, False))
     return float(np.sum(4.0 * m * n / np.maximum(m + n, 1)))
+
+
+def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state: int | None) -> NDArray[np.int64]:
+    """The number of each example's chunklet, of `chunk_size` members of one class, drawn at random; -1: of none."""
+    for name, least, value in (("n_chunks", 1, n_chunks), ("chunk_size", 2, chunk_size)):
+        validation.check_integer(name, value, least)
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    groups = [np.zeros((0, chunk_size), dtype=np.intp)]
+    for c in range(int(index.max()) + 1):
+        members = rng.permutation(np.flatnonzero(index == c))
+        groups.append(members[: len(members) // chunk_size * chunk_size].reshape(-1, chunk_size))
+    possible = np.concatenate(groups)
+    if n_chunks > len(possible):
+        raise ValueError(
+            f"the classes have {len(possible)} chunklets of {chunk_size} examples, and n_chunks={n_chunks}; ask for "
+            "fewer or smaller ones."
+        )
+    found = np.full(len(index), -1, dtype=np.int64)
+    found[rng.permutation(possible)[:n_chunks]] = np.arange(n_chunks)[:, None]
+    return found

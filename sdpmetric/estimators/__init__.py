@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sdpmetric.estimators.closed import LFDA, RCA
+    from sdpmetric.estimators.closed import LFDA, RCA, Covariance
     from sdpmetric.estimators.energy import EnergyClassifier
     from sdpmetric.estimators.large_margin import LMNN, KernelLMNN, MultiMetricLMNN
     from sdpmetric.estimators.ordinal import OrdinalEmbedding
@@ -33,6 +33,7 @@ __all__ = [
     "RCA",
     "SCML",
     "SDML",
+    "Covariance",
     "EnergyClassifier",
     "KernelLMNN",
     "MultiMetricLMNN",
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "closed": "LFDA, RCA",
+    "closed": "LFDA, RCA, Covariance",
     "energy": "EnergyClassifier",
     "large_margin": "LMNN, KernelLMNN, MultiMetricLMNN",
     "ordinal": "OrdinalEmbedding",

@@ -31,9 +31,11 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.domains import Domain
 from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate
+from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Labelled, Problem
 from sdpmetric.core.registry import find_solver, rank_bound_of
@@ -78,7 +80,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     # of estimators without these options:
     solver: str = "auto"
     random_state: Seed = None
-    init: ArrayLike | None = None
+    init: ArrayLike | Init = "auto"
     warm_start: bool = False
     early_stopping: bool = False
     validation_fraction: float
@@ -113,6 +115,8 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         arguments = {name: own[name] for name in takes if name in own}
         if "random_state" in takes:
             arguments["random_state"] = self._seed()
+        if isinstance(word := arguments.get("prior"), str) and word == "random":
+            arguments["prior"] = named_prior(word, cast(Data, given[0]), self._seed())
         return make(*given, **arguments | named)
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
@@ -166,7 +170,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         rows, held = self._divided(len(y), y)
         problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows])
         measure = self._measure(problem, y[rows], X[held], y[held]) if self.early_stopping else None
-        return self._learn(problem, X, y, measure)
+        return self._learn(problem, X, y, measure, y[rows])
 
     def _fit_tuples(
         self,
@@ -186,10 +190,17 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
             measure = partial(tuple_score, problem.X, all_rows[held], None if similar is None else similar[held])
         return self._learn(problem, X, measure=measure)
 
-    def _learn(self, problem: Problem, X: Data, y: Labels | None = None, measure: Score | None = None) -> Self:
-        """Solve one problem and keep the solution; the solve is stopped early where a `measure` is given."""
+    def _learn(
+        self,
+        problem: Problem,
+        X: Data,
+        y: Labels | None = None,
+        measure: Score | None = None,
+        known: Labels | None = None,
+    ) -> Self:
+        """Solve one problem, whose labels are `known`, and keep the solution; a `measure` stops the solve early."""
         task = Task(self._init_callback_context(max_subtasks=None), self, X, y).begin()
-        self._keep(problem, *self._solve(problem, task, measure))
+        self._keep(problem, *self._solve(problem, task, measure, **self._start(problem, known)))
         task.end({})
         return self
 
@@ -212,19 +223,19 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
 
     def _options(self, problem: Problem) -> dict[str, object]:
-        """Arguments of `sdpmetric.solve`: the parameters of this estimator that are such, and what to start from."""
+        """Arguments of `sdpmetric.solve`: the parameters of this estimator that are such."""
         own = self.get_params(deep=False)
         given: dict[str, object] = {name: own[name] for name in SOLVE if name in own}
         if rank_bound_of(type(problem)) is None:  # the whole metric is learned, and reduced afterwards
             given.pop("n_components", None)
-        start = self._start(problem)
-        return given if start is None else given | {"start": start}
+        return given
 
-    def _start(self, problem: Problem) -> ArrayLike | None:
-        """What ``warm_start`` and ``init`` say to start from; None: the solver's own start."""
-        if self.warm_start or self.init is not None:
+    def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
+        """What ``warm_start`` and ``init`` say to start from, as an option of the solver; else its own start."""
+        named = isinstance(self.init, str)
+        if self.warm_start or not named or self.init != "auto":
             entry = find_solver(problem, self.solver)
-            if "start" not in entry.options:
+            if "init" not in entry.options:
                 raise ValueError(
                     f"solver={entry.name!r} does not start from components; leave warm_start and init out, or take "
                     "another solver."
@@ -232,13 +243,25 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         if self.warm_start and hasattr(self, "solution_"):
             last = self.solution_.components
             self._check_last(last.shape[-1], problem.X.shape[1])
-            return last if last.any() else None
-        if self.init is not None:
-            try:
-                problem.check_point(np.asarray(self.init), None)
-            except ValueError as error:
-                raise ValueError(str(error).replace("components", "init")) from error
-        return self.init
+            return {"init": last} if last.any() else {}
+        if named:
+            return {} if self.init == "auto" else {"init": self._named(problem, cast(Init, self.init), y)}
+        try:
+            problem.check_point(np.asarray(self.init), None)
+        except ValueError as error:
+            raise ValueError(str(error).replace("components", "init")) from error
+        return {"init": self.init}
+
+    def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
+        """Components to start from by name, as many as there are."""
+        n, d = problem.X.shape
+        index = None if y is None else validation.check_labels(y, n)[1]
+        rows = getattr(self, "n_components", None) or getattr(problem, "n_components", d)
+        most = n if init == "pca" else int(index.max()) if init == "lda" and index is not None else d
+        L = named_components(init, problem.X, index, min(rows, d, most), self._seed())
+        domain: Domain | None = getattr(problem, "domain", None)
+        nearest = None if domain is None else domain.nearest(L)
+        return L if nearest is None else nearest[0]
 
     def _check_last(self, d_last: int, d: int) -> None:
         """Refuse a warm start from components for other data."""
@@ -254,11 +277,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         """The attributes that `transform` and similar methods need, by name."""
-        n = getattr(self, "n_components", None)
-        if n is not None and n < len(components):
-            Z = problem.X @ components.T
-            components = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)[2][:n] @ components
-        elif components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
+        if components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
             components = np.asarray(np.linalg.qr(components, mode="r"))
         return {"components_": self._padded(components)}
 
@@ -336,6 +355,30 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         embedded: Data = X @ self.components_.T
         return embedded
 
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """How well an example's class, or target, is told by its nearest neighbors among the others.
+
+        Parameters
+        ----------
+        X : (n, n_features_in_) array or sparse matrix
+            Best examples that were not learned from.
+        y : (n,) array
+
+        Returns
+        -------
+        score : float
+            Accuracy of ``n_neighbors`` neighbors, or of 3 where there is no such parameter. For continuous targets
+            R^2 of kernel regression with weights ``exp(-d^2)``.
+        """
+        check_is_fitted(self)
+        data, labels = checked_data_and_labels(self, X, y, reset=False, n_min=2)
+        return self._told(np.asarray(self._embed(data), dtype=np.float64), labels)
+
+    def _told(self, Z: FloatArray, y: Labels) -> float:
+        """The score of embedded examples, each told by the others."""
+        votes = min(getattr(self, "n_neighbors", 3), len(y) - 1)
+        return float(np.mean(knn_predict(np.eye(Z.shape[1]), Z, y, None, votes) == y))
+
     def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
         """Learned distances of pairs of examples; not squared, as scikit-learn's are not.
 
@@ -400,7 +443,7 @@ class SolvedEstimator(MetricEstimator):
     max_time: Positive | None = None
     verbose: Verbosity = False
     random_state: Seed = None
-    init: Matrix | None = None
+    init: Matrix | Init = "auto"
     warm_start: bool = False
     early_stopping: bool = False
     validation_fraction: Share = 0.1

@@ -1,20 +1,119 @@
-"""RCA and LFDA as estimators: closed forms."""
+"""Covariance, RCA and LFDA as estimators: closed forms."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import field
 from typing import Self, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import Tags
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import MetricEstimator
 from sdpmetric.estimators.callbacks import with_callbacks
-from sdpmetric.estimators.data import Data
-from sdpmetric.estimators.options import Count, NotNegative, Ridge, estimator
+from sdpmetric.estimators.data import Data, weighed
+from sdpmetric.estimators.options import Count, NotNegative, Ridge, Seed, estimator
 from sdpmetric.problems.lfda import Embedding, LFDAProblem
 from sdpmetric.problems.rca import RCAProblem
+
+
+@estimator
+class Covariance(MetricEstimator):
+    """The Mahalanobis distance of the data [M1936]: the inverse of their covariance, a baseline without labels.
+
+    RCA of a single chunklet that has all examples; the covariance is the mean square, divided by n.
+
+    Parameters
+    ----------
+    ridge : float or "auto", default 0
+        Added to the diagonal of the covariance. "auto": ``(r / n)^2`` times the mean variance of a direction, for n
+        examples that vary in r directions.
+
+    Attributes
+    ----------
+    ridge_ : float
+        The ridge that was used.
+    components_, metric_, solution_, relative_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `LMNN`.
+
+    Warns
+    -----
+    UserWarning
+        If the examples vary in fewer directions than there are features: the metric is a pseudo-inverse then, and
+        differences along the other directions do not count.
+    UselessOptimumWarning
+        If the examples are too few for the directions in which they vary.
+
+    See Also
+    --------
+    RCA : Whitens within classes or chunklets.
+
+    Notes
+    -----
+    The statement and what is proven: docs/statements.md.
+
+    References
+    ----------
+    [M1936] P. C. Mahalanobis. On the generalised distance in statistics. Proceedings of the National Institute of
+        Sciences of India 2:49-55, 1936.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdpmetric.estimators import Covariance
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0], [1.0, 0.0], [0.0, 2.0]])
+    >>> Covariance().fit(X).metric_.round(6).tolist()
+    [[4.0, 0.0], [0.0, 1.0]]
+    """
+
+    ridge: Ridge = field(default=0.0, kw_only=False)
+    ridge_: float = field(init=False)
+    statement = RCAProblem
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from examples.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+        y : ignored
+        sample_weight : (n,) array, optional
+            Nonnegative: an example counts so many times.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If all examples are equal.
+        """
+        data = self._checked(X)
+        weights, rows = weighed(sample_weight, len(data))
+        problem = RCAProblem(data[rows], np.zeros(len(data[rows]), dtype=np.int64), self.ridge, weights)
+        rank, d = problem.coordinates.rank, data.shape[1]
+        if rank < d:
+            warnings.warn(
+                f"the examples vary in {rank} of {d} directions: the metric is a pseudo-inverse, and differences along "
+                "the others do not count. Reduce the dimension, for example by PCA, or pass more examples.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self._learn(problem, data)
+
+    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
+        return super()._fitted(problem, components) | {"ridge_": cast(RCAProblem, problem).ridge}
+
+    def __sklearn_tags__(self) -> Tags:
+        """No labels are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
 
 
 @estimator
@@ -23,12 +122,15 @@ class RCA(MetricEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     ridge : float or "auto", default "auto"
         Added to the diagonal of the covariance within chunklets. "auto": ``(r / n)^2`` times the mean variance of a
         direction, for n members of chunklets that vary in r directions; see docs/useless_optima.md.
+    n_chunks : int, optional
+        With labels: chunklets that are drawn within classes; default: every class is one.
+    chunk_size : int, default 2
+        Examples of each chunklet that is drawn.
+    random_state : int, RandomState, Generator or None, default None
+        Of the draw; None is 0.
 
     Attributes
     ----------
@@ -58,8 +160,10 @@ class RCA(MetricEstimator):
     (4, 2)
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     ridge: Ridge = "auto"
+    n_chunks: Count | None = None
+    chunk_size: Count = 2
+    random_state: Seed = None
     statement = RCAProblem
     fit_pairs = routes.fit_pairs
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core import validation
+from sdpmetric.core.named import Init
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
@@ -74,11 +75,12 @@ class LargeMarginEstimator(SolvedEstimator):
         data, labels = X[rows], y[rows]
         weights = None if weights is None else weights[rows]
         about = {} if regions is None else {"regions": regions[rows]}
-        targets, start = self._targets_of_small_classes(data, labels), dict[str, FloatArray]()
+        targets, start = self._targets_of_small_classes(data, labels), dict[str, object]()
         passes: list[tuple[Problem, Solution, float | None]] = []
         for number in range(self.n_passes):
             problem = self._problem(data, labels, weights, targets, **about)
             measure = self._measure(problem, labels, X[held], y[held]) if self.early_stopping else None
+            start = start or self._start(problem, labels)
             part = task.part("pass", max_subtasks=None)
             solution, score = self._solve(problem, part, measure, **start)
             part.end(partial(self._fitted, problem, solution.components))
@@ -86,7 +88,7 @@ class LargeMarginEstimator(SolvedEstimator):
             if number + 1 < self.n_passes:
                 L = np.asarray(solution.components, dtype=np.float64)
                 points = np.asarray(problem.X, dtype=np.float64) @ self._padded(L).T
-                targets, start = _targets(points, labels, self.n_neighbors), {"start": L} if len(L) else {}
+                targets, start = _targets(points, labels, self.n_neighbors), {"init": L} if len(L) else {}
         self._keep(*max(reversed(passes), key=lambda one: one[2] or 0.0))  # of equals the latest
         self.solutions_ = [solution for _, solution, _ in passes]
         task.end({})
@@ -157,8 +159,11 @@ class LMNN(LargeMarginEstimator):
     verbose : bool, default False
     random_state : int, RandomState, Generator or None, default None
         Of what early stopping sets aside; None is 0.
-    init, warm_start : (r, d) array and bool, default None and False
-        Components to start from, or those of the last fit; the optimum is the same.
+    init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (r, d) array, default "auto"
+        Components to start from; the optimum is the same. "auto": the solver's own start; else the identity, what
+        whitens the data, random numbers, principal components, linear discriminants, or a given array.
+    warm_start : bool, default False
+        Start from the components of the last fit.
     early_stopping, validation_fraction, n_iter_no_change : default False, 0.1 and 10
         Keep a share of the examples or triplets out of the fit, and end it after so many steps without a better score
         on them, the accuracy of nearest neighbors, or the share of triplets in order; the best metric is taken.
@@ -240,8 +245,8 @@ class KernelLMNN(LargeMarginEstimator):
         independent, as the RBF kernel does, and the metric is meaningless.
     tol, max_iter, max_time, verbose, random_state
         As in `LMNN`.
-    init : (r', r) array, optional
-        Components to start from, of the coordinates in the feature space; default: the solver's own start.
+    init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (r', r) array, default "auto"
+        As in `LMNN`, of the coordinates in the feature space.
     warm_start, early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`.
 
@@ -349,8 +354,8 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         As in `LMNN`.
     tol, max_iter, max_time, verbose, random_state
         As in `LMNN`; `random_state` is also that of clusters.
-    init : (c, r, d) array, optional
-        Components to start from, one factor for each region; default: the solver's own start.
+    init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (c, r, d) array, default "auto"
+        As in `LMNN`; a name starts each region alike.
     warm_start, early_stopping, validation_fraction, n_iter_no_change
         As in `LMNN`.
 
@@ -456,6 +461,9 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     def _measure(self, problem: Problem, y: Labels, X_held: Data, y_held: Labels) -> Score:
         votes, regions = self.n_neighbors, cast(MultiMetricLMNNProblem, problem).regions
         return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes, regions=regions) == y_held))
+
+    def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
+        return np.stack([super()._named(problem, init, y)] * len(cast(MultiMetricLMNNProblem, problem).region_names))
 
     def _votes(self) -> int:
         return min(self.n_neighbors, len(self.X_fit_))

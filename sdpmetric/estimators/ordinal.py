@@ -323,7 +323,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
 
     def _solved(self, problem: MetricProblem, weight: float, start: Data | None, tol: float) -> Solution:
         known = None if start is None or not start.any() else start
-        return solve(problem.with_weights(trace=weight), tol=tol, max_time=self.max_time, start=known)
+        return solve(problem.with_weights(trace=weight), tol=tol, max_time=self.max_time, init=known)
 
     def __sklearn_tags__(self) -> Tags:
         """An answer has its label in its order."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from sdpmetric.core import validation
+from sdpmetric.core.named import Init
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -86,9 +87,6 @@ class MLR(RankingEstimator, SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     loss : {"auc", "map"}, default "auc"
         What rankings lose: 1 less the area under the curve, or 1 less the average precision.
     slack_weight : float, default 1
@@ -132,7 +130,6 @@ class MLR(RankingEstimator, SolvedEstimator):
     True
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     loss: MLRLoss = "auc"
     slack_weight: float = 1.0
     tol: Positive | None = 1e-2
@@ -172,8 +169,8 @@ class FRML(RankingEstimator):
     verbose : bool, default False
     random_state : int, RandomState, Generator or None, default None
         Of all draws; None is 0.
-    init : (n_components, d) array, optional
-        Components to start from; default: the leading principal components.
+    init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (n_components, d) array, default "auto"
+        As in `LMNN`; "auto" is "pca".
     warm_start : bool, default False
         Start from the components of the last fit.
 
@@ -224,7 +221,7 @@ class FRML(RankingEstimator):
     max_time: Positive | None = None
     verbose: Verbosity = False
     random_state: Seed = None
-    init: Matrix | None = None
+    init: Matrix | Init = "auto"
     warm_start: bool = False
     statement = FRMLProblem
 

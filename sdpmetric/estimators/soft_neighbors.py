@@ -15,6 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags, check_array, check_random_state
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.core.named import Init, named_components
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
@@ -25,7 +26,7 @@ from sdpmetric.estimators.options import Count, NotNegative, Positive, Seed, Sha
 from sdpmetric.problems.mlkr import MLKRProblem
 from sdpmetric.problems.nca import NCAProblem, Objective, Targets
 from sdpmetric.problems.soft_neighbors import SoftNeighborProblem
-from sdpmetric.solvers.nca_start import Init, initial, rescaled, unsaturated
+from sdpmetric.solvers.nca_start import rescaled, unsaturated
 
 # What scikit-learn prints while NCA looks for a start, and above the iterations.
 SOUGHT = {"pca": "principal", "lda": "most discriminative"}
@@ -53,11 +54,14 @@ class SoftNeighborEstimator(MetricEstimator):
         if not self._continuous():
             return super()._measure(problem, y, X_held, y_held)
 
-        def score(L: FloatArray) -> float:
-            weights = softmax(-cdist(X_held @ L.T, problem.X @ L.T, "sqeuclidean"), axis=1)
-            return float(r2_score(y_held, weights @ y))
+        return lambda L: _regressed(cdist(X_held @ L.T, problem.X @ L.T, "sqeuclidean"), y, y_held)
 
-        return score
+    def _told(self, Z: FloatArray, y: Labels) -> float:
+        if not self._continuous():
+            return super()._told(Z, y)
+        squared = cdist(Z, Z, "sqeuclidean")
+        np.fill_diagonal(squared, np.inf)
+        return _regressed(squared, y, y)
 
     def _check_start(self, d: int) -> None:
         """Refuse components to begin with that do not fit the data."""
@@ -70,10 +74,13 @@ class SoftNeighborEstimator(MetricEstimator):
                     f"init has shape {(rows, columns)}; expected {self.n_components or f'at most {d}'} rows "
                     f"(n_components) and {d} columns (features)."
                 )
-        elif self.diagonal and self.init in ("pca", "lda"):
+        elif self.diagonal and self.init in ("pca", "lda", "covariance"):
             raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
 
-    def _start(self, problem: Problem) -> FloatArray:
+    def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
+        return {"init": self._beginning(problem)}
+
+    def _beginning(self, problem: Problem) -> FloatArray:
         given, own = self.random_state, cast(SoftNeighborProblem, problem)
         self.random_state_ = check_random_state(self._seed() if isinstance(given, np.random.Generator) else given)
         if self.warm_start and hasattr(self, "components_"):
@@ -83,7 +90,7 @@ class SoftNeighborEstimator(MetricEstimator):
         how = "identity" if self.diagonal and self.init == "auto" else self.init
         index = None if own.row_classes is None else own.row_classes[np.argsort(own.order)]
         began = perf_counter()
-        start = initial(own.X, index, own.n_components, how, self.random_state_)
+        start = named_components(how, own.X, index, own.n_components, self.random_state_)
         if how in SOUGHT:
             self._tell(f"Finding {SOUGHT[how]} components... done in {perf_counter() - began:5.2f}s")
         return self._scaled(own, np.diag(np.diag(start)) if self.diagonal else start)
@@ -97,6 +104,11 @@ class SoftNeighborEstimator(MetricEstimator):
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         return {"components_": components}
+
+
+def _regressed(squared: FloatArray, y: Labels, truth: Labels) -> float:
+    """R^2 of kernel regression from squared distances to examples of known targets."""
+    return float(r2_score(truth, softmax(-squared, axis=1) @ y))
 
 
 @estimator
@@ -113,7 +125,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     ----------
     n_components : int, optional
         Rows of the components; default the number of features.
-    init : {"auto", "pca", "lda", "identity", "random"} or (r, d) array, default "auto"
+    init : {"auto", "pca", "lda", "identity", "covariance", "random"} or (r, d) array, default "auto"
         Where to begin. "auto": "lda" where ``n_components <= min(d, classes - 1)``, else "pca" where
         ``n_components < min(d, n)``, else "identity". Where distances are so large that the gradient vanishes there
         and scikit-learn stops at once, the same components at a smaller scale. An array is taken as it is.
@@ -246,7 +258,7 @@ class MLKR(SoftNeighborEstimator):
     ----------
     n_components : int, optional
         Rows of the components; default the number of features.
-    init : {"auto", "pca", "identity", "random"} or (r, d) array, default "auto"
+    init : {"auto", "pca", "identity", "covariance", "random"} or (r, d) array, default "auto"
         Where to begin; "auto" is "pca" where ``n_components < min(d, n)``, else "identity". Components are scaled so
         that neither the nearest neighbor alone counts nor all alike; an array is taken as it is.
     warm_start : bool, default False
@@ -298,7 +310,7 @@ class MLKR(SoftNeighborEstimator):
     """
 
     n_components: Count | None = field(default=None, kw_only=False)
-    init: Literal["auto", "pca", "identity", "random"] | FloatArray = "auto"
+    init: Literal["auto", "pca", "identity", "covariance", "random"] | FloatArray = "auto"
     warm_start: bool = False
     diagonal: bool = False
     tol: Positive | None = 1e-3

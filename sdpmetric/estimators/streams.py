@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
+from sdpmetric.core.named import Prior, named_prior
 from sdpmetric.core.pairs import check_labelled_pairs, check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.solution import Solution
@@ -98,12 +99,8 @@ class StreamingEstimator(MetricEstimator):
 
     def _online(self, stream: POLAStream | LEGOStream, dtype: DTypeLike) -> Self:
         """Keep the metric of the stream, and drop the attributes of a batch fit."""
-        components, n = stream.components.astype(dtype), self.n_components
-        if n is not None and n < len(components):
-            _, roots, axes = np.linalg.svd(components, full_matrices=False)
-            components = roots[:n, None] * axes[:n]
         self._forget()
-        self.components_, self.stream_ = self._padded(components), stream
+        self.components_, self.stream_ = self._padded(stream.components.astype(dtype)), stream
         self.n_iter_ = self._taken()
         return self
 
@@ -118,9 +115,6 @@ class POLA(StreamingEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
-        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     slack_weight : float or None, default 0.01
         Weight of the sum of the slacks; None: hard margins, which are feasible for few data sets. If many pairs
         contradict each other, larger weights take longer.
@@ -169,7 +163,6 @@ class POLA(StreamingEstimator):
     [True, False]
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     slack_weight: float | None = 0.01
     initial_threshold: float = 1.0
     gamma: float | None = None
@@ -241,15 +234,12 @@ class LEGO(StreamingEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; online, the leading
-        eigenvectors of the metric. `solution_` is the whole metric. Default: all.
     learning_rate : float, optional
         ``eta``; default: the rate of `LEGOStream.pretrained` with the smallest loss on the first 2000 pairs.
     upper, lower : float, optional
-        Default: the 5th and 95th percentile of the pairs' squared distances under the initial metric.
-    initial_metric : (d, d) array, optional
-        Positive definite; default: the identity.
+        Default: the 5th and 95th percentile of the pairs' squared distances under the prior.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        As in `ITML`; the stream begins there. Online, "covariance" is that of the first batch.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most, from each batch where it is online; None: all of them.
     max_iter, max_time : int and float, optional
@@ -265,7 +255,7 @@ class LEGO(StreamingEstimator):
     stream_ : LEGOStream
         Online only: the learner, with its counts and its cumulative loss.
     components_ : (r, n_features_in_) array
-        The factor L, in the dtype of the data; at least one row, and `n_components` of them where that was given.
+        The factor L, in the dtype of the data; at least one row.
     metric_ : (n_features_in_, n_features_in_) array
         ``L.T @ L``.
     solution_ : Solution
@@ -296,11 +286,10 @@ class LEGO(StreamingEstimator):
     'regret'
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     learning_rate: float | None = None
     upper: float | None = None
     lower: float | None = None
-    initial_metric: Matrix | None = None
+    prior: Matrix | Prior = "identity"
     n_pairs: Count | None = N_PAIRS
     max_iter: Count | None = None
     max_time: Positive | None = None
@@ -360,7 +349,7 @@ class LEGO(StreamingEstimator):
 
     def _stated(self, X: Data, given: Targets) -> LEGOProblem:
         self._choose_rate(X, given)
-        return LEGOProblem(X, *given, self.learning_rate_, self.initial_metric)
+        return LEGOProblem(X, *given, self.learning_rate_, self._prior(X))
 
     # -- online -------------------------------------------------------------------------------------------------------
 
@@ -392,7 +381,7 @@ class LEGO(StreamingEstimator):
             stream = self.stream_
         else:
             self._choose_rate(X, given)
-            stream = LEGOStream(X.shape[1], self.learning_rate_, self.initial_metric)
+            stream = LEGOStream(X.shape[1], self.learning_rate_, self._prior(X))
         if len(given[0]):
             stream.partial_fit(X, *given)
         return self._online(stream, X.dtype)
@@ -408,10 +397,7 @@ class LEGO(StreamingEstimator):
     def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
         """Similar pairs at most `upper_` apart, dissimilar ones at least `lower_`."""
         if not self._streaming():
-            if self.initial_metric is None:
-                G = np.eye(X.shape[1])
-            else:
-                G = psd.factor(validation.check_positive_definite("initial_metric", self.initial_metric, X.shape[1]))
+            G = psd.factor(validation.check_positive_definite("prior", self._prior(X), X.shape[1]))
             Z = (X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]]) @ G.T
             with np.errstate(over="ignore"):
                 distances = np.sum(Z**2, axis=1)
@@ -423,8 +409,11 @@ class LEGO(StreamingEstimator):
         targets = np.where(similar, self.upper_, self.lower_)
         return check_targets(X, pairs, targets, np.where(similar, 1, -1))
 
+    def _prior(self, X: Data) -> FloatArray:
+        return named_prior(self.prior, X, self._seed())
+
     def _choose_rate(self, X: Data, given: Targets) -> None:
         rate, (pairs, targets, sides) = self.learning_rate, (part[:PRETRAINED] for part in given)
         if rate is None:
-            rate = LEGOStream.pretrained(X, pairs, targets, sides, initial_metric=self.initial_metric).learning_rate
+            rate = LEGOStream.pretrained(X, pairs, targets, sides, prior=self._prior(X)).learning_rate
         self.learning_rate_ = rate

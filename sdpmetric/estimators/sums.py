@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import partial
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpmetric.core import validation
+from sdpmetric.core.named import Prior
 from sdpmetric.core.problem import Problem
 from sdpmetric.estimators import routes
 from sdpmetric.estimators.base import SolvedEstimator
@@ -34,13 +34,9 @@ class LSML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
-    prior : {"identity", "covariance"} or (d, d) array, default "identity"
-        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
-        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
-        matrix.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
+        direction.
     comparison_weight : float, default 1
         Of the comparisons, beside the divergence from the prior.
     n_quadruplets : int, default 1000
@@ -79,8 +75,7 @@ class LSML(SolvedEstimator):
     (4, 2)
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | Literal["identity", "covariance"] = "identity"
+    prior: Matrix | Prior = "identity"
     comparison_weight: float = 1.0
     n_quadruplets: Count = 1000
     statement = LSMLProblem
@@ -97,13 +92,9 @@ class SDML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
-    prior : {"identity", "covariance"} or (d, d) array, default "identity"
-        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
-        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
-        matrix.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
+        direction.
     distance_weight : float, default 0.3
         Of the mean over all pairs of their distances, negative where they are dissimilar.
     sparsity : float, default 0.01
@@ -145,8 +136,7 @@ class SDML(SolvedEstimator):
     (150, 4)
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
-    prior: Matrix | Literal["identity", "covariance"] = "identity"
+    prior: Matrix | Prior = "identity"
     distance_weight: float = 0.3
     sparsity: float = 0.01
     n_pairs: Count | None = N_PAIRS
@@ -162,9 +152,6 @@ class SCML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     sparsity : float, default 1e-3
         Of the sum of all weights.
     bases : (k, d) array, optional
@@ -208,7 +195,6 @@ class SCML(SolvedEstimator):
     150
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     sparsity: float = 1e-3
     bases: Matrix | None = None
     n_bases: Count | None = None
@@ -271,9 +257,8 @@ class MMC(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
+    diagonal : bool, default False
+        One weight for each feature.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
@@ -311,7 +296,7 @@ class MMC(SolvedEstimator):
     'optimal'
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
+    diagonal: bool = False
     n_pairs: Count | None = N_PAIRS
     statement = MMCProblem
     fit_pairs = routes.fit_pairs
@@ -323,16 +308,14 @@ class ITML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     upper, lower : float, optional
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
     gamma : float, default 1
         Weight of the slacks.
-    prior : (d, d) array, optional
-        Positive definite; default: the identity.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of
+        the mean variance added, a random matrix, or a given one.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "bregman", "conic"}, default "auto"
@@ -370,11 +353,10 @@ class ITML(SolvedEstimator):
     'optimal'
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     upper: float | None = None
     lower: float | None = None
     gamma: float = 1.0
-    prior: Matrix | None = None
+    prior: Matrix | Prior = "identity"
     n_pairs: Count | None = N_PAIRS
     statement = ITMLProblem
     fit_pairs = routes.fit_pairs
@@ -388,9 +370,6 @@ class MCML(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` is the whole
-        metric. Default: all.
     solver : {"auto", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`.
@@ -424,5 +403,4 @@ class MCML(SolvedEstimator):
     True
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
     statement = MCMLProblem

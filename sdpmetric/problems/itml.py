@@ -14,6 +14,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.digest import NOT_STATED
+from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_pair_weights
@@ -58,8 +59,9 @@ class ITMLProblem(MetricProblem):
         squared distances under the prior, those that are 0 left out.
     gamma : float, default 1
         Weight of the slacks, > 0.
-    prior : (d, d) array, optional
-        Positive definite ``A0``; default: the identity.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        Positive definite ``A0``: the identity, the inverse of the data's covariance with 0.1 % of the mean variance
+        added, a random matrix (of seed 0), or a given one.
     pair_weights : (p,) array, optional
         Positive: the divergence of a pair's slack counts so many times; default 1.
 
@@ -102,7 +104,7 @@ class ITMLProblem(MetricProblem):
         upper: float | None = None,
         lower: float | None = None,
         gamma: float = 1.0,
-        prior: ArrayLike | None = None,
+        prior: ArrayLike | str = "identity",
         pair_weights: ArrayLike | None = None,
     ) -> None:
         data = validation.check_examples(X)
@@ -115,8 +117,7 @@ class ITMLProblem(MetricProblem):
                 f"dissimilar pair {rows[same][0].tolist()} has two equal examples, whose distance is 0 under every "
                 "metric; leave it out."
             )
-        d = data.shape[1]
-        A0 = np.eye(d) if prior is None else validation.check_positive_definite("prior", prior, d)
+        A0 = validation.check_positive_definite("prior", named_prior(prior, data), data.shape[1])
         L0 = psd.factor(A0)
         D0 = distances(np.asarray(data, dtype=np.float64) @ L0.T, rows[:, 0], rows[:, 1])
         low, high = np.percentile(D0[D0 > 0] if D0.any() else D0, PERCENTILES).tolist()
@@ -139,7 +140,7 @@ class ITMLProblem(MetricProblem):
         if self.gamma == 0.0:
             raise ValueError("gamma must be positive; the smaller it is, the more the slacks may stray.")
         slacks = DistanceBounds(rows, loss="log_ratio", sides=self.signs, bounds=self.bounds, weights=self.gammas)
-        self._set(data, (LogDet(to=A0), slacks), Domain.of(d))
+        self._set(data, (LogDet(to=A0), slacks), Domain.of(data.shape[1]))
         self._assign(weights=("gamma",))
 
     @classmethod
@@ -152,7 +153,7 @@ class ITMLProblem(MetricProblem):
         upper: float | None = None,
         lower: float | None = None,
         gamma: float = 1.0,
-        prior: ArrayLike | None = None,
+        prior: ArrayLike | str = "identity",
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> ITMLProblem:

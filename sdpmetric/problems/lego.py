@@ -14,6 +14,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.bounds.fenchel import NULL
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import DualityCertificate, Multipliers, RegretCertificate, check_multipliers
+from sdpmetric.core.named import named_prior
 from sdpmetric.core.owned import owned
 from sdpmetric.core.pairs import check_targets, pairs_of_labels
 from sdpmetric.core.problem import Problem
@@ -50,8 +51,8 @@ class LEGOProblem(Problem):
         0: the distance is to be the target (default); 1: at most; -1: at least.
     learning_rate : float, default 1
         ``eta > 0``; `LEGOStream.pretrained` chooses one.
-    initial_metric : (d, d) array, optional
-        Positive definite ``A_0``; default: the identity.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        Positive definite ``A_0``, as in `ITMLProblem`.
 
     Raises
     ------
@@ -73,7 +74,7 @@ class LEGOProblem(Problem):
     targets: FloatArray
     sides: FloatArray
     learning_rate: float
-    initial_metric: FloatArray
+    prior: FloatArray
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class LEGOProblem(Problem):
         targets: ArrayLike,
         sides: ArrayLike | None = None,
         learning_rate: float = 1.0,
-        initial_metric: ArrayLike | None = None,
+        prior: ArrayLike | str = "identity",
     ) -> None:
         data = owned(validation.check_data(X), X)
         rows, goals, marks = check_targets(data, pairs, targets, sides)
@@ -91,10 +92,8 @@ class LEGOProblem(Problem):
         rate = validation.check_number("learning_rate", learning_rate, 0.0)
         if rate == 0.0:
             raise ValueError("learning_rate must be positive; the larger it is, the further each step goes.")
-        d = data.shape[1]
-        given = "initial_metric"
-        A0 = np.eye(d) if initial_metric is None else validation.check_positive_definite(given, initial_metric, d)
-        self._assign(X=data, pairs=rows, targets=goals, sides=marks, learning_rate=rate, initial_metric=A0)
+        A0 = validation.check_positive_definite("prior", named_prior(prior, data), data.shape[1])
+        self._assign(X=data, pairs=rows, targets=goals, sides=marks, learning_rate=rate, prior=A0)
 
     # -- the statement ------------------------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class LEGOProblem(Problem):
         if n_pairs == len(self.pairs):
             return self
         first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
-        return LEGOProblem(self.X, *first, self.learning_rate, self.initial_metric)
+        return LEGOProblem(self.X, *first, self.learning_rate, self.prior)
 
     @cached_property
     def differences(self) -> FloatArray:
@@ -157,7 +156,7 @@ class LEGOProblem(Problem):
     @cached_property
     def root(self) -> FloatArray:
         """``G_0``, upper triangular, with ``G_0^T G_0 = A_0``."""
-        return np.ascontiguousarray(np.linalg.cholesky(self.initial_metric).T)
+        return np.ascontiguousarray(np.linalg.cholesky(self.prior).T)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """What one fixed metric loses on the whole stream; see `Problem.objective`."""
@@ -277,4 +276,4 @@ class LEGOProblem(Problem):
     @cached_property
     def divergence_term(self) -> LogDet:
         """``D_ld(A, A_0)``."""
-        return LogDet(to=self.initial_metric).bind(self.X)
+        return LogDet(to=self.prior).bind(self.X)

@@ -43,7 +43,7 @@ class LEGOBatchProblem(MetricProblem):
 
     def __init__(self, stream: LEGOProblem) -> None:
         losses = DistanceTargets(stream.pairs, stream.targets, stream.sides)
-        super().__init__(stream.X, LogDet(to=stream.initial_metric) + stream.learning_rate * losses)
+        super().__init__(stream.X, LogDet(to=stream.prior) + stream.learning_rate * losses)
         self._assign(stream=stream, weights=("learning_rate",))
 
     def describe(self) -> str:

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import terms
 from sdpmetric.core import validation
+from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import weighted_pairs_of_labels
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.problems.sdml import find_prior
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -35,10 +35,10 @@ class LSMLProblem(MetricProblem):
         Row numbers of X: the near pair, then the far one.
     weights : (t,) array, optional
         Of quadruplets; they are divided by their sum.
-    prior : {"identity", "covariance"} or (d, d) array, default "identity"
-        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
-        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
-        matrix.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the identity divided by the largest variance of the data in any
+        direction, the inverse of their covariance with 0.1 % of the mean variance added, a random matrix (of seed 0),
+        or a given one.
     comparison_weight : float, default 1
     """
 
@@ -58,7 +58,7 @@ class LSMLProblem(MetricProblem):
         mean = validation.check_number("comparison_weight", comparison_weight, 0.0) / max(float(w.sum()), 1e-300)
         push = terms.QuadrupletHinge(rows, margin=0.0, loss="squared_hinge", weights=w)
         data = validation.check_examples(X)
-        super().__init__(data, mean * push + terms.LogDet(to=find_prior(prior, data)))
+        super().__init__(data, mean * push + terms.LogDet(to=named_prior(prior, data, scaled=True)))
 
     @classmethod
     def from_labels(

@@ -57,6 +57,8 @@ class MMCProblem(MetricProblem):
         bool, or +1 for similar and -1 for dissimilar.
     pair_weights : (p,) array, optional
         ``w``, positive: a pair counts so many times; default 1.
+    diagonal : bool, default False
+        Only diagonal metrics, weights of features (section 2.1 of [XNJR2002]).
 
     Attributes
     ----------
@@ -82,7 +84,13 @@ class MMCProblem(MetricProblem):
     pair_weights: FloatArray | None
 
     def __init__(
-        self, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike, pair_weights: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        pairs: ArrayLike,
+        similar: ArrayLike,
+        pair_weights: ArrayLike | None = None,
+        *,
+        diagonal: bool = False,
     ) -> None:
         data = validation.check_examples(X)
         rows, flags = check_labelled_pairs(pairs, similar, len(data))
@@ -94,7 +102,7 @@ class MMCProblem(MetricProblem):
             raise ValueError("all dissimilar pairs coincide, so every metric has objective 0; check the data.")
         self._assign(pairs=rows, similar=flags, pair_weights=weights)
         near, far = (term(rows[kind], weights=self._weights(kind)) for term, kind in ((Pull, flags), (Spread, ~flags)))
-        self._set(data, (near.bind(data), far.bind(data)), Domain.of(data.shape[1]))
+        self._set(data, (near.bind(data), far.bind(data)), Domain.of(data.shape[1], diagonal))
         self._assign(weights=())
         if unbounded := feasibility.unbounded(self.dual):
             raise ValueError(
@@ -110,6 +118,7 @@ class MMCProblem(MetricProblem):
         y: ArrayLike,
         n_pairs: int | None = None,
         *,
+        diagonal: bool = False,
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> MMCProblem:
@@ -122,13 +131,15 @@ class MMCProblem(MetricProblem):
             Class labels of any kind; at least two classes.
         n_pairs : int, optional
             Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+        diagonal : bool, default False
         sample_weight : (n,) array, optional
             Nonnegative; a pair has the product of its examples' weights. Whole weights are repeated rows.
         random_state : int, optional
             Seed of the draw; default 0.
         """
         data = validation.check_examples(X)
-        return cls(data, *weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight))
+        drawn = weighted_pairs_of_labels(y, len(data), n_pairs, random_state, sample_weight)
+        return cls(data, *drawn, diagonal=diagonal)
 
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
@@ -144,7 +155,7 @@ class MMCProblem(MetricProblem):
     def budgeted(self) -> MetricProblem:
         """The statement as it is printed, with its constraint, for programs."""
         (near, costs), far = self.terms[0].pair_costs(), self.terms[1]
-        return MetricProblem(self.X, far + Budget(near, costs=costs))
+        return MetricProblem(self.X, far + Budget(near, costs=costs), diagonal=self.domain.diagonal)
 
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked."""

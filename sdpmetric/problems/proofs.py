@@ -261,8 +261,10 @@ def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -
     )
     T = problem.dual.slack.coordinates(total.pair_weights([0.0 * a]), None)[0]
     Y, (first, second) = problem.centered @ T, total.pairs[costs:].T
-    a = 0.5 * math.sqrt(float((w * w / a).sum()) / psd.largest_eigenvalue(adjoint(Y, first, second, a))) * a
-    theta = (1.0 + ROOM) * psd.largest_eigenvalue(adjoint(Y, first, second, a))
+    B = adjoint(Y, first, second, a)
+    largest = float(np.diag(B).max()) if problem.domain.diagonal else psd.largest_eigenvalue(B)
+    scale = 0.5 * math.sqrt(float((w * w / a).sum()) / largest)
+    a, theta = scale * a, (1.0 + ROOM) * scale * largest
     value = -above(theta + sum_above(0.25 * w * w / a), 6)
     data = {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar}
     return of_sum(own, L, Proven(value, [a, np.array([theta])], coordinates=T), data)

@@ -23,7 +23,7 @@ from sdpmetric.bounds.spans import dimension
 from sdpmetric.bounds.well_posed import Ridge, SampleSize, caution
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
-from sdpmetric.core.pairs import check_labelled_pairs
+from sdpmetric.core.pairs import check_labelled_pairs, drawn_chunks
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
@@ -119,9 +119,17 @@ class RCAProblem(Problem):
 
     @classmethod
     def from_labels(
-        cls, X: ArrayLike, y: ArrayLike, ridge: Ridge = 0.0, *, sample_weight: ArrayLike | None = None
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        ridge: Ridge = 0.0,
+        *,
+        n_chunks: int | None = None,
+        chunk_size: int = 2,
+        sample_weight: ArrayLike | None = None,
+        random_state: int | None = None,
     ) -> RCAProblem:
-        """State RCA for labeled data: every class is a chunklet.
+        """State RCA for labeled data: every class is a chunklet, or chunklets are drawn within classes.
 
         Parameters
         ----------
@@ -129,11 +137,19 @@ class RCAProblem(Problem):
         y : (n,) array
             Class labels of any kind; at least two classes.
         ridge : float or "auto", default 0
+        n_chunks : int, optional
+            Chunklets that are drawn; default: every class is one.
+        chunk_size : int, default 2
+            Examples of each chunklet that is drawn.
         sample_weight : (n,) array, optional
             As in the constructor.
+        random_state : int, optional
+            Seed of the draw; default 0.
         """
         data = validation.check_examples(X)
-        return cls(data, validation.check_labels(y, len(data))[1], ridge, sample_weight)
+        _, index = validation.check_labels(y, len(data))
+        chunks = index if n_chunks is None else drawn_chunks(index, n_chunks, chunk_size, random_state)
+        return cls(data, chunks, ridge, sample_weight)
 
     @classmethod
     def from_pairs(cls, X: ArrayLike, pairs: ArrayLike, similar: ArrayLike, ridge: Ridge = 0.0) -> RCAProblem:

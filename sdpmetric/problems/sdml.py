@@ -10,29 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric import terms
 from sdpmetric.core import validation
+from sdpmetric.core.named import named_prior
 from sdpmetric.core.pairs import check_labelled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
-
-
-# Share of the mean variance that is added to the covariance, so it has an inverse.
-RIDGE = 1e-3
-
-
-def find_prior(prior: ArrayLike | str, X: NDArray[np.floating]) -> FloatArray:
-    """A metric to stay near: as given, or by a word, in the data's own units."""
-    if not isinstance(prior, str):
-        return np.asarray(prior, dtype=np.float64)
-    if prior not in ("identity", "covariance"):
-        raise ValueError(f"prior must be 'identity', 'covariance' or a positive definite matrix, got {prior!r}.")
-    validation.check_spread(X)
-    C = np.cov(np.asarray(X, dtype=np.float64), rowvar=False, bias=True).reshape(X.shape[1], X.shape[1])
-    if prior == "identity":
-        return np.eye(len(C)) / float(np.linalg.eigvalsh(C)[-1])
-    inverse: FloatArray = np.linalg.inv(C + RIDGE * np.trace(C) / len(C) * np.eye(len(C)))
-    return 0.5 * (inverse + inverse.T)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -53,10 +36,10 @@ class SDMLProblem(MetricProblem):
         Row numbers of X.
     similar : (p,) array
         bool, or +1 for similar and -1 for dissimilar.
-    prior : {"identity", "covariance"} or (d, d) array, default "identity"
-        What the metric stays near, positive definite: the multiple of the identity under which the largest variance
-        of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
-        matrix.
+    prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
+        What the metric stays near, positive definite: the identity divided by the largest variance of the data in any
+        direction, the inverse of their covariance with 0.1 % of the mean variance added, a random matrix (of seed 0),
+        or a given one.
     distance_weight : float, default 0.3
         Of the mean over the pairs.
     sparsity : float, default 0.01
@@ -88,7 +71,7 @@ class SDMLProblem(MetricProblem):
         given = check_pair_weights(pair_weights, len(rows))
         w = np.ones(len(rows)) if given is None else given
         share = validation.check_number("distance_weight", distance_weight, 0.0) / float(w.sum())
-        divergence = terms.LogDet(to=find_prior(prior, data)).bind(data)
+        divergence = terms.LogDet(to=named_prior(prior, data, scaled=True)).bind(data)
         total = divergence + validation.check_number("sparsity", sparsity, 0.0) * terms.OffDiagonal()
         V = np.asarray(data, dtype=np.float64)[rows[:, 0]] - np.asarray(data, dtype=np.float64)[rows[:, 1]]
         linear = divergence.inverse_root @ divergence.inverse_root + share * (V.T * np.where(flags, w, -w)) @ V

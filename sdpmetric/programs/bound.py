@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
+from sdpmetric.check.files import digits
 from sdpmetric.core.certificate import reservation
 from sdpmetric.core.proof import Proof
 from sdpmetric.lazy import cvxpy as cp
@@ -98,7 +98,7 @@ class ProgramBound:
 
     def __str__(self) -> str:
         what = "maximum" if self.maximization else "minimum"
-        low, high = (_digits(v, r) for v, r in ((self.lower_bound, ROUND_FLOOR), (self.upper_bound, ROUND_CEILING)))
+        low, high = digits(self.lower_bound, self.upper_bound)
         if self.lower_bound == self.upper_bound and math.isinf(self.lower_bound):
             infeasible = (self.lower_bound < 0.0) == self.maximization
             found = "The program is proven to be infeasible" if infeasible else f"The {what} is proven to be unbounded"
@@ -111,11 +111,6 @@ class ProgramBound:
         else:
             return f"Nothing is proven about the {what}."
         return found + (reservation(self.rigor, self.assumption) or ", all rounding included") + "."
-
-
-def _digits(value: float, rounding: str) -> str:
-    """At most 12 digits, rounded outward, because what is printed is claimed."""
-    return f"{Context(prec=12, rounding=rounding).create_decimal(value):g}" if math.isfinite(value) else str(value)
 
 
 def bound(problem: cp.Problem, solver: str | None = None, radius: float | None = None) -> ProgramBound:

@@ -292,8 +292,8 @@ class SumDual:
                 place += loss.size
             return found, rates
 
-        start = np.clip(np.where(inner, self._excess(a), a), *ends)
-        rates = slopes(np.where(inner, np.clip(start, -MODERATE, MODERATE), a))[1]
+        init = np.clip(np.where(inner, self._excess(a), a), *ends)
+        rates = slopes(np.where(inner, np.clip(init, -MODERATE, MODERATE), a))[1]
         curvature = np.where(inner, rates, 0.0) + (rates * self.sizes) ** 2 / self.weight
         units = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), 1.0)
         best: list[tuple[FloatArray, DualValue]] = []
@@ -317,7 +317,7 @@ class SumDual:
             if not len(a):
                 negative(a)
             else:
-                minimize(negative, start / units, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+                minimize(negative, init / units, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         return best[0]
 
     def gap(self, a: FloatArray, gradient: FloatArray) -> float:
@@ -455,7 +455,7 @@ def _boxed(F: FloatArray, weights: FloatArray, right: FloatArray, low: FloatArra
 
 
 @solver(MetricProblem, "dual", tol=1e-4, default=fits, when=takes)
-def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
+def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of scalar losses with one Frobenius term on its dual.
 
     L-BFGS-B ascends in the multipliers, and Newton's method where conjugates are not steep. It needs the metric only as
@@ -466,9 +466,9 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArr
     if any(loss.hard for loss in total.losses):
         total = total.stiffened(1.0, min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol)))
     dual = SumDual(total, problem.domain)
-    if start is None:
-        start = dual.components(DualValue(0.0, np.zeros(0), float, dual.positive(dual.target) / dual.weight))
-    a = dual.moderate(np.concatenate([np.zeros(0), *problem.total.slopes(start, 1.0)]))
+    if init is None:
+        init = dual.components(DualValue(0.0, np.zeros(0), float, dual.positive(dual.target) / dual.weight))
+    a = dual.moderate(np.concatenate([np.zeros(0), *problem.total.slopes(init, 1.0)]))
     best, low, idle, most, by_excess = math.inf, -math.inf, 0, FIRST, True
     for _ in range(ROUNDS):
         a, here = dual.ascend(a, budget, PROVEN * tol, most, by_excess)

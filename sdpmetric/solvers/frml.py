@@ -37,7 +37,7 @@ def steps(
     passes: int = 50,
     validation_share: float = 0.1,
     stop_after: int = 5,
-    start: FloatArray | None = None,
+    init: FloatArray | None = None,
     random_state: int | None = None,
 ) -> Iterator[Step]:
     """Run `FRMLStream` over the problem's own queries, pass after pass, and keep the metric that ranks best."""
@@ -64,7 +64,7 @@ def steps(
         decay=decay * batch_size / max(1, len(related.queries)),
         batch_size=batch_size,
         scale=problem.scale,
-        start=principal(X, problem.n_components, START) if start is None else unit * np.asarray(start),
+        init=principal(X, problem.n_components, START) if init is None else unit * np.asarray(init),
         random_state=random_state,
     )
     ranked = problem.relevance.part(held_out, items, unanswerable="exclude") if len(held_out) else None

@@ -18,7 +18,7 @@ CERTIFICATES = 8
 @solver(LEGOProblem, "online", tol=1e-6, default=True, stream=True)
 def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Take the pairs in their order by LEGO, and certify the run now and then."""
-    d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
+    d, rate, first = problem.X.shape[1], problem.learning_rate, problem.prior
     stream = LEGOStream(d, rate, first)
 
     def certify(n_pairs: int) -> RegretCertificate:
@@ -30,7 +30,7 @@ def steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
 @solver(LEGOProblem, "itml", tol=1e-6, stream=True)
 def itml_steps(problem: LEGOProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """The same by `ITMLStream`, of which no theorem is known here: its certificates have no bound on the regret."""
-    d, rate, first = problem.X.shape[1], problem.learning_rate, problem.initial_metric
+    d, rate, first = problem.X.shape[1], problem.learning_rate, problem.prior
     stream = ITMLStream(d, rate, first)
 
     def certify(n_pairs: int) -> RegretCertificate:

@@ -19,7 +19,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.mlr import MLRProblem
 
-# Multiples of the identity that are tried, in units of the root mean squared distance.
+# Multiples of the start that are tried, in units of the root mean squared distance.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Shares of the predicted decrease that make a step serious, and one that lets the next step be longer.
 SERIOUS, GOOD = 0.1, 0.5
@@ -38,19 +38,19 @@ CERTIFY_EVERY, PATIENCE, SMALLER = 5, 200, 0.99
 
 
 @solver(MLRProblem, "cutting_planes", tol=1e-2, default=True)
-def steps(problem: MLRProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
+def steps(problem: MLRProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Minimise by cutting planes, each the most violated rankings of all queries together.
 
     The master problem has the cuts in place of the loss, and a proximal term that keeps the next metric near the best
     one. Its dual is over the multipliers of the cuts, which also prove the lower bound.
     """
     d, size = problem.X.shape[1], mean_squared_distance(problem.X) or 1.0
-    if start is None:
-        L = np.eye(d) / math.sqrt(size)
+    if init is None:
         yield Step.certified(problem, problem.zero)
-        L = min(in_time(scale * L for scale in SCALES), key=problem.objective)
-    else:
-        L = start
+    L, first = np.eye(d) / math.sqrt(size), () if init is None else (init,)
+    if init is not None and (spread := mean_squared_distance(problem.X @ init.T)) > 0.0:
+        L = init / math.sqrt(spread)
+    L = min(in_time([*first, *(scale * L for scale in SCALES)]), key=problem.objective)
     cut = problem.separate(L)
     bundle = Bundle(problem, max(size, float(np.abs(cut.slope).max())))
     center, best = bundle.size * (L.T @ L), bundle.separated(L, budget)

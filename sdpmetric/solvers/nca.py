@@ -27,13 +27,13 @@ def steps(
     budget: Budget,
     tol: float,
     *,
-    start: FloatArray | None = None,
+    init: FloatArray | None = None,
     iterations: int | None = None,
     accuracy: float | None = None,
     on_iteration: Callable[[FloatArray, float], None] | None = None,
 ) -> Iterator[Step]:
     """Minimise by L-BFGS-B."""
-    L = start_of(problem) if start is None else start
+    L = start_of(problem) if init is None else init
     yield Step(L)
     packed = _Packed(L.shape, problem.diagonal)
     best, reached, stationarity = np.inf, L, np.inf

@@ -35,7 +35,7 @@ def steps(
     budget: Budget,
     tol: float,
     *,
-    start: FloatArray | None = None,
+    init: FloatArray | None = None,
     candidates: int = 200,
     random_state: int = 0,
 ) -> Iterator[Step]:
@@ -47,7 +47,7 @@ def steps(
     """
     validation.check_integer("candidates", candidates)
     rng, n = np.random.default_rng(random_state), len(problem.X)
-    L = start_of(problem, random_state) if start is None else start
+    L = start_of(problem, random_state) if init is None else init
     shuffled = rng.permutation(n)
     n_held = max(1, min(HELD_BACK, n // 5))
     held, pool = np.sort(shuffled[:n_held]), shuffled[n_held:]

@@ -65,16 +65,16 @@ def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 @solver(ITMLProblem, "factored", tol=1e-6, default=True)
 @solver(MCMLProblem, "factored", tol=1e-6, default=True)
 @solver(MMCProblem, "factored", tol=1e-6, default=True)
-def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
+def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Minimise a sum of terms in a factor of the metric.
 
     Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
     multipliers does, so the width need not vanish. After each level the problem certifies point and multipliers.
     """
-    point, size = Point.of(problem, start), problem.moderate[2]
+    point, size = Point.of(problem, init), problem.moderate[2]
     yield Step(problem.zero, problem.objective(problem.zero))
-    if start is not None:
-        yield Step.certified(problem, start, problem.multipliers(start, FIRST))
+    if init is not None:
+        yield Step.certified(problem, init, problem.multipliers(init, FIRST))
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
     point.total = problem.total.stiffened(size, room)
     penalty = _Penalty()

@@ -35,15 +35,15 @@ class Point(ABC):
     total: BoundTerms
 
     @classmethod
-    def of(cls, problem: MetricProblem, start: FloatArray | None) -> Point:
+    def of(cls, problem: MetricProblem, init: FloatArray | None) -> Point:
         """The components (r, d) to start from, or the best multiple of the identity where costs are whitened."""
         T, multiple, _ = problem.moderate
         kind = Weights if problem.domain.diagonal else Factor
         point = kind(
             problem, T, multiple * (np.ones(len(T)) if problem.domain.diagonal else np.eye(T.shape[1])), problem.total
         )
-        if start is not None:
-            point.F = point.near(start)
+        if init is not None:
+            point.F = point.near(init)
         return point
 
     @cached_property
@@ -52,7 +52,7 @@ class Point(ABC):
         return self.T.T @ self.problem.domain.basis
 
     @abstractmethod
-    def near(self, start: FloatArray) -> FloatArray:
+    def near(self, init: FloatArray) -> FloatArray:
         """Unknowns near given components (r, d), with a part in every direction."""
 
     @abstractmethod
@@ -79,9 +79,9 @@ class Point(ABC):
 class Factor(Point):
     """A factor: ``L = F T^T B``, F (r, p)."""
 
-    def near(self, start: FloatArray) -> FloatArray:
+    def near(self, init: FloatArray) -> FloatArray:
         """See `Point.near`; a part in every direction in which the objective falls is enough, but for barriers."""
-        found: FloatArray = np.linalg.lstsq(self.map.T, start.T, rcond=None)[0].T.astype(np.float64)
+        found: FloatArray = np.linalg.lstsq(self.map.T, init.T, rcond=None)[0].T.astype(np.float64)
         if self.problem.total.barrier or not found.any():
             return np.concatenate([found, NEW * (np.linalg.norm(found) or 1.0) * np.eye(self.T.shape[1])])
         self.F = found
@@ -144,9 +144,9 @@ class Weights(Point):
     distances.
     """
 
-    def near(self, start: FloatArray) -> FloatArray:
+    def near(self, init: FloatArray) -> FloatArray:
         """See `Point.near`."""
-        roots = np.sqrt(self.problem.domain.combination(start.T @ start)) / np.maximum(np.diag(self.T), 1e-300)
+        roots = np.sqrt(self.problem.domain.combination(init.T @ init)) / np.maximum(np.diag(self.T), 1e-300)
         return np.asarray(roots + 1e-3 * (float(roots.max()) or 1.0))
 
     def components(self, F: FloatArray) -> FloatArray:

@@ -48,7 +48,7 @@ class FRMLStream(FactorStream):
     scale : float, optional
         What losses of ranks are divided by; default: the loss of the last rank, at the first item or, in `partial_fit`,
         at the mean number of irrelevant items.
-    start : (n_components, n_features) array, optional
+    init : (n_components, n_features) array, optional
         The factor to start from, of full rank; default: random orthonormal rows.
     random_state : int, optional
         Seed of all draws; default 0.
@@ -62,7 +62,7 @@ class FRMLStream(FactorStream):
     Raises
     ------
     ValueError
-        If a parameter is out of range, the rank is above the number of features, or `start` has not full rank.
+        If a parameter is out of range, the rank is above the number of features, or `init` has not full rank.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class FRMLStream(FactorStream):
         decay: float = 0.0,
         batch_size: int = 5,
         scale: float | None = None,
-        start: ArrayLike | None = None,
+        init: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
-        super().__init__(n_features, n_components, step=step, start=start, random_state=random_state)
+        super().__init__(n_features, n_components, step=step, init=init, random_state=random_state)
         if loss not in ("warp", "auc"):
             raise ValueError(f"loss must be 'warp' or 'auc', got {loss!r}.")
         self.loss: Literal["warp", "auc"] = loss

@@ -20,7 +20,7 @@ class KernelLEGOStream(LogDetCounts):
 
     The first metric is s times the identity of the feature space. A step adds a multiple of ``(A z)(A z)^T``, and ``A
     z`` is a combination of z and of the differences before it; so every later metric has the form above, with x_l the
-    examples of the pairs so far. With the linear kernel this is `LEGOStream` with ``initial_metric = s I``.
+    examples of the pairs so far. With the linear kernel this is `LEGOStream` with ``prior = s I``.
 
     A pair costs O(m^2) for m different examples so far; memory is 2 m^2 numbers.
 

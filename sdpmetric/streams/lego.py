@@ -30,7 +30,7 @@ class LEGOStream(LogDetStream):
     n_features : int
     learning_rate : float
         ``eta > 0``, in units of one over a squared squared distance; `pretrained` chooses one.
-    initial_metric : (d, d) array, optional
+    prior : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
 
     Raises

@@ -76,17 +76,17 @@ class LogDetStream(LogDetCounts):
     ----------
     n_features : int
     learning_rate : float
-    initial_metric : (d, d) array, optional
+    prior : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
     """
 
     _explicit: ClassVar[bool] = False
 
-    def __init__(self, n_features: int, learning_rate: float, initial_metric: ArrayLike | None = None) -> None:
+    def __init__(self, n_features: int, learning_rate: float, prior: ArrayLike | None = None) -> None:
         super().__init__(learning_rate)
         self._G = np.eye(validation.check_integer("n_features", n_features))
-        if initial_metric is not None:
-            A0 = validation.check_positive_definite("initial_metric", initial_metric, len(self._G))
+        if prior is not None:
+            A0 = validation.check_positive_definite("prior", prior, len(self._G))
             self._G = np.ascontiguousarray(np.linalg.cholesky(A0).T)
         self._volume = 2.0 * float(np.linalg.slogdet(self._G)[1])
 
@@ -99,7 +99,7 @@ class LogDetStream(LogDetCounts):
         sides: ArrayLike | None = None,
         *,
         rates: ArrayLike | None = None,
-        initial_metric: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
     ) -> Self:
         """A new stream with the learning rate that has the smallest loss on a few pairs.
 
@@ -116,13 +116,13 @@ class LogDetStream(LogDetCounts):
         rates : (m,) array, optional
             Rates to try; default: 1e-4 to 1e2, two for each power of ten, divided by the mean of squared targets and
             squared distances under the initial metric.
-        initial_metric : (d, d) array, optional
+        prior : (d, d) array, optional
         """
         data = np.ascontiguousarray(validation.check_data(X), dtype=np.float64)
         checked = check_targets(data, pairs, targets, sides)
         if not len(checked[0]):
             raise ValueError("there are no pairs to choose a learning rate by; pass some, or name a rate.")
-        first = cls(data.shape[1], 1.0, initial_metric)
+        first = cls(data.shape[1], 1.0, prior)
         if rates is None:
             Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ first._G.T
             with np.errstate(over="ignore"):
@@ -130,13 +130,13 @@ class LogDetStream(LogDetCounts):
             if size < SMALLEST and (Z.any() or checked[1].any()):
                 raise ValueError("fourth powers of distances underflow; scale the features, for example to [0, 1].")
             rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
-        tries = [cls(data.shape[1], float(rate), initial_metric) for rate in np.ravel(rates)]
+        tries = [cls(data.shape[1], float(rate), prior) for rate in np.ravel(rates)]
         if not tries:
             raise ValueError("rates is empty; name at least one learning rate.")
         for stream in tries:
             stream._take(data, *checked)
         best = min(tries, key=lambda stream: stream.cumulative_loss)
-        return cls(data.shape[1], best.learning_rate, initial_metric)
+        return cls(data.shape[1], best.learning_rate, prior)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -311,7 +311,7 @@ class ITMLStream(LogDetStream):
     ----------
     n_features : int
     learning_rate : float
-    initial_metric : (d, d) array, optional
+    prior : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
 
     Raises

@@ -50,18 +50,18 @@ def check_vector(name: str, given: ArrayLike, n_features: int) -> FloatArray:
     return vector
 
 
-def start_factor(start: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
+def start_factor(init: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
     """A checked copy of the factor to start from; default: random orthonormal rows."""
-    if start is None:
+    if init is None:
         normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
         return np.ascontiguousarray(np.linalg.qr(normal)[0].T)
-    if np.shape(start) != (n_components, n_features):
-        raise ValueError(f"start must have shape ({n_components}, {n_features}), got {np.shape(start)}.")
-    L, _ = validation.check_point(start, None, n_features)
+    if np.shape(init) != (n_components, n_features):
+        raise ValueError(f"init must have shape ({n_components}, {n_features}), got {np.shape(init)}.")
+    L, _ = validation.check_point(init, None, n_features)
     sigma = np.linalg.svd(L, compute_uv=False)
     if not sigma[-1] > 1e-6 * sigma[0]:
         raise ValueError(
-            f"start has a smaller rank than its {n_components} rows (singular values {sigma[0]:.3g} to "
+            f"init has a smaller rank than its {n_components} rows (singular values {sigma[0]:.3g} to "
             f"{sigma[-1]:.3g}), and steps keep the rank; pass rows that are independent."
         )
     return np.ascontiguousarray(L.copy())
@@ -178,13 +178,13 @@ class FactorStream(TripletStream):
         n_components: int,
         *,
         step: float = 0.01,
-        start: ArrayLike | None = None,
+        init: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
         super().__init__(n_features, random_state)
         self.n_components = validation.check_integer("n_components", n_components, 1, self.n_features)
         self.step = validation.check_number("step", step, 0.0)
-        self.components = start_factor(start, self.n_components, self.n_features, self._random)
+        self.components = start_factor(init, self.n_components, self.n_features, self._random)
         self._gram = self.components @ self.components.T
 
     @property
@@ -214,7 +214,7 @@ class LORETAStream(FactorStream):
         The rank, at most `n_features`.
     step : float, default 0.01
         Length of the steps.
-    start : (n_components, n_features) array, optional
+    init : (n_components, n_features) array, optional
         The factor to start from, of full rank; default: random orthonormal rows.
     random_state : int, optional
         Seed of all draws; default 0.
@@ -227,7 +227,7 @@ class LORETAStream(FactorStream):
     Raises
     ------
     ValueError
-        If a parameter is out of range, the rank is above the number of features, or `start` has not full rank.
+        If a parameter is out of range, the rank is above the number of features, or `init` has not full rank.
     """
 
     def _step(self, query: FloatArray, u: FloatArray) -> float:
@@ -252,7 +252,7 @@ class OASISStream(TripletStream):
     n_features : int
     aggressiveness : float, default 0.1
         The largest step, C in the paper.
-    start : (d, d) array, optional
+    init : (d, d) array, optional
         Default: the identity.
     random_state : int, optional
         Seed of all draws; default 0.
@@ -265,7 +265,7 @@ class OASISStream(TripletStream):
     Raises
     ------
     ValueError
-        If a parameter is out of range, or `start` has another shape.
+        If a parameter is out of range, or `init` has another shape.
     """
 
     def __init__(
@@ -273,15 +273,15 @@ class OASISStream(TripletStream):
         n_features: int,
         *,
         aggressiveness: float = 0.1,
-        start: ArrayLike | None = None,
+        init: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> None:
         super().__init__(n_features, random_state)
         self.aggressiveness = validation.check_number("aggressiveness", aggressiveness, 0.0)
-        given = np.eye(self.n_features) if start is None else np.array(start, dtype=np.float64, order="C")
+        given = np.eye(self.n_features) if init is None else np.array(init, dtype=np.float64, order="C")
         if given.shape != (self.n_features, self.n_features) or not np.isfinite(given).all():
             raise ValueError(
-                f"start must be a finite matrix of shape ({self.n_features}, {self.n_features}), got {given.shape}."
+                f"init must be a finite matrix of shape ({self.n_features}, {self.n_features}), got {given.shape}."
             )
         self.similarity = given
 

@@ -234,7 +234,7 @@ def lego(X, y, rng):
 
     def value(M, learning_rate=stream.learning_rate):
         lost = exact.lego_loss(Distances(stream.X, M=M), stream.pairs, stream.targets, stream.sides)
-        return exact.divergence(M, stream.initial_metric) + arb(number(learning_rate) * lost)
+        return exact.divergence(M, stream.prior) + arb(number(learning_rate) * lost)
 
     weights = {"learning_rate": [log_uniform(rng, -4, 4)]}
     return Case(problem, value, np.asarray(stream.X, float), weights=weights, verbs=ALL)

@@ -24,12 +24,12 @@ def test_frml_takes_the_same_steps_in_any_unit(exponent, apart):
     start = np.array([[0.5, 0.1, -0.2, 0.3], [0.0, 0.4, 0.3, -0.1]])
     unit = 2.0**exponent
     for chosen in (None, start):
-        one = sm.solve(sm.FRMLProblem(X, relevance, 2, queries=Q), passes=4, start=chosen)
+        one = sm.solve(sm.FRMLProblem(X, relevance, 2, queries=Q), passes=4, init=chosen)
         moved = None if Q is None else unit * Q
         other = sm.solve(
             sm.FRMLProblem(unit * X, relevance, 2, queries=moved),
             passes=4,
-            start=None if chosen is None else chosen / unit,
+            init=None if chosen is None else chosen / unit,
         )
         np.testing.assert_allclose(other.components * unit, one.components, rtol=1e-9)
         assert other.objective == pytest.approx(one.objective, rel=1e-9)

@@ -32,7 +32,7 @@ def exact(problem: sm.LMNNProblem) -> sm.Solution:
         ({"tol": 0.0}, ValueError, "tol must be a positive relative gap"),
         ({"max_time": -1.0}, ValueError, "max_time must be positive"),
         ({"max_iter": 0}, ValueError, "max_iter must be a positive integer"),
-        ({"start": np.eye(3)}, ValueError, "start must have shape"),
+        ({"init": np.eye(3)}, ValueError, "init must have shape"),
         ({"random_state": "a"}, ValueError, "random_state must be an integer of at least 0, got 'a'"),
         ({"random_state": -1}, ValueError, "random_state must be an integer of at least 0, got -1"),
     ],

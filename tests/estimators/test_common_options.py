@@ -58,9 +58,8 @@ def test_the_table_of_options_is_that_of_the_signatures():
             if option == "set_callbacks":
                 assert cell == "yes"
                 continue
-            has = {option, "initial_metric"} if option == "prior" else {option}
-            assert (cell[0] != "-") == bool(has & set(estimator.get_params())), (row[0], option)
-            assert cell == "yes" or cell.strip("`") in has or cell[2:].strip("()") in reasons, (row[0], option)
+            assert (cell == "yes") == (option in estimator.get_params()), (row[0], option)
+            assert cell == "yes" or cell[2:].strip("()") in reasons, (row[0], option)
 
 
 def test_the_table_of_what_is_learned_from_is_that_of_the_methods():
@@ -92,7 +91,7 @@ def test_every_option_is_documented_once(kind):
 
 
 def test_only_closed_forms_run_without_limits():
-    closed = {"RCA", "LFDA"}
+    closed = {"RCA", "LFDA", "Covariance"}
     assert {name_of(e) for e in having("max_time", "max_iter", "verbose")} == {name_of(e) for e in ALL} - closed
 
 
@@ -102,11 +101,6 @@ def test_components_are_as_many_as_asked_for(estimator):
     Z = fitted.transform(X)
     assert Z.shape == (48, 2)
     assert len(fitted.get_feature_names_out()) == 2
-    if name_of(estimator) in ("MMC", "ITML", "MCML", "POLA", "RCA", "MLR"):
-        whole = X @ fitted.solution_.components.T
-        spread = np.linalg.svd(whole - whole.mean(axis=0), compute_uv=False)
-        found = np.linalg.svd(Z - Z.mean(axis=0), compute_uv=False)
-        np.testing.assert_allclose(found, spread[:2], rtol=1e-6)
     for wrong in (0, 2.5) if name_of(estimator) == "KernelLMNN" else (0, 5, 2.5):
         with pytest.raises((ValueError, TypeError), match="n_components"):
             quiet(clone(estimator).set_params(n_components=wrong), X[:, :4], Y)
@@ -125,7 +119,7 @@ def test_a_warm_start_is_the_last_metric(estimator, monkeypatch):
     starts = []
 
     def spy(problem, *arguments, **options):
-        starts.append(options.get("start"))
+        starts.append(options.get("init"))
         return solve(problem, *arguments, **options)
 
     solve = base.solve
@@ -280,18 +274,10 @@ def test_early_stopping_needs_examples_outside_of_a_precomputed_kernel():
         estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit(X @ X.T, Y)
 
 
-@pytest.mark.parametrize("estimator", [estimators.POLA(), estimators.LEGO()], ids=name_of)
-def test_components_of_a_stream_are_the_leading_eigenvectors(estimator):
-    whole, some = clone(estimator).partial_fit(X, Y), clone(estimator).set_params(n_components=2).partial_fit(X, Y)
-    leading = np.linalg.eigvalsh(whole.metric_)[-2:]
-    np.testing.assert_allclose(np.linalg.eigvalsh(some.metric_)[-2:], leading)
-    assert some.transform(X).shape == (48, 2)
-
-
 def test_components_to_start_from(monkeypatch):
     starts = []
     solve = base.solve
-    monkeypatch.setattr(base, "solve", lambda *a, **o: starts.append(o.get("start")) or solve(*a, **o))
+    monkeypatch.setattr(base, "solve", lambda *a, **o: starts.append(o.get("init")) or solve(*a, **o))
     given = np.eye(4)[:3]
     LMNN(init=given).fit(X, Y)
     np.testing.assert_array_equal(starts[-1], given)
@@ -338,7 +324,7 @@ def test_sparse_data_that_are_too_large_are_refused_with_advice():
             estimator.fit(wide, Y)
 
 
-@pytest.mark.parametrize("estimator", [e for e in ALL if name_of(e) != "MLKR"], ids=name_of)
+@pytest.mark.parametrize("estimator", [e for e in ALL if name_of(e) not in ("MLKR", "Covariance")], ids=name_of)
 def test_missing_labels_are_refused_with_advice(estimator):
     nothing, number = Y.astype(object), Y.astype(float)
     nothing[3], number[3] = None, np.nan

@@ -126,8 +126,8 @@ def test_batches_draw_other_pairs() -> None:
     assert not np.array_equal(first[0], second[0])
 
 
-def test_lego_s_bounds_are_percentiles_under_its_initial_metric() -> None:
-    lego = LEGO(initial_metric=PRIOR).fit_pairs(X, PAIRS, SIMILAR)
+def test_lego_s_bounds_are_percentiles_under_its_prior() -> None:
+    lego = LEGO(prior=PRIOR).fit_pairs(X, PAIRS, SIMILAR)
     difference = X[PAIRS[:, 0]] - X[PAIRS[:, 1]]
     squared = np.einsum("ij,jk,ik->i", difference, PRIOR, difference)
     np.testing.assert_allclose([lego.upper_, lego.lower_], np.percentile(squared, [5, 95]), rtol=1e-12)
@@ -139,7 +139,7 @@ def test_frml_s_start_and_patience_arrive() -> None:
     lengths = set()
     for patience in (1, 9):
         fitted = FRML(2, init=start, n_iter_no_change=patience).fit(X, Y)
-        again = sm.solve(problem, start=start, stop_after=patience, random_state=0)
+        again = sm.solve(problem, init=start, stop_after=patience, random_state=0)
         np.testing.assert_array_equal(fitted.solution_.components, again.components)
         lengths.add(len(fitted.solution_.trace))
     assert len(lengths) == 2

@@ -62,7 +62,7 @@ def unlike_repeated_rows(estimator) -> dict[str, str]:
 
     tests/problems/test_example_weights_relatives.py compares objectives and certificates in the check's place.
     """
-    counted = ("MMC", "ITML", "POLA", "RCA", "LFDA")
+    counted = ("MMC", "ITML", "POLA", "RCA", "LFDA", "Covariance")
     reason = "the embedding is turned" if name_of(estimator) in counted else "neighbors are chosen without weights"
     checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
     failed = dict.fromkeys(checks, reason) if has_fit_parameter(estimator, "sample_weight") else {}
@@ -291,8 +291,8 @@ def test_random_states_of_every_kind(data):
         ("ITML", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
         ("ITML", {"prior": np.triu(np.ones((4, 4)))}, "prior is not symmetric"),
         ("ITML", {"prior": np.full((4, 4), np.nan)}, "prior contains NaN"),
-        ("LEGO", {"initial_metric": -np.eye(4)}, "initial_metric must be positive definite"),
-        ("LEGO", {"initial_metric": np.eye(3)}, r"initial_metric must have shape \(4, 4\)"),
+        ("LEGO", {"prior": -np.eye(4)}, "prior must be positive definite"),
+        ("LEGO", {"prior": np.eye(3)}, r"prior must have shape \(4, 4\)"),
         ("FRML", {"init": np.eye(3)}, r"init must have shape \(r, 4\)"),
     ],
 )
@@ -315,7 +315,7 @@ def test_arguments_are_refused_by_their_names(name, arguments, words, data):
         ("LMNN", {"warm_start": "no"}),
         ("LMNN", {"loss": "squared"}),
         ("LMNN", {"ridge": "some"}),
-        ("LMNN", {"init": "pca"}),
+        ("LMNN", {"init": "PCA"}),
         ("LMNN", {"validation_fraction": 0}),
         ("LMNN", {"validation_fraction": 1.5}),
         ("LMNN", {"validation_fraction": "a"}),
@@ -336,7 +336,7 @@ def test_parameters_are_refused_before_any_work_in_scikit_learn_s_words(name, ar
 
 
 def test_more_components_than_features_are_refused_in_one_wording(data):
-    for name in ("LMNN", "MMC", "NCA", "LFDA", "FRML", "POLA"):
+    for name in ("LMNN", "NCA", "LFDA", "FRML"):
         with pytest.raises(ValueError, match="n_components=5 is more than the 4 features of X; ask for fewer"):
             getattr(estimators, name)(n_components=5).fit(*data)
 

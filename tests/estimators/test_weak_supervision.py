@@ -217,7 +217,7 @@ def test_what_was_not_named_is_chosen_by_the_first_batch(wine):
     assert not hasattr(lego.fit(X, y), "stream_")
 
 
-def test_lego_classifies_better_than_the_initial_metric(wine):
+def test_lego_classifies_better_than_the_prior(wine):
     X, y = wine
     train = np.arange(len(y)) % 2 == 0
     L = LEGO().fit(X[train], y[train]).components_

@@ -194,7 +194,7 @@ def test_relaxation_gap_of_the_auc_loss():
     assert relaxed.lower_bound <= exact.objective * (1 + 1e-9)
     assert relaxed.lower_bound >= exact.objective * (1 - 1e-3)
     assert relaxed.objective >= exact.lower_bound * (1 - 1e-9)
-    drawn = sm.solve(problem, passes=300, step=0.3, decay=0.3, validation_share=0.0, start=relaxed.components)
+    drawn = sm.solve(problem, passes=300, step=0.3, decay=0.3, validation_share=0.0, init=relaxed.components)
     judged = problem.certify(drawn.components, dual=relaxed.dual)
     assert judged.kind == "relaxation"
     assert judged.lower_bound <= judged.objective == pytest.approx(drawn.objective, rel=1e-9)
@@ -210,7 +210,7 @@ def test_steps_of_the_auc_loss_reach_the_relaxations_bound():
     problem = sm.FRMLProblem(X, y, 3, "auc", regularization=0.02)
     bound = sm.solve(problem.relaxation, tol=1e-3)
     start = 0.1 * np.eye(3)
-    drawn = sm.solve(problem, passes=400, step=0.1, decay=1.0, validation_share=0.0, start=start)
+    drawn = sm.solve(problem, passes=400, step=0.1, decay=1.0, validation_share=0.0, init=start)
     gap = problem.certify(drawn.components, dual=bound.dual).relative_gap
     assert problem.certify(start, dual=bound.dual).relative_gap > 0.1
     assert gap < 0.03
@@ -241,7 +241,7 @@ def test_early_stopping_keeps_the_metric_that_ranks_best_and_counts_evaluations(
 
 def test_update_takes_batches_and_the_loop_does_the_same_steps():
     X, y = labelled(7)
-    stream = sm.FRMLStream(5, 2, batch_size=2, step=0.02, regularization=0.1, scale=1.0, start=np.eye(5)[:2])
+    stream = sm.FRMLStream(5, 2, batch_size=2, step=0.02, regularization=0.1, scale=1.0, init=np.eye(5)[:2])
     before = stream.components.copy()
     loss = stream.update(X[0], X[1], X[2:9])
     np.testing.assert_array_equal(stream.components, before)
@@ -263,7 +263,7 @@ def test_update_takes_batches_and_the_loop_does_the_same_steps():
 def test_a_single_step_is_the_retraction_along_the_gradient_of_the_sampled_loss():
     query, near, far = np.array([[0.3, -1.0, 0.5], [1.0, 0.2, 0.1], [0.2, -0.7, 0.9]])
     start = np.array([[0.7, 0.1, -0.3], [0.2, 0.9, 0.4]])
-    stream = sm.FRMLStream(3, 2, batch_size=1, step=0.05, regularization=0.2, scale=2.0, start=start)
+    stream = sm.FRMLStream(3, 2, batch_size=1, step=0.05, regularization=0.2, scale=2.0, init=start)
     loss = stream.update(query, near, [far])
     u, v = query - near, query - far
     hinge = 1.0 + np.sum((start @ u) ** 2) - np.sum((start @ v) ** 2)
@@ -304,8 +304,8 @@ def test_ten_million_updates_neither_overflow_nor_lose_their_rank():
         (lambda: sm.FRMLStream(3, 4), "n_components must be a positive integer and at most 3"),
         (lambda: sm.FRMLStream(3, 2, loss="map"), "'warp' or 'auc'"),
         (lambda: sm.FRMLStream(3, 2, gamma=0.5), "gamma must be a finite number of at least 1"),
-        (lambda: sm.FRMLStream(3, 2, start=np.ones((2, 3))), "smaller rank"),
-        (lambda: sm.FRMLStream(3, 2, start=np.eye(3)), "shape"),
+        (lambda: sm.FRMLStream(3, 2, init=np.ones((2, 3))), "smaller rank"),
+        (lambda: sm.FRMLStream(3, 2, init=np.eye(3)), "shape"),
         (lambda: sm.FRMLStream(3, 2, batch_size=0), "batch_size must be a positive integer"),
         (lambda: sm.FRMLStream(3, 2).update(np.ones(4), np.ones(3), np.ones((2, 3))), "3 features, a number that"),
         (lambda: sm.FRMLStream(3, 2).update(np.ones(3), np.ones(3), np.ones((0, 3))), "without irrelevant items"),

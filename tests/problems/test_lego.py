@@ -110,7 +110,7 @@ def test_targets_that_hold_change_nothing():
 def test_whole_streams_and_single_pairs_agree_to_the_last_bit():
     problem = make_stream(4, d=3, p=60)
     whole = run(problem)
-    one = sm.LEGOStream(3, problem.learning_rate, problem.initial_metric)
+    one = sm.LEGOStream(3, problem.learning_rate, problem.prior)
     losses = 0.0
     for (a, b), y, side in zip(problem.pairs, problem.targets, problem.sides, strict=True):
         losses += one.update(problem.X[a], problem.X[b], y, int(side)).loss
@@ -323,7 +323,7 @@ def test_equal_examples_that_are_to_be_near_are_harmless():
         (lambda s: sm.LEGOStream(0, 0.3), "n_features must be a positive integer"),
         (lambda s: sm.LEGOStream(2, 0.0), "learning_rate must be positive"),
         (lambda s: sm.LEGOStream(2, np.nan), "learning_rate must be a finite number"),
-        (lambda s: sm.LEGOStream(2, 0.3, np.diag([1.0, 0.0])), "initial_metric must be positive definite"),
+        (lambda s: sm.LEGOStream(2, 0.3, np.diag([1.0, 0.0])), "prior must be positive definite"),
         (lambda s: sm.LEGOStream(2, 0.3, np.eye(3)), r"shape \(2, 2\)"),
         (lambda s: sm.LEGOStream.pretrained(X3, [], []), "no pairs to choose a learning rate by"),
         (lambda s: sm.LEGOStream.pretrained(X3, [[0, 1]], 1.0, rates=[]), "rates is empty"),

@@ -134,7 +134,7 @@ def test_the_identity_is_a_prior_in_the_units_of_the_data(scale):
     ("call", "words"),
     [
         (lambda: sm.LSMLProblem(X, [[0, 1, 2, 99]]), "quadruplet"),
-        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="random"), "prior must be"),
+        (lambda: sm.LSMLProblem(X, [[0, 1, 2, 3]], prior="pca"), "prior must be"),
         (lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]), "every class has one member"),
         (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.zeros((2, 4))), "bases"),
         (lambda: sm.SCMLProblem(X, [[0, 1, 2]], np.eye(4), 0.0), "sparsity"),

@@ -140,7 +140,7 @@ def test_more_metrics_cost_less_and_every_solver_proves_its_part() -> None:
     problem = wine()
     single = sm.solve(problem.tied)
     factored = sm.solve(problem, tol=1e-4)
-    for solution in (factored, sm.solve(problem, tol=1e-4, start=factored.components)):
+    for solution in (factored, sm.solve(problem, tol=1e-4, init=factored.components)):
         assert solution.certificate.proves_optimal(1e-4)
     assert factored.objective < 0.7 * single.objective
     assert factored.metrics.shape == (3, 13, 13)

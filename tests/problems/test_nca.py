@@ -185,7 +185,7 @@ def test_diagonal_factors():
     X, y = load_iris(return_X_y=True)
     problem = sm.NCAProblem(X, y, diagonal=True)
     for solver in ("lbfgs", "stochastic"):
-        solution = sm.solve(problem, solver=solver, start=np.eye(4), max_iter=30)
+        solution = sm.solve(problem, solver=solver, init=np.eye(4), max_iter=30)
         assert np.array_equal(solution.components, np.diag(np.diag(solution.components)))
         assert solution.objective < problem.objective(np.eye(4)) - 2
 

@@ -78,7 +78,7 @@ def test_only_index_sets_are_taken_from_the_start(monkeypatch, rng):
     """Whatever the start is, the answer is proven, so that the exact layer depends on no other solver."""
     instance = make_instance("plain", 1, mu=0.3)
     monkeypatch.setattr(constraint_generation, "SMALL", 8)
-    solutions = [solve(instance.problem, start=instance.random_factor(rng)) for _ in range(4)]
+    solutions = [solve(instance.problem, init=instance.random_factor(rng)) for _ in range(4)]
     assert all(s.status is Status.OPTIMAL for s in solutions)
     assert_sandwich(*solutions)
 
@@ -177,7 +177,7 @@ def test_an_interruption_before_the_start_has_a_point_leaves_the_given_one(small
         yield
 
     monkeypatch.setattr(factored, "steps", interrupted)
-    solution = solve(small.problem, start=2.0 * np.eye(small.d))
+    solution = solve(small.problem, init=2.0 * np.eye(small.d))
     assert solution.status is Status.INTERRUPTED
     assert solution.objective == pytest.approx(small.problem.objective(2.0 * np.eye(small.d)), rel=1e-9)
 

@@ -103,10 +103,10 @@ def test_same_seed_same_result_and_another_seed_the_same_proof() -> None:
 def test_warm_start_is_faster_and_a_bad_start_does_no_harm() -> None:
     problem = blobs(n=200)
     cold = sm.solve(problem, tol=1e-4)
-    warm = sm.solve(problem, tol=1e-4, start=cold.components)
+    warm = sm.solve(problem, tol=1e-4, init=cold.components)
     assert warm.status is sm.Status.OPTIMAL
     assert warm.n_iter < cold.n_iter
-    bad = sm.solve(problem, tol=1e-4, start=1e6 * np.eye(1, 6))
+    bad = sm.solve(problem, tol=1e-4, init=1e6 * np.eye(1, 6))
     assert bad.status is sm.Status.OPTIMAL
 
 
@@ -149,7 +149,7 @@ def test_bounded_rank_goes_on_from_a_full_solution_that_is_handed_in() -> None:
     assert sm.solve(problem, n_components=6, full=full) is full  # it has no more rows than that
     for wrong, options, words in (
         (full, {}, "full= is for a solve with n_components="),
-        (full, {"n_components": 2, "start": full.components}, "leave it or start= out"),
+        (full, {"n_components": 2, "init": full.components}, "leave it or init= out"),
         (sm.Solution(full.components, full.certificate, full.status, "factored"), {"n_components": 2}, "this very"),
         (sm.solve(problem, n_components=3, full=full), {"n_components": 2}, "no bound on the rank"),
     ):
@@ -290,7 +290,7 @@ def test_a_warm_start_that_loses_sight_of_all_impostors_does_not_end_at_zero():
     for _ in range(2):
         targets = neighbors.target_neighbors(X @ solution.components.T, y, 3)
         problem = sm.LMNNProblem.from_labels(X, y, 3, target_neighbors=targets)
-        solution = sm.solve(problem, start=solution.components)
+        solution = sm.solve(problem, init=solution.components)
         assert solution.status is sm.Status.OPTIMAL
 
 

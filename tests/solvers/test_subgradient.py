@@ -239,9 +239,9 @@ def test_a_start_is_kept_and_only_rescaled() -> None:
     problem = standardised("iris", 0.3)
     L = sm.solve(problem, solver="subgradient", tol=1e-3).components
     for factor, allowed in ((1.0, 1e-9), (0.1, 1e-2)):
-        first = sm.solve(problem, solver="subgradient", start=factor * L, max_iter=1)
+        first = sm.solve(problem, solver="subgradient", init=factor * L, max_iter=1)
         assert first.objective == pytest.approx(problem.objective(L), rel=allowed)
-    turned = sm.solve(problem, solver="subgradient", start=np.zeros((1, 4)), tol=1e-3)
+    turned = sm.solve(problem, solver="subgradient", init=np.zeros((1, 4)), tol=1e-3)
     assert turned.status is sm.Status.OPTIMAL
 
 

@@ -23,7 +23,7 @@ def check_theorem(problem):
     exact = sm.solve(batch, tol=1e-6)
     assert exact.status is sm.Status.OPTIMAL
     A = exact.metric
-    expected = divergence(A, problem.initial_metric) + eta * problem.objective(metric=A)
+    expected = divergence(A, problem.prior) + eta * problem.objective(metric=A)
     assert exact.objective == pytest.approx(expected, rel=1e-6, abs=1e-9)
     allowed = problem.allowance(reach, metric=A)
     assert allowed == pytest.approx((1 / eta + reach) * expected, rel=1e-6, abs=1e-9)

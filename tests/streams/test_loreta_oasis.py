@@ -34,7 +34,7 @@ def labelled(seed=0, d=6):
 def test_a_loreta_step_is_two_retractions_of_rank_one():
     rng = np.random.default_rng(0)
     start, (q, near, far) = rng.normal(size=(3, 7)) + 2 * np.eye(3, 7), 0.4 * rng.normal(size=(3, 7))
-    stream = sm.LORETAStream(7, 3, step=0.2, start=start)
+    stream = sm.LORETAStream(7, 3, step=0.2, init=start)
     u = near - far
     loss = stream.update(q, near, far)
     assert loss == pytest.approx(1.0 - q @ start.T @ start @ u)
@@ -43,7 +43,7 @@ def test_a_loreta_step_is_two_retractions_of_rank_one():
     W = dense_retraction(W, -0.05 * np.outer(q - u, q - u))
     np.testing.assert_allclose(stream.metric, W, atol=1e-12)
     # To first order it moves along the tangent part of the symmetric part of q u^T.
-    stream = sm.LORETAStream(7, 3, step=1e-6, start=start)
+    stream = sm.LORETAStream(7, 3, step=1e-6, init=start)
     stream.update(q, near, far)
     P = np.linalg.pinv(start) @ start
     Z = 0.5 * (np.outer(q, u) + np.outer(u, q))
@@ -57,11 +57,11 @@ def test_an_oasis_step_is_the_passive_aggressive_one():
     u = near - far
     loss = max(0.0, 1.0 - q @ S @ u)
     assert loss > 0
-    large = sm.OASISStream(4, aggressiveness=1e9, start=S)
+    large = sm.OASISStream(4, aggressiveness=1e9, init=S)
     assert large.update(q, near, far) == pytest.approx(loss)
     assert q @ large.similarity @ u == pytest.approx(1.0)  # the loss is gone, by the smallest change
     assert large.update(q, near, far) == pytest.approx(0.0, abs=1e-12)
-    small = sm.OASISStream(4, aggressiveness=1e-3, start=S)
+    small = sm.OASISStream(4, aggressiveness=1e-3, init=S)
     small.update(q, near, far)
     np.testing.assert_allclose(small.similarity, S + 1e-3 * np.outer(q, u), atol=1e-15)
 
@@ -122,7 +122,7 @@ def test_ten_million_updates_stay_finite():
         (lambda: sm.LORETAStream(3, 4), "n_components must be a positive integer and at most 3"),
         (lambda: sm.LORETAStream(3, 2, step=-1.0), "step must be a finite number"),
         (lambda: sm.LORETAStream(3, 2).update(np.ones(3), np.ones(2), np.ones(3)), "3 features, a number"),
-        (lambda: sm.OASISStream(3, start=np.eye(2)), "shape"),
+        (lambda: sm.OASISStream(3, init=np.eye(2)), "shape"),
         (lambda: sm.OASISStream(3).update(np.ones(3), np.ones(3), np.full(3, np.nan)), "NaN or infinity"),
         (lambda: sm.OASISStream(3).partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),
         (lambda: sm.OASISStream(3).partial_fit(np.eye(3), [0, 0, 1]), "has no relevant item"),
@@ -181,7 +181,7 @@ def test_expected_weights_are_the_means_of_the_compiled_sampling():
     x = np.concatenate([[0.0, 1.0], np.full(v, 0.5), np.full(n - v, 9.0)])[:, None]
     for loss, gamma in (("warp", 1.0), ("warp", 5.0), ("warp", 100.0), ("auc", 1.0)):
         stream = sm.FRMLStream(
-            1, 1, loss=loss, gamma=gamma, regularization=0.0, step=0.0, scale=1.0, start=[[1.0]], random_state=1
+            1, 1, loss=loss, gamma=gamma, regularization=0.0, step=0.0, scale=1.0, init=[[1.0]], random_state=1
         )
         for _ in range(2000):
             stream.update(x[0], x[1], x[2:])

@@ -91,7 +91,7 @@ class Bench:
             if before is not None:
                 index = np.unique(y, return_inverse=True)[1]
                 targets = neighbors.target_neighbors(X @ before.components.T, index, n_neighbors)
-                options["start"] = before.components
+                options["init"] = before.components
             began = time.process_time()
             problem = sm.LMNNProblem.from_labels(X, y, n_neighbors, push_weight, target_neighbors=targets)
             solution = sm.solve(problem, **options)

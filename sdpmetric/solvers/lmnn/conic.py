@@ -28,7 +28,7 @@ def steps(
     *,
     backend: str = "CLARABEL",
     program: cp.Problem | None = None,
-    start: FloatArray | None = None,
+    init: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
     polish: bool = True,
     radius: float | None = None,
@@ -42,12 +42,12 @@ def steps(
         budget.spend()
         yield edited.solve(chosen.name, chosen.timed(budget, chosen.settings[0]), radius)
         return
-    first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if start is None else start
+    first = problem.squeeze(np.stack([np.eye(problem.X.shape[1])] * problem.n_regions)) if init is None else init
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
     components = yield from cheap_point(
-        lambda own: factored.steps(problem, own, START_TOLERANCE, start=start), budget, first
+        lambda own: factored.steps(problem, own, START_TOLERANCE, init=init), budget, first
     )
     polished = partial(refined_dual, problem) if polish else None
     reduction = Reduction(problem, problem.push, problem.points, problem.null_groups, problem.lift, polished)

@@ -80,7 +80,7 @@ def steps(
     budget: Budget,
     tol: float,
     *,
-    start: FloatArray | None = None,
+    init: FloatArray | None = None,
     random_state: int = 0,
 ) -> Iterator[Step]:
     """Solve LMNN in the factors of its metrics; several are started from a single one."""
@@ -91,7 +91,7 @@ def steps(
     dtype = np.float32 if tol >= SINGLE else np.float64
     whole = WorkingSet(problem, np.arange(len(problem.X), dtype=np.int32), dtype)
     try:
-        yield from _begin(problem, state, budget, start, np.random.default_rng(random_state))
+        yield from _begin(problem, state, budget, init, np.random.default_rng(random_state))
         yield from refine_until_proven(problem, state, whole, budget, tol)
     except (BudgetSpent, KeyboardInterrupt):
         yield last_step(problem, state, whole, budget)
@@ -99,19 +99,19 @@ def steps(
 
 
 def _begin(
-    problem: LargeMarginProblem, state: State, budget: Budget, start: FloatArray | None, rng: np.random.Generator
+    problem: LargeMarginProblem, state: State, budget: Budget, init: FloatArray | None, rng: np.random.Generator
 ) -> Iterator[Step]:
     """Set the factors to start from: what is given, or a rough solution, with several metrics of a single one."""
     tied, c = problem.tied, problem.n_regions
-    if tied is problem or start is None:
-        L, warm = scaled_start(tied, start, rng)
+    if tied is problem or init is None:
+        L, warm = scaled_start(tied, init, rng)
         single = State(L[None])
     if tied is problem:
         state.L = single.L
         if not warm:
             yield from approach(tied, state, budget, rng)
-    elif start is not None:
-        state.L = problem.whitened(problem.check_point(start, None)[0])
+    elif init is not None:
+        state.L = problem.whitened(problem.check_point(init, None)[0])
     else:
         try:
             if single.L.size:
@@ -148,15 +148,15 @@ def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
     return Step(zero, certificate.objective, certificate.lower_bound, certificate=certificate)
 
 
-def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
-    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `start`.
+def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
+    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `init`.
 
     From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
     the Euclidean metric and the whitened one, so a bad one does no harm.
     """
     inverse = problem.coordinates.inverse[: problem.coordinates.rank]
     euclidean = psd.factor(inverse @ inverse.T)
-    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if start is None else [start @ inverse.T])
+    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if init is None else [init @ inverse.T])
     triplets, share = problem.source.sample(SAMPLE, rng)
     best, chosen, warm = math.inf, euclidean, False
     for L in shapes:
@@ -168,7 +168,7 @@ def scaled_start(problem: LMNNProblem, start: FloatArray | None, rng: np.random.
             loss = np.maximum(0.0, 1.0 - s * margin)
             value = s * trace + problem.push_weight / share * float(np.sum(loss**2 if problem.squared else loss))
             if value < best:
-                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and start is not None
+                best, chosen, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
     return chosen if warm else _leading(problem.points, chosen), warm
 
 

@@ -114,11 +114,11 @@ class Active:
 
 @solver(FrobeniusLMNNProblem, "dual", tol=1e-6, default=True)
 def steps(
-    problem: FrobeniusLMNNProblem, budget: Budget, tol: float, *, start: FloatArray | None = None
+    problem: FrobeniusLMNNProblem, budget: Budget, tol: float, *, init: FloatArray | None = None
 ) -> Iterator[Step]:
     """Solve LMNN with a Frobenius term."""
     base = problem.base
-    L = _scaled_identity(problem) if start is None else start
+    L = _scaled_identity(problem) if init is None else init
     begun = Step.certified(problem, L)
     yield begun
     most = base.source.capacity(np.arange(len(problem.X), dtype=np.int32))

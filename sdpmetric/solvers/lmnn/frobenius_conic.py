@@ -49,7 +49,7 @@ def steps(
     tol: float,
     *,
     backend: str = "CLARABEL",
-    start: FloatArray | None = None,
+    init: FloatArray | None = None,
     backend_options: BackendOptions | None = None,
 ) -> Iterator[Step]:
     """Solve LMNN with a Frobenius term exactly; see `sdpmetric.solvers.lmnn.conic.steps`."""
@@ -59,8 +59,8 @@ def steps(
         return
     # Null directions cost something here: all examples are one group.
     reduction = FrobeniusReduction(problem, push, problem.base.centered, None, problem.base.squeeze)
-    first = np.zeros((0, problem.X.shape[1])) if start is None else start
+    first = np.zeros((0, problem.X.shape[1])) if init is None else init
     components = yield from cheap_point(
-        lambda own: frobenius.steps(problem, own, START_TOLERANCE, start=start), budget, first
+        lambda own: frobenius.steps(problem, own, START_TOLERANCE, init=init), budget, first
     )
     yield from generate(reduction, components[None], chosen, budget, tol)

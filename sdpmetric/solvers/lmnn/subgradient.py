@@ -43,12 +43,12 @@ def steps(
     tol: float,
     *,
     step: StepName = "polyak",
-    start: ArrayLike | None = None,
+    init: ArrayLike | None = None,
     check_every: int | None = None,
 ) -> Iterator[base.Step]:
     """Projected subgradients with an active set (Weinberger and Saul 2009, Algorithm 1) [WS2009]."""
     _check(step, check_every)
-    given = None if start is None else problem.check_point(start, None)[0]
+    given = None if init is None else problem.check_point(init, None)[0]
     if given is not None and not given.any():  # every triplet is active at the zero metric
         given = None
     return _steps(problem, budget, tol, step, given, check_every)

@@ -1,0 +1,140 @@
+"""Pairs, triplets, quadruplets and chunklets made from labels: what the estimators draw, for you to see and change."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.arrays import BoolArray, IndexArray
+from sdpmetric.core import validation
+from sdpmetric.core.pairs import drawn_chunks, pairs_of_labels
+from sdpmetric.problems.lsml import drawn_quadruplets
+from sdpmetric.problems.scml import nearest_triplets
+
+__all__ = ["chunks", "pairs", "quadruplets", "triplets"]
+
+
+def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tuple[IndexArray, BoolArray]:
+    """Pairs of examples, similar where their labels agree: those of `ITML`, `MMC`, `SDML` and `POLA`.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Class labels of any kind; at least two classes.
+    n_pairs : int, optional
+        Pairs of each kind at most, drawn at random; default: all pairs ``a < b``.
+    random_state : int, default 0
+
+    Returns
+    -------
+    pairs : (p, 2) integer array
+        Row numbers.
+    similar : (p,) bool array
+
+    Examples
+    --------
+    >>> from sdpmetric import constraints
+    >>> rows, similar = constraints.pairs(["a", "a", "b"])
+    >>> rows.tolist(), similar.tolist()
+    ([[0, 1], [0, 2], [1, 2]], [True, False, False])
+    """
+    return pairs_of_labels(_classes(y), n_pairs, random_state)
+
+
+def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int = 10) -> IndexArray:
+    """Each example with its nearest neighbors of its class and the nearest of other classes: those of `SCML`.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    y : (n,) array
+        Class labels of any kind; at least two classes.
+    n_neighbors, n_impostors : int, default 3 and 10
+        Of each example; fewer where there are fewer.
+
+    Returns
+    -------
+    triplets : (t, 3) integer array
+        Row numbers: an example, one of its class, and one of another class.
+
+    Raises
+    ------
+    ValueError
+        If every class has one member.
+
+    Examples
+    --------
+    >>> from sdpmetric import constraints
+    >>> constraints.triplets([[0.0], [1.0], [5.0]], [0, 0, 1]).tolist()
+    [[0, 1, 2], [1, 0, 2]]
+    """
+    data = np.asarray(validation.check_examples(X), dtype=np.float64)
+    return nearest_triplets(data, validation.check_labels(y, len(data))[1], n_neighbors, n_impostors)
+
+
+def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) -> IndexArray:
+    """A pair of one class beside a pair of two, drawn at random: those of `LSML`.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Class labels of any kind; at least two classes.
+    n_quadruplets : int, default 1000
+        At most so many.
+    random_state : int, default 0
+
+    Returns
+    -------
+    quadruplets : (q, 4) integer array
+        Row numbers: the near pair, then the far one.
+
+    Raises
+    ------
+    ValueError
+        If every class has one member.
+
+    Examples
+    --------
+    >>> from sdpmetric import constraints
+    >>> constraints.quadruplets([0, 0, 1], 2).shape
+    (2, 4)
+    """
+    rows, similar = pairs(y, n_quadruplets, random_state)
+    near, far = drawn_quadruplets(similar, n_quadruplets, random_state)
+    return np.concatenate([rows[near], rows[far]], axis=1)
+
+
+def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int = 0) -> NDArray[np.int64]:
+    """Chunklets, examples that are known to belong together, drawn within classes: those of `RCA`.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Class labels of any kind; at least two classes.
+    n_chunks : int
+    chunk_size : int, default 2
+        Examples of each chunklet.
+    random_state : int, default 0
+
+    Returns
+    -------
+    chunks : (n,) integer array
+        Number of each example's chunklet, -1: of none.
+
+    Raises
+    ------
+    ValueError
+        If the classes do not have so many chunklets.
+
+    Examples
+    --------
+    >>> from sdpmetric import constraints
+    >>> chunks = constraints.chunks([0, 0, 0, 1, 1], n_chunks=2)
+    >>> (chunks == 0).sum(), (chunks == 1).sum(), (chunks == -1).sum()
+    (np.int64(2), np.int64(2), np.int64(1))
+    """
+    return drawn_chunks(_classes(y), n_chunks, chunk_size, random_state)
+
+
+def _classes(y: ArrayLike) -> IndexArray:
+    return validation.check_labels(y, np.size(y))[1]

@@ -1,0 +1,85 @@
+"""Priors and starts by name, in place of arrays."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.core import validation
+
+Prior = Literal["identity", "covariance", "random"]
+Init = Literal["auto", "identity", "covariance", "random", "pca", "lda"]
+
+# Share of the mean variance that is added to the covariance, so that it has an inverse.
+RIDGE = 1e-3
+RandomState = np.random.RandomState | int | None
+
+
+def named_prior(
+    prior: ArrayLike | str, X: NDArray[np.floating], random_state: RandomState = 0, *, scaled: bool = False
+) -> FloatArray:
+    """A metric to stay near: as given, or by name; where `scaled`, the identity is divided by the largest variance."""
+    if not isinstance(prior, str):
+        return np.asarray(prior, dtype=np.float64)
+    if prior not in get_args(Prior):
+        known = ", ".join(map(repr, get_args(Prior)))
+        raise ValueError(f"prior must be one of {known}, or a positive definite matrix, got {prior!r}.")
+    d = X.shape[1]
+    if prior == "covariance":
+        roots = _whitening(X)
+        return roots.T @ roots
+    G = _generator(random_state).standard_normal(size=(d, 2 * d)) / np.sqrt(2 * d) if prior == "random" else np.eye(d)
+    return np.asarray(G @ G.T / (float(_variances(X)[0][-1]) if scaled or prior == "random" else 1.0))
+
+
+def named_components(
+    init: Init,
+    X: NDArray[np.floating],
+    index: NDArray[np.integer] | None,
+    n_components: int,
+    random_state: RandomState = 0,
+) -> FloatArray:
+    """Components to begin with; "auto" by the rules of scikit-learn's ``NeighborhoodComponentsAnalysis``."""
+    validation.check_spread(X)
+    n, d = X.shape
+    if init == "auto":
+        n_classes = 0 if index is None else len(np.unique(index))
+        init = "lda" if n_components <= min(d, n_classes - 1) else "pca" if n_components < min(d, n) else "identity"
+    if init == "identity":
+        return np.eye(n_components, d)
+    if init == "random":
+        return np.asarray(_generator(random_state).standard_normal(size=(n_components, d)))
+    if init == "covariance":
+        return np.ascontiguousarray(_whitening(X)[::-1][:n_components])
+    if init == "pca":
+        from sklearn.decomposition import PCA
+
+        rows = PCA(n_components, random_state=random_state).fit(X).components_
+    else:
+        if index is None:
+            raise ValueError("init='lda' needs labels; learn from labels, or pass another init.")
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+        rows = LinearDiscriminantAnalysis(n_components=n_components).fit(X, index).scalings_.T[:n_components]
+    return np.array(rows, dtype=np.float64, order="C")
+
+
+def _variances(X: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
+    """Variances of the data along orthonormal axes, ascending."""
+    validation.check_spread(X)
+    C = np.cov(np.asarray(X, dtype=np.float64), rowvar=False, bias=True).reshape(X.shape[1], X.shape[1])
+    variances, axes = np.linalg.eigh(C)
+    return np.maximum(variances, 0.0), axes
+
+
+def _whitening(X: NDArray[np.floating]) -> FloatArray:
+    """Components under which the data have the identity for their covariance, the largest variance last."""
+    variances, axes = _variances(X)
+    return np.asarray((axes / np.sqrt(variances + RIDGE * variances.mean())).T)
+
+
+def _generator(random_state: RandomState) -> np.random.RandomState:
+    return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
