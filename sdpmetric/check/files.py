@@ -29,7 +29,7 @@ FORMAT, MEMBERS, BYTES, LISTED = 3, 128, 2**30, 2**24
 PARTS = {
     "labels": ("loss offset pull weight", "multipliers targets triplets weights"),
     "rows": ("loss weight", "entries multipliers offsets weights"),
-    "collapse": ("weight", "distributions weights"),
+    "collapse": ("weight", "distributions neighbors weights"),
     "softmax": ("weight", "distributions pairs"),
     "trace": ("weight", ""),
     "frobenius": ("weight", "slope to"),
@@ -174,7 +174,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[Arrays, Proof]:
     q = held["0.map"].shape[-1] if "0.map" in held else d
     most = {"components": (n, n * q + n, q), "coordinates": (n, q, q), "map": (d, q), "targets": (n, n - 1)}
     most |= {"triplets": (LISTED, 3), "entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n)}
-    most |= {"slope": (n * d, n * d), "to": (n * d, n * d)}
+    most |= {"slope": (n * d, n * d), "to": (n * d, n * d), "neighbors": (n, n - 1)}
     arrays = {name: numbers(name, held[name], *most.get(name.split(".")[1], (LISTED,))) for name in names}
     fits = arrays["0.components"].shape[2] == q == arrays["0.coordinates"].shape[1]
     if not fits or ("0.map" in arrays and arrays["0.map"].shape[0] != d):

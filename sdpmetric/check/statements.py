@@ -283,23 +283,32 @@ def _repeated(*columns: IndexArray) -> bool:
 def softmax(term: Said, metrics: Metrics, data: Arrays, sums: Sums, point: bool) -> str:
     """``weight sum_g w_g (log sum_j exp -D_gj + <p_g, D_g> - h_g)`` with the entropy h of p, over ordered pairs.
 
-    Of a collapse, g are the examples, and p_g is uniform over the others of its class. Else there is one g, with all
+    Of a collapse, g are the examples, and p_g is uniform over those of their neighbors that are of their class. Else there is one g, with all
     pairs, and p are shares of given ones. Multipliers are ``w (q - p)`` for distributions q.
     """
     (weight, said), n, Q = _weight(term), len(metrics.X), term.arrays["distributions"]
+    fit = True
     if term.about["term"] == "collapse":
-        y, w, sizes = data["y"], term.arrays["weights"], np.bincount(data["y"])[data["y"]] - 1
-        rows = [[(g, j) for j in range(n) if j != g] for g in range(n)]
-        ideal = [[arb(int(y[j] == y[g])) / max(1, int(sizes[g])) for _, j in own] for g, own in enumerate(rows)]
-        entropies, fit = [arb(max(1, int(size))).log() for size in sizes], Q.shape == (n, n) and sizes.min() > 0
-        Q, words = np.delete(Q.ravel(), np.s_[:: n + 1]).reshape(-1, n - 1) if fit else Q, "collapse of classes"
+        y, w, near = data["y"], term.arrays["weights"], indices("neighbors", term.arrays["neighbors"], 0, n)
+        sized = near.ndim == 2 and len(y) == len(w) == len(near) == n and near.shape == Q.shape
+        if not sized or any(len({g, *own}) <= len(own) for g, own in enumerate(near.tolist())):
+            raise BadInput("neighbors of the proof are not rows of different other examples, one for each example.")
+        sizes = (y[near] == y[:, None]).sum(axis=1).tolist()
+        if any(x > 0.0 and not size for x, size in zip(w.tolist(), sizes, strict=True)):
+            raise Refused("neighbors: an example with a weight has none of its class")
+        rows = [[(g, j) for j in own] for g, own in enumerate(near.tolist())]
+        ideal = [[arb(int(y[j] == y[g])) / max(1, sizes[g]) for _, j in own] for g, own in enumerate(rows)]
+        entropies = [arb(max(1, size)).log() for size in sizes]
+        words = "collapse of classes" + (
+            "" if near.shape[1] == n - 1 else f" among {near.shape[1]} of the file for each"
+        )
     else:
         given, w, shares = term.arrays["pairs"], np.ones(1), dict[tuple[int, int], arb]()
         for i, j, x in zip(*indices("pairs", given[:, :2], 0, n).T.tolist(), given[:, 2].tolist(), strict=True):
             shares[min(i, j), max(i, j)] = shares.get((min(i, j), max(i, j)), arb(0)) + arb(x)
         rows, whole = [[(i, j) for i in range(n) for j in range(i + 1, n)]], total(list(shares.values()))
         weight, ideal = weight * whole, [[shares.get(pair, arb(0)) / whole for pair in rows[0]]]
-        fit = Q.shape == (1, len(rows[0])) and (given[:, 2] >= 0.0).all() and set(shares) <= set(rows[0])
+        fit = Q.shape == (1, len(rows[0])) and bool((given[:, 2] >= 0.0).all()) and set(shares) <= set(rows[0])
         entropies, words = [-arb(2).log()], f"softmax of {len(given)} pairs of the file among all pairs"
     if not fit or len(w) != len(rows) or (w < 0.0).any() or (Q < 0.0).any():
         raise BadInput("labels, pairs, weights or distributions of the proof are not those of a softmax.")
