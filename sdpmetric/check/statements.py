@@ -283,7 +283,7 @@ def _repeated(*columns: IndexArray) -> bool:
 def softmax(term: Said, metrics: Metrics, data: Arrays, sums: Sums, point: bool) -> str:
     """``weight sum_g w_g (log sum_j exp -D_gj + <p_g, D_g> - h_g)`` with the entropy h of p, over ordered pairs.
 
-    Of a collapse, g are the examples, and p_g is uniform over those of their neighbors that are of their class. Else there is one g, with all
+    Of a collapse, g are the examples, and p_g is uniform over neighbors of their class. Else there is one g, with all
     pairs, and p are shares of given ones. Multipliers are ``w (q - p)`` for distributions q.
     """
     (weight, said), n, Q = _weight(term), len(metrics.X), term.arrays["distributions"]
