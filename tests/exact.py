@@ -206,12 +206,14 @@ def frml_auc(D, queries, regularization) -> fmpq:
     return cost
 
 
-def collapse(D, y, weights=None) -> arb:
-    """The divergences of MCML."""
+def collapse(D, y, weights=None, neighbors=None) -> arb:
+    """The divergences of MCML, among all others or given neighbors."""
     n, cost = len(y), arb(0)
     for i in range(n):
-        mates = [j for j in range(n) if j != i and y[j] == y[i]]
-        others = log_sum_exp([-D(i, k) for k in range(n) if k != i])
+        listed = [j for j in range(n) if j != i] if neighbors is None else neighbors[i].tolist()
+        if not (mates := [j for j in listed if y[j] == y[i]]):
+            continue
+        others = log_sum_exp([-D(i, k) for k in listed])
         term = arb(sum((D(i, j) for j in mates), ZERO) / len(mates)) + others - arb(len(mates)).log()
         cost += term if weights is None else arb(number(float(weights[i]))) * term
     return cost

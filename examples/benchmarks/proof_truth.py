@@ -100,11 +100,17 @@ class Program:
         """Weight, pairs, ideal distribution and entropy of each group of a softmax."""
         if term["term"] == "collapse":
             for g, w in enumerate(numbers(arrays["weights"])):
-                others = [j for j in range(self.n) if j != g]
+                others = [int(j) for j in arrays["neighbors"][g]]
                 same = [int(self.y[j] == self.y[g]) for j in others]
-                p = [fmpq(own, sum(same)) for own in same]
-                q = [number(arrays["distributions"][g, j]) for j in others]
-                yield weight(term) * w, [(g, j) for j in others], p, arb(sum(same)).log(), q
+                size = max(1, sum(same))
+                p = [fmpq(own, size) for own in same]
+                yield (
+                    weight(term) * w,
+                    [(g, j) for j in others],
+                    p,
+                    arb(size).log(),
+                    numbers(arrays["distributions"][g]),
+                )
         else:
             every = list(combinations(range(self.n), 2))
             each = dict.fromkeys(every, ZERO)

@@ -30,7 +30,7 @@ FORMAT, MEMBERS, BYTES, LISTED = 4, 128, 2**30, 2**24
 PARTS = {
     "labels": ("loss offset pull weight", "multipliers targets triplets weights"),
     "rows": ("loss weight", "entries multipliers offsets weights"),
-    "collapse": ("weight", "distributions weights"),
+    "collapse": ("weight", "distributions neighbors weights"),
     "softmax": ("weight", "distributions pairs"),
     "trace": ("weight", ""),
     **dict.fromkeys(("frobenius", "log_det"), ("weight", "slope to")),
@@ -178,7 +178,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[Arrays, list[Said]]:
     d += about["domain"]["domain"] == "threshold"
     q = held["0.map"].shape[-1] if "0.map" in held else d
     most = {"components": (n, n * q + n, q), "map": (d, q), "targets": (n, n - 1), "triplets": (LISTED, 3)}
-    most |= {"entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n)}
+    most |= {"entries": (LISTED, 4), "pairs": (LISTED, 3), "distributions": (n, n * n), "neighbors": (n, n - 1)}
     most |= dict.fromkeys(("slope", "to"), (n * d, n * d))
     arrays = {name: numbers(name, held[name], *most.get(name.split(".")[1], (LISTED,))) for name in names}
     if not cones and (arrays["0.components"].shape[2] != q or len(arrays.get("0.map", np.empty(d))) != d):

@@ -309,23 +309,30 @@ def labels(term: Said, program: Program) -> str:
 def softmax(term: Said, program: Program) -> str:
     """``weight sum_g w_g (log sum_j exp -D_gj + <p_g, D_g> - h_g)`` with the entropy h of p, over ordered pairs.
 
-    Of a collapse, g are the examples, and p_g is uniform over the others of its class. Else there is one g, with all
+    Of a collapse, g are the examples, and p_g is uniform over neighbors of their class. Else there is one g, with all
     pairs, and p are shares of given ones. Multipliers are ``w (q - p)`` for distributions q.
     """
     (weight, said), n, Q, data = _weight(term), len(program.X), term.arrays["distributions"], program.data
+    fit = True
     if term.about["term"] == "collapse":
-        y, w, sizes = data["y"], term.arrays["weights"], np.bincount(data["y"])[data["y"]] - 1
-        groups = [[(g, j) for j in range(n) if j != g] for g in range(n)]
-        ideal = [[arb(int(y[j] == y[g])) / max(1, int(sizes[g])) for _, j in own] for g, own in enumerate(groups)]
-        words, fit = "collapse of classes", Q.shape == (n, n) and sizes.min() > 0
-        Q = np.delete(Q.ravel(), np.s_[:: n + 1]).reshape(-1, n - 1) if fit else Q
+        y, w, near = data["y"], term.arrays["weights"], indices("neighbors", term.arrays["neighbors"], 0, n)
+        sized = near.ndim == 2 and len(y) == len(w) == len(near) == n and near.shape == Q.shape
+        if not sized or any(len({g, *own}) <= len(own) for g, own in enumerate(near.tolist())):
+            raise BadInput("neighbors of the proof are not rows of different other examples, one for each example.")
+        sizes = (y[near] == y[:, None]).sum(axis=1).tolist()
+        if any(x > 0.0 and not size for x, size in zip(w.tolist(), sizes, strict=True)):
+            raise Refused("neighbors: an example with a weight has none of its class")
+        groups = [[(g, j) for j in own] for g, own in enumerate(near.tolist())]
+        ideal = [[arb(int(y[j] == y[g])) / max(1, sizes[g]) for _, j in own] for g, own in enumerate(groups)]
+        whose = "" if near.shape[1] == n - 1 else f" among {near.shape[1]} of the file for each"
+        words = f"collapse of classes{whose}"
     else:
         given, w, shares = term.arrays["pairs"], np.ones(1), dict[Pair, arb]()
         for i, j, x in zip(*indices("pairs", given[:, :2], 0, n).T.tolist(), given[:, 2].tolist(), strict=True):
             shares[min(i, j), max(i, j)] = shares.get((min(i, j), max(i, j)), arb(0)) + arb(x)
         groups, whole = [[*combinations(range(n), 2)]], total(list(shares.values()))
         weight, ideal = weight * whole, [[shares.get(pair, arb(0)) / whole for pair in groups[0]]]
-        fit = Q.shape == (1, len(groups[0])) and (given[:, 2] >= 0.0).all() and set(shares) <= set(groups[0])
+        fit = Q.shape == (1, len(groups[0])) and bool((given[:, 2] >= 0.0).all()) and set(shares) <= set(groups[0])
         words = f"softmax of {len(given)} pairs of the file among all pairs"
     if not fit or len(w) != len(groups) or (w < 0.0).any() or (Q < 0.0).any():
         raise BadInput("labels, pairs, weights or distributions of the proof are not those of a softmax.")

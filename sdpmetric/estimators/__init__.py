@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sdpmetric.estimators.adapter import Adapter
     from sdpmetric.estimators.closed import LFDA, RCA, Covariance
     from sdpmetric.estimators.energy import EnergyClassifier
     from sdpmetric.estimators.large_margin import LMNN, KernelLMNN, MultiMetricLMNN
@@ -33,6 +34,7 @@ __all__ = [
     "RCA",
     "SCML",
     "SDML",
+    "Adapter",
     "Covariance",
     "EnergyClassifier",
     "KernelLMNN",
@@ -44,6 +46,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "adapter": "Adapter",
     "closed": "LFDA, RCA, Covariance",
     "energy": "EnergyClassifier",
     "large_margin": "LMNN, KernelLMNN, MultiMetricLMNN",

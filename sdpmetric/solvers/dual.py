@@ -30,6 +30,7 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.terms.base import Loss
 from sdpmetric.terms.frobenius import Frobenius
 from sdpmetric.terms.margins import MarginLoss
 
@@ -73,9 +74,17 @@ ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
 
 
 def fits(problem: MetricProblem) -> bool:
-    """Whether there are fewer multipliers than entries of the metric, so the dual is the smaller problem."""
-    k = len(problem.domain.basis)
-    return takes(problem) and 2 * problem.total.n_multipliers <= (k if problem.domain.diagonal else k * (k + 1))
+    """Whether there are fewer multipliers than entries of the metric, so the dual is the smaller problem.
+
+    Where conjugates are steep and nothing has a kink, projected gradients are faster.
+    """
+    k, total = len(problem.domain.basis), problem.total
+    few = 2 * total.n_multipliers <= (k if problem.domain.diagonal else k * (k + 1))
+    return few and takes(problem) and (total.kinked or not any(_steep(loss) for loss in total.losses))
+
+
+def _steep(loss: Loss) -> bool:
+    return isinstance(loss, MarginLoss) and loss.scalar.steep
 
 
 def takes(problem: MetricProblem) -> bool:
@@ -151,7 +160,7 @@ class SumDual:
         """``weight M0 - ridge I``, less the linear cost, in coordinates of the domain, (k, k)."""
         term, B = self.total.regularizers[0], self.domain.basis
         M0 = -term.gradient(np.zeros((0, B.shape[1])))
-        return self._pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T - self.shift)
+        return self.pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T - self.shift)
 
     @cached_property
     def constant(self) -> float:
@@ -193,7 +202,8 @@ class SumDual:
         """A norm of each row of K under the identity, (m,): the curvature along it is at most its square."""
         return np.asarray(abs(self.combination[0]) @ distances(*self.points))
 
-    def _pinched(self, A: FloatArray) -> FloatArray:
+    def pinched(self, A: FloatArray) -> FloatArray:
+        """What a matrix is on the domain, (k, k)."""
         return np.diag(np.diag(A)) if self.domain.diagonal else self.domain.pinched(A)
 
     def positive(self, Q: FloatArray) -> FloatArray:
@@ -227,7 +237,7 @@ class SumDual:
         else:
             used = np.flatnonzero(weights)
             S = psd.symmetrize((V[used] * weights[used, None]).T @ V[used])
-        Q = self.target - self._pinched(S)
+        Q = self.target - self.pinched(S)
         if spectrum:
             found = np.linalg.eigh(Q)
         P = (self.positive(Q) if found is None else self._positive(*found)) / self.weight

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.constraints import Listed
 from sdpmetric.core.proof import Part
@@ -182,13 +182,17 @@ class _Softmax(Loss):
 class Collapse(_Softmax):
     """``sum_i w_i KL(p0(. | i) || p(. | i))`` with ``p(j | i)`` a softmax of ``-D(i, j)``, MCML's objective [GR2006].
 
-    ``p0(. | i)`` is uniform over the other members of i's class. Time and memory are quadratic in the number of
-    examples. Multipliers are ``w_i (q(j | i) - p0(j | i))`` for distributions q, row by row without the diagonal.
+    ``p0(. | i)`` is uniform over the other members of i's class. Without `neighbors`, j runs over all other examples:
+    time and memory are quadratic in their number. Multipliers are ``w_i (q(j | i) - p0(j | i))`` for distributions q,
+    row by row, without the diagonal.
 
     Parameters
     ----------
     labels : (n,) array
         Class labels of any kind; at least two classes, each with at least two members.
+    neighbors : (n, m) integer array, optional
+        Row numbers of the m different examples j of each i, so that time and memory are linear in n; ``p0`` is uniform
+        over those of i's class. A row with none of its class costs nothing.
     sample_weight : (n,) array, optional
         ``w``, nonnegative; default 1.
     weight : float, default 1
@@ -200,6 +204,7 @@ class Collapse(_Softmax):
     """
 
     labels: ArrayLike | None = None
+    neighbors: ArrayLike | None = None
     sample_weight: ArrayLike | None = None
     index: IndexArray | None = None
 
@@ -212,14 +217,30 @@ class Collapse(_Softmax):
             classes, index = validation.check_labels([] if self.labels is None else self.labels, len(X))
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
-        counts = np.bincount(index)
-        if counts.min() == 1:
+        counts, near = np.bincount(index), self.neighbors
+        if near is not None:
+            near = self._checked(near, len(X))
+            if not (index[near] == index[:, None]).any():
+                raise ValueError(f"{self.name}: no row of neighbors= has a member of the example's class; add some.")
+        elif counts.min() == 1:
             raise ValueError(
                 f"{self.name}: class {classes.tolist()[counts.argmin()]!r} has one member; each class needs two at "
                 "least: merge or drop such classes."
             )
         weights = check_sample_weight(self.sample_weight, len(X))
-        return replace(self, labels=None, index=index, sample_weight=weights)
+        return replace(self, labels=None, index=index, sample_weight=weights, neighbors=near)
+
+    def _checked(self, neighbors: ArrayLike, n: int) -> IndexArray:
+        """Row numbers of different other examples, (n, m)."""
+        rows = np.asarray(neighbors)
+        fits = rows.ndim == 2 and len(rows) == n and rows.size > 0 and rows.dtype.kind in "iu"
+        if not fits or rows.min() < 0 or rows.max() >= n:
+            raise ValueError(f"neighbors of {self.name} must be ({n}, m) row numbers of X, got shape {rows.shape}.")
+        several = np.sort(np.column_stack([rows, np.arange(n)]), axis=1)
+        if (repeated := (several[:, 1:] == several[:, :-1]).any(axis=1)).any():
+            first = int(repeated.argmax())
+            raise ValueError(f"neighbors of {self.name} name an example twice, or itself, in row {first}; name others.")
+        return rows.astype(np.int32)
 
     def describe(self) -> str:
         """Say in a few words what the term is."""
@@ -235,39 +256,62 @@ class Collapse(_Softmax):
         return np.asarray(self.index, dtype=np.int32)
 
     @cached_property
+    def listed(self) -> IndexArray:
+        """The examples j of each i, (n, m)."""
+        if self.neighbors is None:
+            return np.nonzero(~np.eye(self.n, dtype=bool))[1].reshape(self.n, -1).astype(np.int32)
+        return np.asarray(self.neighbors, dtype=np.int32)
+
+    @cached_property
+    def _mates(self) -> BoolArray:
+        """Which of them are of i's class, (n, m)."""
+        return np.asarray(self._classes[self.listed] == self._classes[:, None])
+
+    @cached_property
+    def _used(self) -> FloatArray:
+        """``w_i``, 0 where no member of i's class is listed, (n,)."""
+        w = np.ones(self.n) if self.sample_weight is None else np.asarray(self.sample_weight, dtype=np.float64)
+        return np.where(self._mates.any(axis=1), w, 0.0)
+
+    @cached_property
     def row_weights(self) -> FloatArray:
         """``weight * w_i``, (n, 1)."""
-        w = np.ones(self.n) if self.sample_weight is None else np.asarray(self.sample_weight, dtype=np.float64)
-        return self.weight * w[:, None]
+        return self.weight * self._used[:, None]
+
+    def distance_pairs(self) -> IndexArray:
+        """All pairs a < b, or those of i and its neighbors."""
+        return super().distance_pairs() if self.neighbors is None else self.ordered_pairs()
 
     @cached_property
     def combination(self) -> sp.csr_array:
         """Minus the squared distance of each ordered pair, example by example."""
-        first, second = np.nonzero(~np.eye(self.n, dtype=bool))
+        if self.neighbors is not None:
+            return -sp.eye_array(self.size, format="csr")
+        first, second = self.ordered_pairs().T
         rows = (-np.ones(self.size), _place(first, second, self.n), np.arange(self.size + 1))
         return sp.csr_array(rows, shape=(self.size, self.size // 2))
 
     def part(self, a: FloatArray) -> Part:
-        """See `Term.part`: the distributions, with a diagonal of 0."""
-        q, w = np.zeros((self.n, self.n)), self.sample_weight
-        q[~np.eye(self.n, dtype=bool)] = self.probabilities(a).ravel()
-        arrays = {"distributions": q, "weights": np.ones(self.n) if w is None else np.asarray(w)}
+        """See `Term.part`: the distributions."""
+        near = self.listed.astype(np.float64)
+        arrays = {"distributions": self.probabilities(a), "neighbors": near, "weights": self._used}
         return Part({"term": self.name, "weight": self.weight}, arrays, {"y": self._classes})
 
     def ordered_pairs(self) -> IndexArray:
-        """Each example with all others."""
-        return np.stack(np.nonzero(~np.eye(self.n, dtype=bool)), axis=1).astype(np.int32)
+        """Each example with its neighbors."""
+        first = np.repeat(np.arange(self.n, dtype=np.int32), self.listed.shape[1])
+        return np.stack([first, self.listed.ravel()], axis=1)
 
     @cached_property
     def ideal(self) -> FloatArray:
-        """``p0``, (n, n - 1)."""
-        same = (self._classes[:, None] == self._classes)[~np.eye(self.n, dtype=bool)].reshape(self.n, -1)
-        return np.asarray(same / same.sum(axis=1, keepdims=True))
+        """``p0``, (n, m); of rows that cost nothing, uniform."""
+        shares = np.where(self._mates.any(axis=1, keepdims=True), self._mates, True)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     @cached_property
     def counts(self) -> FloatArray:
-        """Of other members of the class, (n,)."""
-        return np.asarray(np.bincount(self._classes)[self._classes] - 1.0)
+        """Of members of the class that are listed, (n,)."""
+        return np.asarray(np.maximum(self._mates.sum(axis=1), 1.0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

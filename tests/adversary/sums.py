@@ -151,6 +151,13 @@ class Maker:
     def collapse(self):
         return terms.Collapse(self.y), lambda D, M: exact.collapse(D, self.y)
 
+    def collapse_of_neighbors(self):
+        n, m = len(self.X), min(3, len(self.X) - 1)
+        near = np.stack([(i + 1 + self.rng.permutation(n - 1)[:m]) % n for i in range(n)])
+        near[0, 0] = next(j for j in range(1, n) if self.y[j] == self.y[0])
+        near[0, 1:] = [j for j in range(1, n) if j != near[0, 0]][: m - 1]
+        return terms.Collapse(self.y, near), lambda D, M: exact.collapse(D, self.y, neighbors=near)
+
     def pair_softmax(self):
         rows, w, n = self.rows(8, 2), self.rng.exponential(size=8), len(self.X)
 
@@ -205,6 +212,7 @@ LOSSES = (
     "spread",
     "repulsion",
     "collapse",
+    "collapse_of_neighbors",
     "pair_softmax",
 )
 COSTS = ("pull", "trace", "frobenius", "log_det", "off_diagonal")
@@ -217,7 +225,8 @@ def made(maker: Maker, rng):
     if {"spread", "repulsion"} & set(names):
         names.append("trace")
     if maker.index is not None:
-        names = [name for name in names if name not in ("collapse", "pair_softmax")] or ["triplet"]
+        without = ("collapse", "collapse_of_neighbors", "pair_softmax")
+        names = [name for name in names if name not in without] or ["triplet"]
     return [(float(weight(rng, -2, 1)), *getattr(maker, name)()) for name in dict.fromkeys(names)]
 
 

@@ -33,6 +33,9 @@ MORE = {
     "listed": lambda: sm.LMNNProblem.from_triplets(X, [[0, 1, 12], [0, 2, 13], [12, 13, 2]], [1.0, 2.0, 3.0]),
     "pair weights": lambda: sm.MMCProblem(X, PAIRS, SAME, WEIGHTS + 0.1),
     "collapse": lambda: sm.MCMLProblem(X, Y, WEIGHTS),
+    "collapse of neighbors": lambda: sm.MetricProblem(
+        X, terms.Trace(weight=0.1) + terms.Collapse(Y, (np.arange(len(X))[:, None] + [1, 4, 7, 11]) % len(X), WEIGHTS)
+    ),
     "diagonal": lambda: sm.MetricProblem(X, terms.Frobenius(to=M0) + terms.TripletHinge(labels=Y), diagonal=True),
     "diagonal, LogDet": lambda: sm.MetricProblem(
         X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="smooth_hinge"), diagonal=True

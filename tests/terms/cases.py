@@ -47,6 +47,9 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
         "targets sides": terms.DistanceTargets(pairs, far, rng.integers(-1, 2, 2 * n)),
         "pair_softmax": terms.PairSoftmax(pairs, weights=weights),
         "collapse": terms.Collapse(np.arange(n) % 3),
+        "collapse, neighbors": terms.Collapse(
+            np.arange(n) % 3, (np.arange(n)[:, None] + [1, 2, 5, 6, 9]) % n, weights[:n]
+        ),
         "off_diagonal": terms.OffDiagonal(),
     }
     return found
@@ -73,7 +76,7 @@ def random_sum(seed: int, n: int = N, d: int = D) -> tuple[np.ndarray, terms.Sum
     X = data(rng, n, d)
     every = one_of_each(rng, n, d)
     if n > N:
-        del every["collapse"]  # backends take long over its exponential cones
+        del every["collapse"], every["collapse, neighbors"]  # backends take long over their exponential cones
     names = rng.permutation(list(every))[: rng.integers(1, 4)].tolist()
     cost = rng.choice(["trace", "frobenius to", "log_det to", "pull"])
     chosen = dict.fromkeys([*names, str(cost)])
@@ -102,7 +105,7 @@ def random_hard_problem(seed: int) -> sm.MetricProblem:
     rng = np.random.default_rng([seed, 11])
     n, d = N, int(rng.integers(1, 7))
     X, every = data(rng, n, d), one_of_each(rng, n, d)
-    soft = [name for name in every if not name.startswith("bounds log") and name != "collapse"]
+    soft = [name for name in every if not name.startswith(("bounds log", "collapse"))]
     names = rng.permutation(soft)[: rng.integers(1, 4)].tolist() if seed % 3 else ["pull", "trace", "triplet hinge"]
     names.append(str(rng.choice(["trace", "pull", "frobenius"])))
     total = sum(float(10 ** rng.uniform(-1, 0.5)) * every[name] for name in dict.fromkeys(names)) + 0.01 * terms.Trace()

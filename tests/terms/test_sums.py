@@ -127,6 +127,28 @@ def test_the_dual_of_a_frobenius_term_proves_what_other_solvers_do(loss, domain)
     assert other.certificate.lower_bound <= found.objective
 
 
+@pytest.mark.parametrize(
+    "domain", [{}, {"diagonal": True}, {"subspace": np.eye(12)[:, :7]}, {"tasks": np.arange(40) % 2}]
+)
+def test_smooth_sums_with_a_frobenius_term_are_solved_by_projected_gradients(domain):
+    rng = np.random.default_rng(3)
+    X, k = rng.normal(size=(40, 12)), 36 if "tasks" in domain else 12
+    pairs = different(rng, 50, 2, 20) * 2  # within tasks
+    softmax = terms.Collapse(np.arange(40) // 2 % 3, (np.arange(40)[:, None] + [2, 4, 6, 8]) % 40, weight=0.2)
+    total = (
+        softmax + terms.DistanceTargets(pairs, rng.exponential(size=50), weight=0.01) + terms.Pull(pairs, weight=0.01)
+    )
+    total += 2.0 * terms.Frobenius(to=np.eye(k)) + terms.Trace(weight=0.1)
+    problem = sm.MetricProblem(X, total, **domain)
+    assert sm.solvers_of(problem)[0].name == "projected"
+    found, other = sm.solve(problem, tol=1e-7), sm.solve(problem, "factored", tol=1e-4)
+    assert found.certificate.proves_optimal(1e-7)
+    assert found.certificate.lower_bound <= other.objective
+    assert other.certificate.lower_bound <= found.objective
+    again = sm.solve(problem, tol=1e-7, start=found.components)
+    assert again.certificate.proves_optimal(1e-7)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge"])
 def test_newtons_steps_take_the_gap_to_rounding(loss):
     rng = np.random.default_rng(8)

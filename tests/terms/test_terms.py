@@ -42,7 +42,7 @@ def by_loops(term, X, M):
     if isinstance(term, terms.OffDiagonal):
         return sum(abs(M[i, j]) for i in range(len(M)) for j in range(len(M)) if i != j)
     if isinstance(term, terms.Collapse):
-        return collapse(X, M, term.index)
+        return collapse(X, M, term)
     if isinstance(term, terms.PairSoftmax):
         every = sum(math.exp(-squared(X, M, c, d)) for c in range(len(X)) for d in range(len(X)) if c != d)
         rows = zip(term.pairs, term.weights, strict=True)
@@ -72,13 +72,19 @@ def bounded(distance, bound, side, loss):
     return PHI[loss](side * (distance - bound))
 
 
-def collapse(X, M, y):
+def collapse(X, M, term):
     """The objective of MCML, by loops."""
-    total = 0.0
-    for i in range(len(X)):
-        e = {j: math.exp(-squared(X, M, i, j)) for j in range(len(X)) if j != i}
+    total, y, n = 0.0, term.index, len(X)
+    weights = np.ones(n) if term.sample_weight is None else term.sample_weight
+    for i in range(n):
+        rows = [j for j in range(n) if j != i] if term.neighbors is None else term.neighbors[i].tolist()
+        e = {j: math.exp(-squared(X, M, i, j)) for j in rows}
         same = [j for j in e if y[j] == y[i]]
-        total += sum(math.log(1 / len(same)) - math.log(e[j] / sum(e.values())) for j in same) / len(same)
+        total += (
+            weights[i]
+            * sum(math.log(1 / len(same)) - math.log(e[j] / sum(e.values())) for j in same)
+            / max(1, len(same))
+        )
     return total
 
 

@@ -1,0 +1,142 @@
+"""Sums of smooth losses and one Frobenius term, by spectral projected gradients in the metric [BMR2000]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sdpmetric.arrays import FloatArray
+from sdpmetric.bounds.bound_terms import BoundTerms
+from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.registry import solver
+from sdpmetric.core.run import Budget, Step
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import Blocks, adjoint, pair_forms
+from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.solvers.dual import PROVEN, SumDual, fits
+from sdpmetric.terms.frobenius import Frobenius
+
+# Values that a step may exceed, the share of the promised descent that it has to bring, and lengths that are tried.
+MONOTONE, ARMIJO, LENGTHS = 8, 1e-4, 30
+# Spectral steps are between these multiples of the weight's inverse.
+SHORTEST, LONGEST = 1e-12, 1e12
+# Steps between two estimates of the gap, and estimates without a smaller one after which the solver stops.
+EVERY, PATIENCE = 5, 20
+
+
+def takes(problem: MetricProblem) -> bool:
+    """Whether all losses have slopes without jumps, beside one Frobenius term, in orthonormal coordinates."""
+    total = problem.total
+    smooth = not any(loss.kinked or loss.hard or loss.rough or loss.entrywise for loss in total.losses)
+    one = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
+    return bool(total.losses) and smooth and one and problem.domain.complete
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """The sum at a metric of the domain (k, k), and the gradients with and without the Frobenius term."""
+
+    metric: FloatArray
+    value: float
+    losses: float
+    slopes: list[FloatArray]
+    slack: FloatArray
+    gradient: FloatArray
+
+
+@dataclass(eq=False)
+class Descent:
+    """The sum as a function of the metric."""
+
+    dual: SumDual
+
+    @property
+    def total(self) -> BoundTerms:
+        """The sum."""
+        return self.dual.total
+
+    @cached_property
+    def middle(self) -> FloatArray:
+        """What the metric is near to, (k, k), and where descent starts after its projection."""
+        return np.asarray(self.dual.target / self.dual.weight)
+
+    @cached_property
+    def constant(self) -> float:
+        """The sum of regularizer and trace less half the weighted square of the distance to `middle`."""
+        return self.dual.constant - 0.5 * self.dual.weight * float(np.sum(self.middle**2))
+
+    def at(self, P: FloatArray) -> Iterate:
+        """The sum at a metric; `middle` contains the cost of the trace."""
+        (Y, first, second), total, weight = self.dual.points, self.total, self.dual.weight
+        D = pair_forms(Y, P[None], Blocks.one(len(Y)), first, second)
+        linear = len(total.costs[1])
+        value, a = self.constant + float(total.costs[1] @ D[:linear]), list[FloatArray]()
+        for loss, own in zip(total.losses, total.places, strict=True):
+            part, slopes = loss.smoothed(total.offset(loss) + loss.combination @ D[own], 0.0)
+            value, a = value + part, [*a, slopes]
+        S = self.dual.pinched(adjoint(Y, first, second, total.pair_weights(a)))
+        off = P - self.middle
+        return Iterate(P, value + 0.5 * weight * float(np.sum(off * off)), value, a, S, S + weight * off)
+
+    def bound(self, here: Iterate) -> float:
+        """A lower bound, as floats see it: the losses are at least linear."""
+        P, weight = self.dual.positive(self.dual.target - here.slack) / self.dual.weight, self.dual.weight
+        moved, off = P - here.metric, P - self.middle
+        return here.losses + float(np.sum(here.slack * moved)) + 0.5 * weight * float(np.sum(off * off))
+
+    def steps(self, first: FloatArray, budget: Budget) -> Iterator[Iterate]:
+        """Iterates of the method from a metric; they end where rounding hides all descent."""
+        here = self.at(first)
+        yield here
+        values, length = [here.value], 1.0 / self.dual.weight
+        while True:
+            direction = self.dual.positive(here.metric - length * here.gradient) - here.metric
+            slope, share = float(np.sum(direction * here.gradient)), 1.0
+            for _ in range(LENGTHS):
+                budget.spend()
+                there = self.at(here.metric + share * direction)
+                if there.value <= max(values[-MONOTONE:]) + ARMIJO * share * slope:
+                    break
+                curved = -0.5 * share * slope / ((there.value - here.value) / share - slope)
+                share *= min(max(curved, 0.1), 0.5) if math.isfinite(curved) else 0.1
+            else:
+                return
+            moved, change = there.metric - here.metric, there.gradient - here.gradient
+            curvature = float(np.sum(moved * change))
+            length = float(np.sum(moved * moved)) / curvature if curvature > 0.0 else LONGEST
+            length = min(max(length, SHORTEST / self.dual.weight), LONGEST / self.dual.weight)
+            here = there
+            values.append(here.value)
+            yield here
+
+
+@solver(MetricProblem, "projected", tol=1e-4, default=lambda problem: takes(problem) and not fits(problem), when=takes)
+def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
+    """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `start`."""
+    yield Step(problem.zero, problem.objective(problem.zero))
+    dual, B = SumDual(problem.total, problem.domain), problem.domain.basis
+    descent, best, idle = Descent(dual), math.inf, 0
+    first = descent.middle if start is None else dual.pinched(B @ (start.T @ start) @ B.T)
+    for k, here in enumerate(descent.steps(dual.positive(first), budget)):
+        if k % EVERY:
+            continue
+        low = descent.bound(here)
+        gap = relative_gap(here.value, min(here.value, low))
+        idle = 0 if gap < best else idle + 1
+        best = min(best, gap)
+        yield _step(problem, here, low, proven=gap <= PROVEN * tol or idle >= PATIENCE)
+        if idle >= PATIENCE:
+            return
+    yield _step(problem, here, low, proven=True)
+
+
+def _step(problem: MetricProblem, here: Iterate, low: float, *, proven: bool) -> Step:
+    """The metric with the problem's certificate, or with what floating point says."""
+    L, a = psd.factor(here.metric) @ problem.domain.basis, problem.state_dual(here.slopes)
+    if proven or not math.isfinite(here.value):
+        return Step.certified(problem, L, a)
+    return Step(L, here.value, min(here.value, low), lambda: a)
