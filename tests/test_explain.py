@@ -185,7 +185,7 @@ def test_support_is_sorted_and_splits_at_the_bound() -> None:
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("name", ["push_weight", "ridge"])
-@pytest.mark.parametrize("kind", ["listed", "float32"])
+@pytest.mark.parametrize("kind", ["listed", pytest.param("float32", marks=pytest.mark.slow)])
 def test_weights_by_finite_differences(kind: str, name: str, loss: str) -> None:
     problem = make_instance(kind, 1, ridge=0.1, loss=loss).problem
     if kind == "float32":
@@ -215,7 +215,7 @@ def test_tangents_hold_for_loose_solutions_too(solver: str) -> None:
             assert there.lower_bound <= found.at_most(push_weight=value) + rounding(there.objective)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["hinge", pytest.param("squared_hinge", marks=pytest.mark.slow)])
 def test_weights_of_triplets_by_finite_differences(loss: str) -> None:
     X = np.random.default_rng(4).normal(size=(9, 2))
     rows = np.array([[0, 1, 5], [0, 1, 6], [1, 2, 7], [2, 0, 8], [3, 4, 5], [4, 3, 0], [5, 6, 1], [7, 8, 2]])

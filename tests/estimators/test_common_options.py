@@ -286,7 +286,10 @@ def test_components_to_start_from(monkeypatch):
             estimator.set_params(init=np.eye(3)).fit(X, Y)
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [(sp.csr_array, np.float64), (sp.csc_matrix, np.float32)])
+FLOAT32 = pytest.param(sp.csc_matrix, np.float32, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(sp.csr_array, np.float64), FLOAT32])
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_sparse_data_are_learned_from_as_dense_ones_are(estimator, kind, dtype):
     dense = np.where(np.abs(X) < 0.5, 0.0, X).astype(dtype)

@@ -61,7 +61,7 @@ def test_nine_points_whose_last_feature_repeats_the_first():
 
 def test_a_feature_constant_within_classes_up_to_rounding():
     """What looks like a direction without cost has a tiny one: the bound is weak, never wrong."""
-    for seed in range(6):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         y = np.arange(12) % 2
         X = np.column_stack([rng.normal(size=(12, 2)), y + 1e-10 * rng.normal(size=12)])

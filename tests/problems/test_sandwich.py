@@ -43,13 +43,13 @@ def check_sandwich(problem: sm.LMNNProblem, promises: dict[str, float] = PROMISE
 
 
 # Seeds 57 and 318 once ended early: a kept dual candidate shared a matrix that moved with the metric.
-@pytest.mark.parametrize("seed", [*range(20), 57, 318])
+@pytest.mark.parametrize("seed", [*range(6), 57, 318])
 def test_sandwich(seed: int) -> None:
     check_sandwich(random_problem(seed))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", blocks(20, 2000), ids=str)
+@pytest.mark.parametrize("seeds", blocks(6, 2000), ids=str)
 def test_sandwich_at_length(seeds: range) -> None:
     for seed in seeds:
         check_sandwich(random_problem(seed))
