@@ -52,6 +52,20 @@ print(f"dual value {dual.value:.6f}")
 assert abs(dual.value - program.value) < 1e-4 * program.value
 
 # %%
+# Along the multiples of these multipliers the bound grows until S leaves the cone: the best multiple is 1.
+
+import matplotlib.pyplot as plt
+
+multiples = np.linspace(0, 1.25, 51)
+lowest = [np.linalg.eigvalsh(C - s * np.einsum("t,tij->ij", a.value, stacked))[0] for s in multiples]
+figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
+axis.plot(multiples, lowest, label="smallest eigenvalue of S")
+axis.axhline(0, color="0.5", linewidth=1)
+axis.axvspan(1, 1.25, color="tab:red", alpha=0.15, label="not dual feasible")
+axis.set(xlabel="multiple of the best multipliers", xlim=(0, 1.25))
+axis.legend()
+
+# %%
 # Primal: M and the slacks; dual: a and S. In the notation of Boyd and Vandenberghe, M is the variable of a conic
 # program with data :math:`C` and :math:`B_t`, and S is the multiplier of :math:`M \succeq 0`.
 #

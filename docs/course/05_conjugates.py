@@ -33,6 +33,19 @@ for name, (loss, conjugate) in LOSS.items():
     assert gaps.min() >= -1e-12
 
 # %%
+# In a picture: each slope a gives a line that touches the loss from below, and its height at 0 is :math:`-\ell^*(a)`.
+
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained", sharey=True)
+for axis, (name, (loss, conjugate)) in zip(axes, LOSS.items(), strict=True):
+    axis.plot(u, loss, color="black", linewidth=2)
+    for a in (0.1, 0.5, 0.9):
+        axis.plot(u, a * u - conjugate(a), linewidth=1, label=f"slope {a}")
+    axis.set(title=name, xlabel="u", ylim=(-1, 3))
+axes[0].legend()
+
+# %%
 # A sum of terms
 # --------------
 #

@@ -35,6 +35,19 @@ print("matrix:", (a * signs * squares).sum(), "threshold:", (a * signs).sum())
 assert (a * signs * squares).sum() >= 0 >= (a * signs).sum()
 
 # %%
+# The demands are half planes of metrics m and thresholds b. They do not meet where m is at least 0:
+
+import matplotlib.pyplot as plt
+
+m = np.linspace(-1.5, 2, 50)
+figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
+axis.fill_between(m, 4 * m + 1, 9, alpha=0.4, label="0 and 2 are similar: b is at least 4 m + 1")
+axis.fill_between(m, -9, m - 1, alpha=0.4, label="0 and 1 are not: b is at most m - 1")
+axis.axvline(0, color="black", linewidth=1)
+axis.set(xlabel="metric m", ylabel="threshold b", xlim=(-1.5, 2), ylim=(-6, 9))
+axis.legend(loc="lower right")
+
+# %%
 # A theorem of alternatives
 # -------------------------
 #

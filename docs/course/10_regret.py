@@ -52,6 +52,14 @@ print(certificate)
 assert np.isclose(certificate.objective, sum(losses))
 assert certificate.lower_bound <= certificate.objective <= certificate.regret_bound
 
+import matplotlib.pyplot as plt
+
+figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
+axis.plot(np.cumsum(losses), label="loss of the stream")
+axis.axhline(certificate.lower_bound, color="tab:red", linestyle="--", label="no fixed metric loses less, in all")
+axis.set(xlabel="pairs", ylabel="cumulative loss", ylim=(0, None))
+axis.legend()
+
 # %%
 # Three numbers: the loss of the stream, a lower bound on the loss of every fixed metric, and the bound of the theorem.
 # The theorem holds here, with room to spare.

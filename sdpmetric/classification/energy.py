@@ -160,7 +160,7 @@ class _State:
         order = np.argsort(label, kind="stable")
         starts = np.searchsorted(label[order], np.arange(len(classes) + 1))
         maps = [L[L.any(axis=1)].T for L in factors]  # without the zeros that factors of several ranks are padded with
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `_check_norms`
+        with np.errstate(over="ignore", invalid="ignore"):  # `_check_norms` raises for what overflows
             center = train.mean(axis=0, dtype=np.float64)  # rounding errors of distances are smallest near the origin
             centered, centered_queries = train - center, queries - center
             embedded = [(centered @ V)[order].astype(dtype, copy=False) for V in maps]

@@ -17,7 +17,7 @@ Kernel = str | Callable[[FloatArray, FloatArray], FloatArray]
 
 NAMES = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
 PARAMETERS = ("gamma", "degree", "coef0")
-# A kernel matrix is refused if it is asymmetric, or has an eigenvalue below 0, by more than this share of its size.
+# A kernel matrix is invalid if it is asymmetric, or has an eigenvalue below 0, by more than this share of its size.
 PSD_TOLERANCE = 1e-8
 
 

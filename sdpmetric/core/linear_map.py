@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
 
-# A transformer whose embedding of examples differs from an affine map by more than this share is refused.
+# A transformer whose embedding of examples differs from an affine map by more than this share raises an error.
 AFFINE = 1e-6
 # Examples that are compared.
 COMPARED = 200

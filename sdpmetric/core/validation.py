@@ -19,15 +19,15 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.triplets.triplets import Triplets
 
-# A metric whose smallest eigenvalue is below minus the first share of its largest one is refused; up to the second one
-# it may be PSD, and the negative eigenvalue one of rounding.
+# A metric whose smallest eigenvalue is below minus the first share of its largest one raises an error; up to the second
+# one it may be PSD, and the negative eigenvalue one of rounding.
 PSD_TOLERANCE, ROUNDED = 1e-6, 1e-12
 # What to do with examples without a label.
 UNLABELLED = (
     "drop those rows or give them a label. Where little is labelled, learn from pairs that are known to be similar or "
     "not, by fit_pairs of ITML, MMC, POLA or RCA, or from chunklets, by fit_chunks of RCA, where -1 means none."
 )
-# Entries above it are refused where sums of their fourth powers are taken.
+# Entries above it raise an error where sums of their fourth powers are taken.
 LARGEST = 1e70
 # Above the first, squared distances of entries overflow; below the second, those of close examples underflow.
 LARGEST_SQUARED, SMALLEST_SQUARED = 5e150, 1e-150

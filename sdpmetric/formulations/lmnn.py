@@ -20,7 +20,7 @@ from sdpmetric.problems.frml import FRMLProblem
 from sdpmetric.problems.lmnn import LargeMarginProblem
 from sdpmetric.triplets.triplets import Candidates, Triplets
 
-# Beyond either size a program with one row per triplet is refused: rows, and stored entries of the margin matrix.
+# Beyond either size a program with one row per triplet raises an error: rows, and stored entries of the margin matrix.
 MAX_ROWS = 500_000
 MAX_ENTRIES = 100_000_000
 

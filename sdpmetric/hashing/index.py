@@ -333,7 +333,7 @@ class HashIndex:
         return Upkeep(planes, dtype, max_pending=self.max_pending, **shares)
 
 
-# Larger entries of a factor or a step are refused: squares of its normals times squares of examples would overflow.
+# Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.
 LARGEST = 1e60
 # No Gaussian number is as large.
 LARGEST_DIRECTION = 100.0

@@ -39,7 +39,7 @@ CERTIFY_EVERY, PATIENCE, SMALLER = 5, 200, 0.99
 
 @solver(MLRProblem, "cutting_planes", tol=1e-2, default=True)
 def steps(problem: MLRProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Minimise by cutting planes, each the most violated rankings of all queries together.
+    """Minimize by cutting planes, each the most violated rankings of all queries together.
 
     The master problem has the cuts in place of the loss, and a proximal term that keeps the next metric near the best
     one. Its dual is over the multipliers of the cuts, which also prove the lower bound.

@@ -39,7 +39,7 @@ def steps(
     candidates: int = 200,
     random_state: int = 0,
 ) -> Iterator[Step]:
-    """Minimise by Adam on sums that are truncated to each anchor's nearest candidates.
+    """Minimize by Adam on sums that are truncated to each anchor's nearest candidates.
 
     A phase draws anchors, finds the candidates of each under the metric of the moment (nearest of all, and nearest of
     its own class), and passes over the anchors in small batches. Examples held back tell, by full sums, how good the

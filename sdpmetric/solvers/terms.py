@@ -66,7 +66,7 @@ def lmnn(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 @solver(MCMLProblem, "factored", tol=1e-6, default=True)
 @solver(MMCProblem, "factored", tol=1e-6, default=True)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Minimise a sum of terms in a factor of the metric.
+    """Minimize a sum of terms in a factor of the metric.
 
     Losses with kinks are smoothed; each level starts from the multipliers of the one before, as the method of
     multipliers does, so the width need not vanish. After each level the problem certifies point and multipliers.
@@ -160,7 +160,7 @@ class _CloseEnough(Exception):
 def _descend(
     point: Point, width: float, center: list[FloatArray] | None, budget: Budget, most: int, close: float
 ) -> tuple[list[FloatArray], FloatArray]:
-    """Minimise at one width in `most` iterations; the slopes and the slack matrix at the end.
+    """Minimize at one width in `most` iterations; the slopes and the slack matrix at the end.
 
     With a weight w of LogDet and losses without kinks, the gap of a point with its slopes is ``w sum(e - log(1 + e))``
     over the eigenvalues e of ``F S F^T / w``, at most ``w |e|^2`` where these are at most 1/2. The descent ends where

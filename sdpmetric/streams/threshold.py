@@ -13,7 +13,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.pairs import check_pairs, check_similar
 from sdpmetric.linalg import psd
 
-# Longer differences are refused, so the loss times the square of their squared length does not overflow.
+# Longer differences raise an error, so the loss times the square of their squared length does not overflow.
 LONGEST = 1e30
 
 

@@ -319,7 +319,7 @@ class PairSoftmax(_Softmax):
     """``-sum_(a, b) w_ab log( exp(-D(a, b)) / sum_(c, d) exp(-D(c, d)) )``, Eq. 8 of [GRHS2005].
 
     Given pairs are to be near, each as much as its weight says; (c, d) are all ordered pairs of different examples, so
-    that everything else is pushed apart. The paper has a network between examples and distances. Of a linear map the
+    everything else is pushed apart. The paper has a network between examples and distances. Of a linear map the
     function is convex in the metric: the distances are linear in it, and the logarithm of a sum of exponentials is
     convex. All pairs are listed: time and memory are quadratic in the number of examples.
 

@@ -164,6 +164,15 @@ def test_pages_are_in_plain_american_english(page):
         assert not found, f"{page.name}: write {instead!r}, not {found[0]!r}"
 
 
+def test_docstrings_and_errors_are_in_plain_american_english():
+    patterns = [*list(PATTERNS)[1:2], *list(PATTERNS)[3:5], r",\s+so that\b"]
+    for module in sorted((ROOT / "sdpmetric").glob("**/*.py")):
+        text = " ".join(module.read_text(encoding="utf-8").split())
+        for pattern in patterns:
+            found = re.search(pattern, text, re.IGNORECASE)
+            assert not found, f"{module.relative_to(ROOT)}: {found[0]!r}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_no_line_of_a_formula_is_read_as_a_bullet(page):
     """Markdown makes a list of a line that begins with a minus, in the middle of a formula, too."""
