@@ -90,6 +90,8 @@ class Program:
                 off = [abs(whole[i, j]) * 2 for i, j in combinations(range(whole.nrows()), 2)]
                 if kind == "log_det":
                     parts.append(mu * divergence(whole, to))
+                elif kind == "volume":
+                    parts.append(-mu * arb(whole.det()).log() if whole.det() > 0 else arb("inf"))
                 elif kind == "frobenius":
                     parts.append(mu * squared(whole - rational(to)) / 2)
                 else:
@@ -234,7 +236,12 @@ def weighed(term) -> str:
     words = " + ".join(repr(float(x)) for x in said).replace("+ -", "- ")
     kinds = {"labels": f"{term.get('loss')} of {float(term.get('offset', 0)):}", "rows": f"{term.get('loss')} over "}
     kinds |= {"trace": "the trace", "collapse": "collapse", "softmax": "softmax"}
-    kinds |= {"frobenius": "half the squared", "log_det": "the LogDet", "off_diagonal": "the sum of absolute"}
+    kinds |= {
+        "frobenius": "half the squared",
+        "log_det": "the LogDet",
+        "volume": "minus the log",
+        "off_diagonal": "the sum of absolute",
+    }
     return kinds[term["term"]] if term.get("loss") == "hard" else f"{words} times {kinds[term['term']]}"
 
 

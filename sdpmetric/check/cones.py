@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from sdpmetric.check.arithmetic import is_positive, is_psd, total
+from sdpmetric.check.arithmetic import is_psd, total
 from sdpmetric.check.files import LISTED, Arrays, BadInput, FloatArray, IndexArray, Refused, Said, indices, number
 
 Entry = tuple[int, int, arb]
@@ -35,7 +35,7 @@ def prove(data: Arrays, domain: Said, point: bool) -> tuple[arb, arb, str]:
     rows, columns = indices("rows", arrays["rows"], 0, m + n), indices("columns", arrays["columns"], 0, n)
     blocks = [zero, nonneg, *soc, *(k * (k + 1) // 2 for k in psd), *[3] * (exp + len(powers))]
     fits = sum(blocks) == m and len(arrays["point"]) == n and len(arrays["multipliers"]) == m + n
-    fits &= len(rows) == n and len(columns) == zero and all(0.0 < x < 1.0 for x in powers)
+    fits &= len(rows) in (0, n) and len(columns) in (0, zero) and all(0.0 < x < 1.0 for x in powers)
     if not fits or any(len({*some.tolist()}) < len(some) for some in (rows, columns)):
         raise BadInput(f"cones, points or entries to be solved for do not fit {m} rows of {n} variables.")
     A, P = _entries("A", E["A"], m, n), _entries("P", E["P"], n, n) if point else []
@@ -84,7 +84,9 @@ def _solved(start: FloatArray, entries: list[Entry], right: list[arb], free: Ind
             M[i, place[j]] += x
         else:
             rest[i] -= x * found[j]
-    if len(right):
+    if not len(free) and not all(x.is_zero() for x in rest):
+        raise Refused("multipliers or point: an equation does not hold, and no entry is to be solved for")
+    if len(free):
         for j, value in zip(free.tolist(), M.solve(arb_mat(len(right), 1, rest)).entries(), strict=True):
             found[j] = value
     return found
@@ -98,7 +100,7 @@ def _psd(v: list[arb], side: float, dual: bool) -> bool:
     S = arb_mat(int(side), int(side))
     for x, i, j in zip(v, *(ends.tolist() for ends in np.tril_indices(int(side))), strict=True):
         S[i, j] = S[j, i] = x if i == j or dual else x / 2
-    return is_positive(S)
+    return is_psd(S)
 
 
 def _exp(v: list[arb], _: float, dual: bool) -> bool:

@@ -259,16 +259,19 @@ class Solution:
             If there is no problem or no multipliers, the statement has no proofs that can be written down, or the
             certificate does not account for every rounding.
         """
+        problem: object = self.problem
+        refusals = {} if self.problem is None else self.problem.refusals
+        if why := refusals.get("save_proof", refusals.get("verify")):
+            raise ValueError(f"there are no proof files of {type(problem).__name__}: {why}")
         if self.certificate.reservation:
             raise ValueError(
                 f"the certificate of this solution is no proof{self.certificate.reservation}; a proof file needs one "
                 'of rigor "float", for example of the same problem without further constraints.'
             )
-        problem: object = self.problem
         if not isinstance(problem, Provable):
             raise ValueError(
-                "there are no proof files of rankings, streams, eigenvalues and problems that are not convex; a loaded "
-                "solution needs its problem: Solution.load(path, problem)."
+                "there are no proof files of statements that write none; a loaded solution needs its problem: "
+                "Solution.load(path, problem)."
             )
         problem.proof(np.asarray(self.components, dtype=np.float64), self.dual).write(path, data)
 

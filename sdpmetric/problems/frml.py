@@ -69,6 +69,7 @@ class FRMLProblem(Problem):
     weights: ClassVar[tuple[str, ...]] = ("regularization", "gamma")
     refusals: ClassVar[Mapping[str, str]] = {
         "verify": ("it is not convex and nothing proves a lower bound; certify says how nearly a point is stationary."),
+        "save_proof": "it is not convex; its convex relaxation has proof files, as solve(problem.relaxation).",
         "explain": (
             "it has no multipliers; those of its convex relaxation are explained by explain(solve(problem.relaxation))."
         ),

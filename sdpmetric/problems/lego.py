@@ -65,6 +65,7 @@ class LEGOProblem(Problem):
     weights: ClassVar[tuple[str, ...]] = ("learning_rate",)
     refusals: ClassVar[Mapping[str, str]] = {
         "verify": ("a stream has a regret; use regret, or verify with LEGOBatchProblem(problem), its comparator."),
+        "save_proof": "a stream has a regret and no bound; save that of LEGOBatchProblem(problem), its comparator.",
         "path": "a stream has no path; solve with each learning_rate by itself.",
         "explain": "a stream has no multipliers; explain a solution of LEGOBatchProblem(problem), its comparator.",
     }

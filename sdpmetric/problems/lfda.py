@@ -90,7 +90,11 @@ class LFDAProblem(Problem):
         "explain": (
             "it is an eigenproblem without constraints that a metric could violate; for multipliers of triplets state "
             "the same labels as an LMNNProblem."
-        )
+        ),
+        "save_proof": (
+            "its bound encloses eigenvectors of matrices that sum over all pairs, and has no multipliers; for a proof "
+            "of triplets state the same labels as an LMNNProblem."
+        ),
     }
 
     X: NDArray[np.floating]

@@ -115,6 +115,10 @@ class MLRProblem(Problem):
             "its multipliers belong to rankings of all items by all queries at once; those of the same statement over "
             "triplets are explained by explain(solve(problem.triplets)), for the AUC."
         ),
+        "save_proof": (
+            "a multiplier belongs to a ranking of all items, and the checker ranks none; for the AUC save that of "
+            "solve(problem.triplets), the same statement over triplets."
+        ),
         "to_cvxpy": (
             "it has a constraint for every ranking of the items; for the AUC the same statement over triplets is "
             "to_cvxpy(problem.triplets)."

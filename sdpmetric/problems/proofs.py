@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sdpmetric.problems.metric_problem import MetricProblem
     from sdpmetric.problems.mmc import MMCProblem
     from sdpmetric.problems.pola import POLAProblem
+    from sdpmetric.problems.rca import RCAProblem
 
 # Room that is left to constraints, relatively, so they hold exactly; to slack matrices; rounding of claims.
 ROOM, INSIDE, ROUNDING = 1e-10, 1e-12, 1e-12
@@ -268,3 +269,31 @@ def mmc(problem: MMCProblem, components: FloatArray, dual: Multipliers | None) -
     value = -above(theta + sum_above(0.25 * w * w / a), 6)
     data = {"X": problem.X, "pairs": problem.pairs, "similar": problem.similar}
     return of_sum(own, L, Proven(value, [a, np.array([theta])], coordinates=T), data)
+
+
+def rca(problem: RCAProblem, components: FloatArray) -> Proof:
+    """``<C, M> - log det M`` with C as a sum over the pairs of chunklets; the statement is less by ``log det C``.
+
+    The only slope with which nothing is lost is C itself; a little less leaves room for its rounding.
+    """
+    members, number, shares = problem.members
+    groups = [np.flatnonzero(number == k) for k in range(number.max() + 1)]
+    firsts, seconds = (np.concatenate([own[np.triu_indices(len(own), 1)[k]] for own in groups]) for k in (0, 1))
+    weights = shares[firsts] * shares[seconds] / np.bincount(number, shares)[number[firsts]]
+    C = psd.symmetrize(problem.root.T @ problem.root)
+    values, d = np.linalg.eigvalsh(C), len(C)
+    if problem.coordinates.rank < d or not values[0] > 1e-9 * values[-1]:
+        raise ValueError(
+            "proof files of RCA are about the determinant over all features, which is 0 here or nearly; pass a larger "
+            "ridge, or leave out constant features and those that follow from others."
+        )
+    room = 1e-14 * d * float(values[-1] / values[0])
+    size = float(np.linalg.slogdet(C)[1])
+    parts = [
+        pull_part(np.column_stack([members[firsts], members[seconds]]), weights, 1.0),
+        Part({"term": "volume", "weight": 1.0}, {"slope": -(1.0 - room) * C}),
+        *([Trace(weight=problem.ridge).part(weights)] if problem.ridge else []),
+    ]
+    low = d + size - 2.0 * d * room
+    claims = problem.certify(components).objective + size, low - ROUNDING * (abs(low) + d)
+    return _finite(Proof(*claims, {"domain": "all"}, parts, {"X": problem.X}, {"components": components[None]}))

@@ -25,6 +25,7 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers
 from sdpmetric.core.pairs import check_labelled_pairs, drawn_chunks
 from sdpmetric.core.problem import Problem
+from sdpmetric.core.proof import Proof
 from sdpmetric.core.sample_weight import check_sample_weight
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous import (
@@ -44,6 +45,7 @@ from sdpmetric.linalg.rigorous import (
     sum_below,
     trace_above,
 )
+from sdpmetric.problems import proofs
 
 FloatArray = NDArray[np.float64]
 
@@ -109,8 +111,10 @@ class RCAProblem(Problem):
         weights = check_sample_weight(sample_weight, len(data))
         self._assign(X=data, chunks=given.astype(np.int64), sample_weight=weights)
         self._assign(ridge=self.sample_size.ridge(ridge))
-        if not self.coordinates.rank or not len(self._members[0]):
-            raise ValueError("no chunklet has two different members, so no covariance is known; pass larger chunklets.")
+        if not self.coordinates.rank or not len(self.members[0]):
+            raise ValueError(
+                "no chunklet has two different members, so no covariance is known; pass larger chunklets."
+            )
         if missing := self.coordinates.null.shape[1]:
             raise ValueError(
                 f"the data vary in {missing} directions in which no chunklet does, so no metric is optimal: "
@@ -201,7 +205,7 @@ class RCAProblem(Problem):
     @cached_property
     def parts(self) -> FloatArray:
         """Members less the means of their chunklets, times the roots of their shares, (m, d)."""
-        rows, number, shares = self._members
+        rows, number, shares = self.members
         X = np.asarray(self.X, dtype=np.float64)
         X = (X - X.mean(axis=0))[rows]
         sums = sp.csr_array((shares, (number, np.arange(len(rows)))), shape=(number.max(initial=-1) + 1, len(rows)))
@@ -209,7 +213,7 @@ class RCAProblem(Problem):
         return np.asarray(np.sqrt(shares)[:, None] * (X - means[number]))
 
     @cached_property
-    def _members(self) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
+    def members(self) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
         """Examples in chunklets of several, the numbers of these chunklets, and their shares of the whole weight."""
         w = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
         rows = np.flatnonzero((self.chunks >= 0) & (w > 0.0))
@@ -264,6 +268,10 @@ class RCAProblem(Problem):
             weakness=self._dependence,
         )
 
+    def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
+        """What a point proves, for `Solution.save_proof`."""
+        return proofs.rca(self, components)
+
     # -- bounds in floating point -------------------------------------------------------------------------------------
 
     @cached_property
@@ -285,7 +293,7 @@ class RCAProblem(Problem):
     @cached_property
     def _deviations(self) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
         """Examples and, below them, means of chunklets rounded twice; members of chunklets and rows of their means."""
-        members, number, _ = self._members
+        members, number, _ = self.members
         X = np.asarray(self.X, dtype=np.float64)
         groups = [members[number == k] for k in range(number.max() + 1)]
         if self.sample_weight is None:
@@ -306,7 +314,7 @@ class RCAProblem(Problem):
         weight of the members times the square of the difference of the means.
         """
         X, members, means = self._deviations
-        images, shares = self._images(T), self._members[2]
+        images, shares = self._images(T), self.members[2]
         form = images.form(members, means, shares, roundings=2)
         off = norms_above(3.0 * U * np.abs(X[means]) @ np.abs(images.map))
         form = replace(form, error=above(form.error + float(shares @ off**2), len(members) + 10))
@@ -331,7 +339,7 @@ class RCAProblem(Problem):
         """A float not below ``<C, M>`` less the logarithms of the `rank` largest eigenvalues of ``C M``."""
         _, members, means = self._deviations
         images, rank, used = self._images(components.T, metric), self.coordinates.rank, self._varying
-        trace = above(sum_above(products_above(self._members[2], images.distances(members, means)[1])), 6)
+        trace = above(sum_above(products_above(self.members[2], images.distances(members, means)[1])), 6)
         trace = above(trace + product_above(self.ridge, trace_above(images.map, images.metric)), 4)
         if rank == int(used.sum()):
             own = log_det_gram(components[:, used]) if metric is None else log_det_balanced(metric[np.ix_(used, used)])

@@ -16,8 +16,9 @@ from sdpmetric.core.certificate import reservation
 from sdpmetric.core.proof import Proof
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import Rigor, sum_above, sum_below
-from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, ask
+from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, Units, ask
 from sdpmetric.programs.enclosure import OverSizeError, curvature, lower_bound, rooms, upper_bound
+from sdpmetric.programs.rays import annihilates, farkas
 from sdpmetric.programs.reach import reach
 
 # How far the cones are moved inwards, one after another, until bounds are proven; the relative width that is enough.
@@ -79,7 +80,9 @@ class ProgramBound:
         >>> found = sm.bound(cp.Problem(cp.Minimize(x[0] + x[1]), [x[0] + 2 * x[1] >= 3]))
         >>> found.save_proof("proof.npz", "program.npz")  # doctest: +SKIP
         """
-        if self.evidence is None or self.rigor != "float" or not math.isfinite(self.upper_bound - self.lower_bound):
+        infeasible = self.lower_bound == self.upper_bound == (-math.inf if self.maximization else math.inf)
+        finite = math.isfinite(self.lower_bound) and math.isfinite(self.upper_bound)
+        if self.evidence is None or self.rigor != "float" or not (finite or infeasible):
             raise ValueError(
                 "nothing finite is proven of both sides without an assumption; there is no proof to write."
             )
@@ -182,10 +185,10 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
         ends = [-ends[1], -ends[0]]
     point = None if search.point is None else canonical.values(units.point(search.point))
     evidence = None
-    if search.point is not None and search.multipliers is not None:
-        z = np.ldexp(search.multipliers, units.rows + units.size_c)
-        values = [_offset(search.lower, power, 0.0, up=False), _offset(search.upper, power, 0.0, up=True)]
-        evidence = Evidence(canonical.program, units.point(search.point), z, (values[1], values[0]))
+    if search.multipliers is not None and search.at is not None and search.upper > -math.inf:
+        claims = _offset(search.upper, power, 0.0, up=True), _offset(search.lower, power, 0.0, up=False)
+        near = search.at if search.point is None else search.point
+        evidence = Evidence(canonical.program, program, units, near, search.multipliers, search.at, claims)
     return ProgramBound(ends[0], ends[1], rigor, assumption, point, canonical.sign < 0, evidence)
 
 
@@ -205,35 +208,61 @@ def _offset(value: float, power: int, offset: float, *, up: bool) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """A cone program with a point and multipliers near exactly feasible ones, and its upper and lower bound."""
+    """A cone program with a point and multipliers near exactly feasible ones, and its upper and lower bound.
+
+    Point, multipliers, and where the slope of the objective is taken are those of the scaled program. An infinite lower
+    bound is that of a Farkas vector.
+    """
 
     program: ConeProgram
+    scaled: ConeProgram
+    units: Units
     point: FloatArray
     multipliers: FloatArray
+    at: FloatArray
     claims: tuple[float, float]
 
     def write(self, path: str | Path, data: str | Path) -> None:
         """Write proof and data; entries that are solved for anew are those with the most room."""
-        p, cones = self.program, self.program.cones
-        n, equations = p.A.shape[1], p.A[: cones.zero].toarray()
-        if p.P.nnz or cones.exp or cones.power:
-            raise ValueError("proof files hold linear programs over linear, second-order and semidefinite cones only.")
+        p, cones, feasible = self.scaled, self.program.cones, self.claims[1] < math.inf
+        n, equations = p.A.shape[1], p.A[: cones.zero if feasible else 0].toarray()
         room = rooms(cones, self.multipliers)
-        room = np.where(np.isfinite(room), room, np.abs(room[np.isfinite(room)]).max(initial=1.0))
-        rows = scipy.linalg.qr((p.A.toarray() * room[:, None]).T, mode="r", pivoting=True)[1][:n]
-        columns = scipy.linalg.qr(equations, mode="r", pivoting=True)[1][: cones.zero] if cones.zero else rows[:0]
-        if len(rows) < n or np.linalg.matrix_rank(p.A[rows].toarray()) < n:
+        most = np.abs(room[np.isfinite(room)]).max(initial=0.0) or 1.0
+        room = np.append(np.where(np.isfinite(room), np.abs(room), most), np.full(n, most))
+        for some in cones.threes:
+            room[some] = 1e-6 * most
+        M = np.concatenate([p.A.toarray(), p.P.toarray() if feasible else np.zeros((n, n))]) * room[:, None]
+        rows = scipy.linalg.qr(M.T, mode="r", pivoting=True)[1][:n]
+        columns = (
+            scipy.linalg.qr(equations, mode="r", pivoting=True)[1][: len(equations)] if len(equations) else rows[:0]
+        )
+        z, size = np.append(self.multipliers, self.at), np.linalg.norm(M[rows], axis=1, keepdims=True)
+        enough = np.linalg.matrix_rank(M[rows] / np.where(size > 0.0, size, 1.0)) == n
+        ray = (
+            None if feasible else self.multipliers if annihilates(p, self.multipliers) else farkas(p, self.multipliers)
+        )
+        if ray is not None and (annihilates(p, ray) or not enough):
+            rows, z, enough = rows[:0], np.append(ray, self.at), annihilates(p, ray)
+        if not enough:
             raise ValueError(
                 "no multipliers are determined by the others: there are fewer independent rows than variables."
             )
-        if np.linalg.matrix_rank(equations) < cones.zero:
+        if feasible:  # least changes, by least squares, before few entries are solved for
+            for _ in range(2):
+                r = p.c + p.transposed @ z[:-n] + p.P @ z[-n:]
+                z = z - room * np.linalg.lstsq(M.T, r, rcond=None)[0]
+        if np.linalg.matrix_rank(equations) < len(equations):
             raise ValueError("equations of the program depend on each other; leave out those that follow from others.")
-        z = np.append(self.multipliers, np.zeros(n))
-        arrays = {"point": self.point, "multipliers": z, "rows": rows, "columns": columns}
+        y = np.ldexp(z[:-n], self.units.rows + self.units.size_c)
+        arrays = {"point": self.units.point(self.point), "multipliers": np.append(y, self.units.point(z[-n:]))}
         domain = {"domain": "cones"} | {k: getattr(cones, k) for k in ("zero", "nonneg", "soc", "psd", "exp", "power")}
-        A, P = p.A.tocoo(), p.P.tocoo()
+        A, P = self.program.A.tocoo(), self.program.P.tocoo()
         held = {"A": np.column_stack([A.row, A.col, A.data]), "P": np.column_stack([P.row, P.col, P.data])}
-        Proof(*self.claims, domain, (), held | {"b": p.b, "c": p.c}, arrays).write(path, data)
+        held |= {"b": self.program.b, "c": self.program.c}
+        own = -float(p.b @ z[:-n]) - 0.5 * float(z[-n:] @ (p.P @ z[-n:]))  # of these multipliers
+        low = min(self.claims[1], float(np.ldexp(own, self.units.objective)))
+        claims = (self.claims[0], low) if feasible else (None, None)
+        Proof(claims[0], claims[1], domain, (), held, arrays | {"rows": rows, "columns": columns}).write(path, data)
 
 
 @dataclass
@@ -247,6 +276,8 @@ class Search:
     upper: float = math.inf
     point: FloatArray | None = None
     multipliers: FloatArray | None = None
+    at: FloatArray | None = None  # Where the objective's slope is taken, of these multipliers
+    last: FloatArray | None = None  # Multipliers of the last solve
 
     @property
     def wide(self) -> bool:
@@ -280,15 +311,16 @@ class Search:
             self._improve(answer)
 
     def _improve(self, answer: Answer) -> None:
+        self.last = answer.z
         upper, point = upper_bound(self.program, answer.x)
         if upper < self.upper:
             self.upper, self.point = upper, point
         nowhere = np.full(len(answer.x), np.inf)
         if (lower := lower_bound(self.program, answer.z, answer.x, nowhere)) > self.lower:
-            self.lower, self.multipliers = lower, answer.z
+            self.lower, self.multipliers, self.at = lower, answer.z, answer.x
         if self.lower == -math.inf:
             self.lower = lower_bound(self.program, answer.z, answer.x, nowhere, weighted=True)
-            self.multipliers = answer.z
+            self.multipliers, self.at = answer.z, answer.x
         if self.lower == -math.inf:
             known = reach(self.program, self.upper if curvature(self.program.P) == 0.0 else math.inf)
             if np.isfinite(known).any():
@@ -309,13 +341,20 @@ class Search:
 
         Where less than nothing has, the point is feasible.
         """
-        relaxed = _relaxed(self.program)
-        answer = ask(relaxed, self.solver, 0.0, shift)
-        if answer is None:
-            return False
-        self.upper, self.point = upper_bound(self.program, answer.x[:-1])
-        known = np.full(len(answer.x), np.inf), reach(relaxed, math.inf)
-        return any(lower_bound(relaxed, answer.z, answer.x, far) > 0.0 for far in known)
+        relaxed, zero = _relaxed(self.program), self.program.cones.zero
+        answer, rays = ask(relaxed, self.solver, 0.0, shift), [] if self.last is None else [self.last]
+        if answer is not None:
+            self.upper, self.point = upper_bound(self.program, answer.x[:-1])
+            z = np.append(answer.z[:zero] - answer.z[zero : 2 * zero], answer.z[2 * zero + 1 :])
+            known = np.full(len(answer.x), np.inf), reach(relaxed, math.inf)
+            if any(lower_bound(relaxed, answer.z, answer.x, far) > 0.0 for far in known):
+                self.multipliers, self.at = z, np.zeros(self.program.A.shape[1])
+                return True
+            rays.append(z)
+        found = [ray for ray in (farkas(self.program, z) for z in rays) if ray is not None]
+        if found:
+            self.multipliers, self.at = found[0], np.zeros(self.program.A.shape[1])
+        return bool(found)
 
     def _unbounded(self, shift: float) -> bool:
         """Whether a direction in which every point may be moved has a negative cost."""

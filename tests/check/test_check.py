@@ -32,6 +32,7 @@ MORE = {
     "constant feature": lambda: sm.LMNNProblem.from_labels(np.column_stack([X, 0.0 * Y + 0.1]), Y, 2, 0.3),
     "listed": lambda: sm.LMNNProblem.from_triplets(X, [[0, 1, 12], [0, 2, 13], [12, 13, 2]], [1.0, 2.0, 3.0]),
     "pair weights": lambda: sm.MMCProblem(X, PAIRS, SAME, WEIGHTS + 0.1),
+    "chunklets": lambda: sm.RCAProblem(X, np.where(np.arange(len(X)) % 5, Y, -1), sample_weight=WEIGHTS),
     "collapse": lambda: sm.MCMLProblem(X, Y, WEIGHTS),
     "collapse of neighbors": lambda: sm.MetricProblem(
         X, terms.Trace(weight=0.1) + terms.Collapse(Y, (np.arange(len(X))[:, None] + [1, 4, 7, 11]) % len(X), WEIGHTS)
@@ -55,12 +56,14 @@ MORE = {
     "contradiction": lambda: sm.MetricProblem(
         X, terms.Trace() + terms.DistanceBounds(FAR, at_most=[1.0, 1.0, np.inf], at_least=[0.0, 0.0, 9.0])
     ),
+    "frml's relaxation": lambda: FACTORIES["frml"](X, Y).relaxation,
+    "mlr's triplets": lambda: FACTORIES["mlr, auc"](X, Y).triplets,
     "contradicting pairs": lambda: sm.POLAProblem(X, [[0, 1], [1, 0]], [True, False], None),
 }
-WITHOUT = {"rca", "lego", "nca", "lfda", "mlkr", "mlr", "mlr, auc", "frml"}
+WITHOUT = {"lego", "nca", "lfda", "mlkr", "mlr", "mlr, auc", "frml"}
 CASES = {name: lambda make=make: make(X, Y) for name, make in FACTORIES.items() if name not in WITHOUT} | MORE
 CONTRADICTIONS = ("contradiction", "contradicting pairs")
-CHANGED = ("lmnn", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "sdml", "scml", "tasks", "bounds")
+CHANGED = ("lmnn", "rca", "multi-metric-lmnn", "pola, hard", "mmc", "itml", "mcml", "sdml", "scml", "tasks", "bounds")
 
 
 @cache
@@ -107,9 +110,11 @@ def test_proofs_are_accepted(name, folder):
         assert "no metric satisfies" in text
         return
     high, low = (float(text.split(words)[1].split(",")[0].rstrip(".")) for words in ("at most ", "has one below "))
-    certificate = sm.solve(CASES[name](), tol=1e-5).certificate
-    assert high <= certificate.objective + 1e-8 * abs(certificate.objective)
-    assert low >= certificate.lower_bound - 1e-8 * abs(certificate.lower_bound)
+    solution = sm.solve(CASES[name](), tol=1e-5)
+    certificate, problem = solution.certificate, solution.problem
+    more = np.linalg.slogdet(problem.root.T @ problem.root)[1] if isinstance(problem, sm.RCAProblem) else 0.0
+    assert high <= certificate.objective + more + 1e-8 * abs(certificate.objective)
+    assert low >= certificate.lower_bound + more - 1e-8 * abs(certificate.lower_bound)
 
 
 def test_random_corruptions_are_refused(files):
@@ -213,7 +218,7 @@ def test_bounds_of_distances_hold_far_from_the_origin():
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))
 def test_statements_without_proofs_say_so(name):
-    with pytest.raises(ValueError, match=r"no proof files|is no proof"):
+    with pytest.raises(ValueError, match=r"no proof files of \w+Problem: "):
         sm.solve(FACTORIES[name](X, Y), tol=1e-2, max_time=5).save_proof("nowhere.npz")
 
 
