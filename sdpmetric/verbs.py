@@ -162,7 +162,7 @@ def _check_options(
     """The options that a solver is given."""
     if foreign := sorted(set(options) - set(entry.options)):
         raise TypeError(
-            f"solver {entry.name!r} does not take {', '.join(foreign)}; "
+            f"solver {entry.name!r} does not take {', '.join(foreign)}{validation.like(foreign[0], entry.options)}; "
             f"its options are {', '.join(sorted(entry.options)) or 'none'}."
         )
     checked = {name: value for name, value in options.items() if value is not None}

@@ -20,6 +20,8 @@ from sdpmetric.cli.options import (
     DATA,
     JSON,
     MODEL,
+    Command,
+    Group,
     LimitOptions,
     ProblemOptions,
     ProofOptions,
@@ -34,6 +36,7 @@ DEMO_COMPONENTS = 30
 
 app = typer.Typer(
     help="Learn Mahalanobis metrics by convex optimization, with a proof of how far from optimal they can be.",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -54,7 +57,7 @@ def about(
     """Take the options of no command."""
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def solve(
     data: DATA,
@@ -81,7 +84,7 @@ def solve(
     out.finish(solution.status.expected)
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def transform(
     model: MODEL,
@@ -106,7 +109,7 @@ def transform(
         results.write(learned, learned.transform(loaded.X), loaded.y, output)
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def evaluate(
     model: MODEL,
@@ -166,7 +169,7 @@ def evaluate(
     out.finish()
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json: JSON = False) -> None:
     """Solve with several solvers and set what each of them proves side by side."""
@@ -194,7 +197,7 @@ def compare(data: DATA, options: ProblemOptions, limits: SolversOptions, as_json
     out.finish(results.proves(comparison))
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def verify(
     data: DATA,
@@ -246,7 +249,7 @@ def verify(
     out.finish(certificate.proves_optimal(proof.tol))
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def report(
     data: DATA,
@@ -279,7 +282,7 @@ def report(
     out.finish(solution.status.expected)
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def check(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A .csv or .npz file: the numbers that were solved.")],
@@ -301,7 +304,7 @@ def check(
     raise typer.Exit(code)
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def demo(
     only: Annotated[list[str] | None, typer.Option(help="iris, wine or digits; may be repeated. Default: all.")] = None,

@@ -54,7 +54,7 @@ def check_names(what: str, given: list[str], known: tuple[str, ...]) -> None:
     """Refuse a name that is not known, in a sentence."""
     for name in given:
         if name not in known:
-            raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}.")
+            raise ValueError(f"unknown {what} {name!r}{validation.like(name, known)}; choose from {', '.join(known)}.")
 
 
 def check_seed(seed: int) -> None:
@@ -199,7 +199,8 @@ def _statement(name: str, parameters: dict[str, Value], X: Array, y: Array) -> P
     takes = [parameter for parameter in inspect.signature(kind.from_labels).parameters if parameter not in ("X", "y")]
     if foreign := [parameter for parameter in parameters if parameter not in takes]:
         raise ValueError(
-            f"statement {name!r} has no parameter {', '.join(foreign)}; it takes {', '.join(takes) or 'none'}."
+            f"statement {name!r} has no parameter {', '.join(foreign)}{validation.like(foreign[0], takes)}; it takes "
+            f"{', '.join(takes) or 'none'}."
         )
     return kind.from_labels(X, y, **parameters)
 

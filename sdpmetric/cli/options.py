@@ -11,10 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
 
 NAMED = ("iris", "wine", "digits", "breast_cancer")
 DEFAULT = "lmnn"
@@ -34,8 +35,8 @@ def _statements(incomplete: str) -> list[str]:
 
 
 DATA_HELP = (
-    f"{', '.join(NAMED)}; NAME.npz of the folder SDPMETRIC_DATA; openml:NAME; a .csv file with a header, or a .parquet "
-    "file; or an .npz file with X and y."
+    f"{', '.join(NAMED)}; the name of an .npz file of the folder SDPMETRIC_DATA; openml:NAME; a .csv file with a "
+    "header, or a .parquet file; or an .npz file with X and y."
 )
 DATA = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=_data_sets)]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -132,6 +133,26 @@ class ProofOptions:
     max_time: Annotated[float | None, _solver(help="Seconds for the proof.")] = None
 
 
+class Flagged:
+    """Flags of a command without a type in its help, where it would say nothing."""
+
+    def get_params(self, ctx: object) -> list[Any]:
+        """The parameters of the command."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class Command(Flagged, TyperCommand):
+    """A command."""
+
+
+class Group(Flagged, TyperGroup):
+    """All commands."""
+
+
 def names(given: list[str] | None) -> list[str]:
     """The names in options that may be repeated, each a line of CSV."""
     return [name.strip() for line in csv.reader(given or [], skipinitialspace=True) for name in line if name.strip()]
@@ -165,6 +186,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             command(**given, **built)
 
     del expanded.__wrapped__
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    expanded.__doc__ = "\n\n".join(" ".join(lines.split()) for lines in paragraphs)
     expanded.__dict__["__signature__"] = inspect.Signature(parameters)
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return expanded

@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.run import Budget, Step
+from sdpmetric.core.validation import like
 
 ProblemT = TypeVar("ProblemT")
 Options = ParamSpec("Options")
@@ -136,7 +137,10 @@ def find_solver(problem: Problem, name: str) -> Solver:
     for entry in entries:
         if name in ("auto", entry.name):
             return entry
-    raise ValueError(f"unknown solver {name!r}; choose one of 'auto', {', '.join(repr(e.name) for e in entries)}.")
+    names = [entry.name for entry in entries]
+    raise ValueError(
+        f"unknown solver {name!r}{like(name, names)}; choose one of 'auto', {', '.join(map(repr, names))}."
+    )
 
 
 def _registered(statement: type[Problem]) -> list[Solver]:

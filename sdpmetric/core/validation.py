@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
@@ -119,6 +120,12 @@ def check_class_sizes(classes: NDArray[np.generic], index: IndexArray, n_neighbo
             f"class {classes.tolist()[smallest]!r} has {size} {members}, but n_neighbors={n_neighbors} target "
             f"neighbors need at least {n_neighbors + 1}; {remedy}."
         )
+
+
+def like(name: str, names: Iterable[str]) -> str:
+    """A question in parentheses, where one of the names is much like the one that was given."""
+    near = difflib.get_close_matches(name, [other for other in names if other != name], n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def rectangular(name: str, given: ArrayLike) -> NDArray[np.integer]:

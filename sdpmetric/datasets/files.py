@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core.validation import check_frame
+from sdpmetric.core.validation import check_frame, like
 
 Labels = NDArray[np.generic]
 
@@ -107,7 +107,7 @@ class Columns:
         for name in (*wanted, *self.features, *self.drop):
             if header.count(name) != 1:
                 times = "no" if name not in header else "more than one"
-                raise ValueError(f"{path} has {times} column {name!r}; its columns are {columns}.")
+                raise ValueError(f"{path} has {times} column {name!r}{like(name, header)}; its columns are {columns}.")
         features = list(self.features) or [name for name in header if name not in (*wanted, *self.drop)]
         if self.label in features:
             raise ValueError(f"column {self.label!r} holds the labels of {path}; take other columns as features.")

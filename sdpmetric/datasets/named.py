@@ -71,7 +71,7 @@ def load(name_or_path: str | Path, label: str | None = None) -> tuple[NDArray[np
     ----------
     name_or_path : str or Path
         In this order: the name of a data set that scikit-learn ships ("iris", "wine", "digits", "breast_cancer"); of an
-        ``.npz`` file in the folder that the environment variable SDPMETRIC_DATA names ("letters" for ``letters.npz``);
+        ``.npz`` file in the folder that the environment variable SDPMETRIC_DATA names ("letters" or "letters.npz");
         of one that scikit-learn downloads and keeps ("20newsgroups", "olivetti_faces", "covertype", and
         ``openml:NAME``, ``openml:NAME/VERSION`` or ``openml:ID``); or the path of a ``.csv`` or ``.parquet`` file with
         named columns, or of an ``.npz`` file with the arrays ``X`` and ``y``.
@@ -169,8 +169,10 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
     """The data, and the number of leading rows for training where that is known."""
     name, path, folder = str(name_or_path), Path(name_or_path), _folder()
     local = in_folder(name)
-    if local is not None and name not in NAMED and local.is_file():
+    if local is not None and name not in NAMED and local.is_file() and not (path.suffix and path.is_file()):
         path = local
+    elif not path.is_file() and Path(f"{name}.npz").is_file():
+        path = Path(f"{name}.npz")
     if path is not local and name not in NAMED and path.suffix.lower() in TABLES and path.is_file():
         return read_table(path, columns), None
     if columns.features or columns.drop or columns.delimiter:
@@ -187,7 +189,8 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
     if not path.is_file():
         hint = "" if folder else f", nor in the folder {FOLDER} of .npz files, which is not set,"
         raise ValueError(
-            f"{name} is neither a data set ({', '.join(names())}, openml:NAME){hint} nor the path of a file."
+            f"{name} is neither a data set ({', '.join(names())}, openml:NAME){hint} nor the path of a "
+            f"file{validation.like(name, names())}."
         )
     if path.suffix.lower() == ".npz":
         return _arrays(path, columns.labelled)
@@ -196,8 +199,8 @@ def _find(name_or_path: str | Path, columns: Columns) -> tuple[Table, int | None
 
 def in_folder(name: str | Path) -> Path | None:
     """The file of the folder SDPMETRIC_DATA that a name may mean."""
-    folder = _folder()
-    return None if folder is None or Path(name).name != str(name) else folder / f"{name}.npz"
+    folder, stem = _folder(), str(name).removesuffix(".npz")
+    return None if folder is None or Path(name).name != str(name) else folder / f"{stem}.npz"
 
 
 def _arrays(path: Path, labelled: bool) -> tuple[Table, int | None]:

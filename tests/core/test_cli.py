@@ -309,10 +309,19 @@ def test_progress_goes_to_standard_error_only(run):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("solve", "irsi"), r"^Error: irsi is neither a data set .* nor the path of a file\.$"),
+        (
+            ("solve", "irsi"),
+            r"^Error: irsi is neither a data set .* path of a file \(did you mean 'iris'\?\)\.$",
+        ),
         (("solve", "iris", "--solver", "simplex"), r"unknown solver 'simplex'; choose one of 'auto', 'factored'"),
         (("compare", "iris", "--solvers", "conic,auto"), r"unknown solver 'auto'"),
         (("compare", "iris", "--solvers", "conic,"), r"unknown solver ''"),
+        (("solve", "iris", "--solver", "facored"), r"unknown solver 'facored' \(did you mean 'factored'\?\); choose"),
+        (("solve", "iris", "--statement", "imtl"), r"unknown statement 'imtl' \(did you mean 'itml'\?\); choose from"),
+        (
+            ("solve", "iris", "--set", "loss=hinge", "--set", "n_neighbor=2"),
+            r"n_neighbor \(did you mean 'n_neighbors'\?\)",
+        ),
         (("demo", "--only", "mnist"), r"unknown data set 'mnist'; choose from iris, wine, digits"),
         (("solve", "iris", "--label", "species"), r"brings its own labels"),
         (("solve", "iris", "--tol", "0"), r"tol must be a positive"),
@@ -586,3 +595,38 @@ def test_an_import_loads_only_what_it_needs():
         "[]",
         "pictures need matplotlib: pip install 'sdpmetric[plot]'.",
     ]
+
+
+def test_a_name_in_the_folder_may_have_its_suffix(run, tmp_path, monkeypatch):
+    X, y = datasets.load("iris")
+    folder = tmp_path / "sets"
+    folder.mkdir()
+    np.savez(folder / "flowers.npz", X=X, y=y)
+    monkeypatch.setenv("SDPMETRIC_DATA", str(folder))
+    for name in ("flowers", "flowers.npz"):
+        assert len(datasets.load(name)[1]) == 150
+    np.savez(tmp_path / "flowers.npz", X=X[:50], y=y[:50])
+    monkeypatch.chdir(tmp_path)
+    assert len(datasets.load("flowers")[1]) == 150  # a name means the folder's
+    assert len(datasets.load("flowers.npz")[1]) == 50  # a path that exists is that file
+    monkeypatch.delenv("SDPMETRIC_DATA")
+    assert len(datasets.load("flowers")[1]) == 50
+
+
+def test_help_has_paragraphs_and_flags_without_types(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "600")
+    text = run("evaluate", "--help").stdout
+    assert "<bool>" not in text + run("--help").stdout
+    assert "and the area under the ROC curve of distances between pairs of one class and of two. On the data" in text
+
+
+def test_check_and_verify_print_the_same_digits(run, tmp_path):
+    X, y = datasets.load("iris")
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    solution = sm.solve(sm.LMNNProblem.from_labels(X, y))
+    solution.save(tmp_path / "model.npz")
+    solution.save_proof(tmp_path / "proof.npz")
+    said = run("check", tmp_path / "data.npz", tmp_path / "proof.npz").stdout
+    verified = run("verify", tmp_path / "data.npz", tmp_path / "model.npz", "--no-standardize", "--tol", 1e-3).stdout
+    objective = re.search(r"an objective of at most ([\d.]+\d), no metric", said)[1]
+    assert f"LMNN: objective {objective}, " in verified

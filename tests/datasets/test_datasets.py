@@ -234,7 +234,7 @@ def test_a_folder_of_files_is_loaded_by_name(folder):
     assert {"seven", "whole", "iris", "20newsgroups"} < set(datasets.names())
     assert len(datasets.names()) == len(set(datasets.names()))
     assert datasets.load("iris")[0].shape == (150, 4)  # scikit-learn's own goes first
-    with pytest.raises(ValueError, match=r"eight is neither a data set \(.*seven.*\) nor the path of a file\.$"):
+    with pytest.raises(ValueError, match=r"eight is neither a data set \(.*seven.*\) nor the path of a file.*\.$"):
         datasets.load("eight")
 
 
