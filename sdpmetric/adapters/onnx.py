@@ -76,12 +76,13 @@ def _shape(operator: Operator) -> None:
 
 
 def _convert(scope: Scope, operator: Operator, container: ModelComponentContainer) -> None:
-    from skl2onnx.algebra.onnx_ops import OnnxMatMul
+    from skl2onnx.algebra.onnx_ops import OnnxLpNormalization, OnnxMatMul
     from skl2onnx.common.data_types import guess_numpy_type
 
     dtype = guess_numpy_type(operator.inputs[0].type)
     matrix = _matrix(operator.raw_operator).astype(dtype)
-    product = OnnxMatMul(
-        operator.inputs[0], matrix, op_version=container.target_opset, output_names=operator.outputs[:1]
-    )
+    rows, version = operator.inputs[0], container.target_opset
+    if operator.raw_operator.unit_rows:
+        rows = OnnxLpNormalization(rows, axis=1, p=2, op_version=version)
+    product = OnnxMatMul(rows, matrix, op_version=version, output_names=operator.outputs[:1])
     product.add_to(scope, container)

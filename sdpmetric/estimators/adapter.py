@@ -111,18 +111,25 @@ class Adapter(SolvedEstimator):
     statement = MetricProblem
     fit_pairs, fit_triplets, fit_quadruplets = routes.fit_pairs, routes.fit_triplets, routes.fit_quadruplets
 
+    @property
+    def unit_rows(self) -> bool:
+        """Whether rows are divided by their lengths first, for `metric="cosine"`."""
+        return self.metric == "cosine"
+
     def _ranked(self, X: Data) -> Data:
         data = super()._ranked(X)
-        return normalize(data) if self.metric == "cosine" else data
+        return normalize(data) if self.unit_rows else data
 
     def _embed(self, X: Data | sp.csr_array) -> Data:
-        return super()._embed(normalize(X) if self.metric == "cosine" else X)
+        return super()._embed(normalize(X) if self.unit_rows else X)
 
     def _near(self, X: Data, count: float) -> tuple[Term, float]:
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
         d, spread = X.shape[1], mean_squared_distance(X)
         scale = SPREAD / spread if spread > 0.0 else 1.0
-        M0 = scale * np.eye(d) if isinstance(self.prior, str) else np.asarray(self.prior, dtype=np.float64)
+        M0 = scale * np.eye(d) if isinstance(self.prior, str) else validation.real_array("prior", self.prior)
+        if M0.shape != (d, d):
+            raise ValueError(f"prior must be 'identity' or a symmetric ({d}, {d}) matrix, got shape {M0.shape}.")
         size = float(np.sum(M0 * M0)) / d
         return Frobenius(to=M0, weight=self.strength_ / (np.sqrt(count * d) * (size if size > 0.0 else 1.0))), scale
 

@@ -29,11 +29,12 @@ EVERY, PATIENCE = 5, 20
 
 
 def takes(problem: MetricProblem) -> bool:
-    """Whether all losses have slopes without jumps, beside one Frobenius term, in orthonormal coordinates."""
+    """Whether all losses are finite and without kinks, beside one Frobenius term, in orthonormal coordinates."""
     total = problem.total
     smooth = not any(loss.kinked or loss.hard or loss.rough or loss.entrywise for loss in total.losses)
     one = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
-    return bool(total.losses) and smooth and one and problem.domain.complete
+    finite = all(math.isfinite(loss.value(total.offset(loss))) for loss in total.losses)
+    return bool(total.losses) and smooth and one and problem.domain.complete and finite
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sdpmetric.estimators import ITML, LMNN, NCA, POLA, RCA, KernelLMNN, MultiMetricLMNN
+from sdpmetric.estimators import ITML, LMNN, NCA, POLA, RCA, Adapter, KernelLMNN, MultiMetricLMNN
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def outputs(model, X):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "estimator",
-    [LMNN(), LMNN(n_components=2), ITML(n_pairs=50), POLA(n_pairs=50), RCA(), NCA()],
+    [LMNN(), LMNN(n_components=2), ITML(n_pairs=50), POLA(n_pairs=50), RCA(), NCA(), Adapter(metric="cosine")],
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_the_embedding_is_the_same(estimator, dtype, to_onnx):

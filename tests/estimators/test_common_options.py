@@ -171,7 +171,9 @@ BASES = np.vstack([np.eye(4), RNG.normal(size=(6, 4))])
 EARLY = {"early_stopping": True, "validation_fraction": 0.25}
 
 
-@pytest.mark.parametrize("estimator", [MMC(), ITML(), estimators.SDML(), estimators.POLA()], ids=name_of)
+@pytest.mark.parametrize(
+    "estimator", [MMC(), ITML(), estimators.SDML(), estimators.POLA(), estimators.Adapter()], ids=name_of
+)
 def test_early_stopping_holds_pairs_back(estimator):
     pairs = np.stack(np.triu_indices(48, 1), axis=1)[::7]
     similar = Y[pairs[:, 0]] == Y[pairs[:, 1]]
@@ -196,6 +198,8 @@ def test_early_stopping_holds_pairs_back(estimator):
         (estimators.KernelLMNN(kernel="precomputed"), TRIPLETS),
         (estimators.LSML(), TRIPLETS),
         (estimators.LSML(), QUADRUPLETS),
+        (estimators.Adapter(), TRIPLETS),
+        (estimators.Adapter(), QUADRUPLETS),
         (estimators.SCML(bases=BASES), TRIPLETS),
         (estimators.SCML(bases=BASES), QUADRUPLETS),
     ],
@@ -229,7 +233,9 @@ def test_early_stopping_holds_queries_back(apart):
     assert score == pytest.approx(fitted.validation_score_)
 
 
-@pytest.mark.parametrize("estimator", [LMNN(), estimators.LSML(), estimators.SCML(bases=BASES)], ids=name_of)
+@pytest.mark.parametrize(
+    "estimator", [LMNN(), estimators.LSML(), estimators.SCML(bases=BASES), estimators.Adapter()], ids=name_of
+)
 def test_weights_of_comparisons_reach_the_statement(estimator):
     weights = RNG.uniform(0.5, 2.0, size=len(TRIPLETS))
     for name, tuples in (("fit_triplets", TRIPLETS), ("fit_quadruplets", QUADRUPLETS)):

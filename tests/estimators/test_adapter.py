@@ -1,0 +1,117 @@
+"""The adapter near frozen embeddings: what is stated, how its strength is chosen, and what it transforms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sdpmetric as sm
+from sdpmetric import terms
+from sdpmetric.estimators import Adapter
+from sdpmetric.estimators.adapter import candidates
+
+RNG = np.random.default_rng(3)
+Y = np.repeat([0, 1, 2, 3], [20, 14, 8, 1])
+X = RNG.normal(size=(43, 6)) + np.outer(Y, [1.0, -0.7, 0.0, 0.0, 0.3, 0.0])
+TRIPLETS = np.array([(i, j, l) for i, j, l in RNG.integers(0, 43, (900, 3)) if i != j and Y[i] == Y[j] != Y[l]])
+PAIRS = np.stack(np.triu_indices(43, 1), axis=1)[::5]
+SIMILAR = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
+
+
+def mean_square(data):
+    return np.mean([np.sum((a - b) ** 2) for k, a in enumerate(data) for b in data[:k]])
+
+
+def test_candidates_are_the_nearest_of_the_class_and_of_the_others():
+    for m in (1, 4, 10, 30, 42):
+        for i, found in enumerate(candidates(X, Y, m)):
+            away = np.sum((X - X[i]) ** 2, axis=1)
+            mates = [j for j in np.argsort(away) if Y[j] == Y[i] and j != i]
+            others = [j for j in np.argsort(away) if Y[j] != Y[i]]
+            own = max(min(len(mates), max(1, m // 4)), m - len(others))
+            assert sorted(found.tolist()) == sorted(mates[:own] + others[: m - own])
+
+
+def test_the_statement_is_that_of_its_help():
+    d, scale = 6, 10.0 / mean_square(X)
+    near = terms.Frobenius(to=scale * np.eye(d))
+    adapter = Adapter(strength=2.0, n_candidates=9).fit(X, Y)
+    loss = terms.Collapse(Y, candidates(X, Y, 9), weight=1 / 43)
+    stated = sm.MetricProblem(X, loss + 2.0 / (np.sqrt(43 * d) * scale**2) * near)
+    L = RNG.normal(size=(d, d))
+    assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
+    t = len(TRIPLETS)
+    adapter = Adapter().fit_triplets(X, TRIPLETS)
+    loss = terms.TripletHinge(TRIPLETS, margin=0.0, loss="logistic", weight=1 / t)
+    stated = sm.MetricProblem(X, loss + 1.0 / (np.sqrt(t * d) * scale**2) * near)
+    assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
+    four = Adapter().fit_quadruplets(X, TRIPLETS[:, [0, 1, 0, 2]])
+    assert four.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
+    away = scale * np.sum((X[PAIRS[:, 0]] - X[PAIRS[:, 1]]) ** 2, axis=1)
+    threshold = 0.5 * (away[SIMILAR].mean() + away[~SIMILAR].mean())
+    loss = terms.PairHinge(PAIRS, SIMILAR, threshold, margin=0.0, loss="logistic", weight=1 / len(PAIRS))
+    stated = sm.MetricProblem(X, loss + 1.0 / (np.sqrt(len(PAIRS) * d) * scale**2) * near)
+    adapter = Adapter().fit_pairs(X, PAIRS, SIMILAR)
+    assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
+
+
+def test_all_ways_are_proven_and_the_strength_means_nearness():
+    fits = [Adapter.fit, Adapter.fit_triplets, Adapter.fit_pairs]
+    for fit, given in zip(fits, ((Y,), (TRIPLETS,), (PAIRS, SIMILAR)), strict=True):
+        away = []
+        for strength in (0.1, 10.0, 1e6):
+            found = fit(Adapter(strength=strength), X, *given)
+            assert found.solution_.status.word == "optimal"
+            M = found.metric_ * mean_square(X) / 10.0
+            away.append(np.linalg.norm(M - np.eye(6)))
+        assert away[0] > away[1] > away[2]
+        assert away[2] < 1e-2
+
+
+def test_scaled_data_have_the_scaled_metric():
+    one, ten = Adapter(tol=1e-7).fit(X, Y), Adapter(tol=1e-7).fit(10.0 * X, Y)
+    assert one.solution_.objective == pytest.approx(ten.solution_.objective, rel=1e-6)
+    np.testing.assert_allclose(one.pair_distance(X, PAIRS), ten.pair_distance(10.0 * X, PAIRS), rtol=1e-2)
+
+
+def test_a_prior_takes_the_place_of_the_identity():
+    A = RNG.normal(size=(6, 6))
+    M0 = A @ A.T
+    found = Adapter(strength=1e8, prior=M0).fit(X, Y)
+    np.testing.assert_allclose(found.metric_, M0, atol=1e-3 * np.abs(M0).max())
+
+
+def test_cosine_is_of_rows_divided_by_their_lengths():
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    found, plain = Adapter(metric="cosine").fit(X, Y), Adapter().fit(unit, Y)
+    np.testing.assert_allclose(found.transform(5.0 * X), found.transform(unit), atol=1e-12)
+    np.testing.assert_allclose(found.pair_distance(3.0 * X, PAIRS), plain.pair_distance(unit, PAIRS), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["labels", "pairs", "triplets"])
+def test_the_strength_is_chosen_by_held_out_scores(kind):
+    adapter = Adapter(strength="cv", random_state=2)
+    if kind == "labels":
+        adapter.fit(X, Y)
+    elif kind == "pairs":
+        adapter.fit_pairs(X, PAIRS, SIMILAR)
+    else:
+        adapter.fit_triplets(X, TRIPLETS)
+    assert adapter.strength_ == adapter.strengths_[np.argmax(adapter.scores_)]
+    assert np.all(np.diff(adapter.strengths_) < 0.0)
+    assert np.all((adapter.scores_ > 0.3) & (adapter.scores_ <= 1.0))
+    given = Adapter(strength=adapter.strength_)
+    assert given.fit(X, Y).strengths_.size == 0
+    if kind == "labels":
+        assert given.solution_.problem.fingerprint() == adapter.solution_.problem.fingerprint()
+
+
+def test_what_is_wrong_is_said():
+    with pytest.raises(ValueError, match="prior"):
+        Adapter(prior=np.ones((2, 2)), n_candidates=5).fit(X, Y)
+    with pytest.raises(ValueError, match="no row of neighbors"):
+        Adapter().fit(X, np.arange(43))
+    with pytest.raises(ValueError, match="pairs"):
+        Adapter().fit_pairs(X, [0, 1, 2], [True, False, True])
+    with pytest.raises(ValueError, match="strength"):
+        Adapter(strength=0.0).fit(X, Y)
