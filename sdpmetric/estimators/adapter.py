@@ -209,7 +209,7 @@ class Adapter(SolvedEstimator):
                     problem.with_weights(frobenius=strength * problem.terms[1].weight),
                     tol=max(self.tol or ROUGH, ROUGH),
                     max_time=self.max_time,
-                    start=start,
+                    init=start,
                 ).components
                 for problem, start in zip(problems, starts, strict=True)
             ]

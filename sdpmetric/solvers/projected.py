@@ -116,12 +116,12 @@ class Descent:
 
 
 @solver(MetricProblem, "projected", tol=1e-4, default=lambda problem: takes(problem) and not fits(problem), when=takes)
-def steps(problem: MetricProblem, budget: Budget, tol: float, *, start: FloatArray | None = None) -> Iterator[Step]:
-    """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `start`."""
+def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
+    """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
     yield Step(problem.zero, problem.objective(problem.zero))
     dual, B = SumDual(problem.total, problem.domain), problem.domain.basis
     descent, best, idle = Descent(dual), math.inf, 0
-    first = descent.middle if start is None else dual.pinched(B @ (start.T @ start) @ B.T)
+    first = descent.middle if init is None else dual.pinched(B @ (init.T @ init) @ B.T)
     for k, here in enumerate(descent.steps(dual.positive(first), budget)):
         if k % EVERY:
             continue

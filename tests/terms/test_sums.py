@@ -145,7 +145,7 @@ def test_smooth_sums_with_a_frobenius_term_are_solved_by_projected_gradients(dom
     assert found.certificate.proves_optimal(1e-7)
     assert found.certificate.lower_bound <= other.objective
     assert other.certificate.lower_bound <= found.objective
-    again = sm.solve(problem, tol=1e-7, start=found.components)
+    again = sm.solve(problem, tol=1e-7, init=found.components)
     assert again.certificate.proves_optimal(1e-7)
 
 
