@@ -96,7 +96,9 @@ def write_api(app: Sphinx, config: object) -> None:
     lines = ["API", "===", "", "Everything public. ``import sdpmetric as sm``.", ""]
     for title, module, names in api.sections():
         lines.extend([title, "-" * len(title), "", f".. currentmodule:: {module}", ""])
-        lines.extend([".. autosummary::", "   :toctree: api", "", *(f"   {name}" for name in names), ""])
+        lines.extend(
+            [".. autosummary::", "   :toctree: api", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+        )
     target = HERE / "generated" / "api.rst"
     target.parent.mkdir(exist_ok=True)
     text = "\n".join(lines)
@@ -205,10 +207,10 @@ def link_citations(app: Sphinx, kind: str, name: str, what: object, options: obj
 
 def without_constructor(
     app: Sphinx, kind: str, name: str, what: object, options: object, signature: str | None, returned: str | None
-) -> tuple[None, None] | None:
+) -> tuple[str, str | None] | None:
     """Classes that are made by ``from_labels`` or the like do not open with a constructor that nobody calls."""
     made = kind == "class" and "Make one with" in (what.__doc__ or "")
-    return (None, None) if made else None
+    return ("", returned) if made else None
 
 
 def summary(lines: list[str], settings: object) -> str:

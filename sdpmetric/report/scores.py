@@ -52,7 +52,7 @@ class Scores:
             return f"Not known: no examples were held out. Of those it was learned from, neighbors classify {said}."
         test = f"exact sign test, p = {self.p:.2g}"
         if self.p >= CHANCE:
-            return f"Not shown: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."
+            return f"Unclear: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."
         word = "Yes" if self.gained > self.lost else "No, it hurts"
         return f"{word}: of the held-out examples, neighbors classify {said} ({test})."
 

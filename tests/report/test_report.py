@@ -123,7 +123,7 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Not shown:"), (0, 0, "Not shown:")]
+    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (0, 0, "Unclear:")]
 )
 def test_verdict_needs_more_than_chance(gained, lost, word):
     found = Scores(True, 50, (30, 30 + gained - lost), 0, gained, lost, [], [], [])
