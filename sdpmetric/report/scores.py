@@ -104,5 +104,5 @@ def _checked(X: FloatArray, queries: ArrayLike, truth: ArrayLike) -> tuple[Float
             f"held_out must be examples of {X.shape[1]} features with a label each, got {Q.shape} and {len(y)} labels."
         )
     if np.array_equal(Q, X):
-        raise ValueError("the metric was learned from just these held_out examples; pass others, or none.")
+        raise ValueError("the metric was learned from these very examples; pass other held_out examples, or none.")
     return Q, y

@@ -206,7 +206,7 @@ def test_bad_arguments_are_refused(solution, tmp_path):
     with pytest.raises(ValueError, match="one metric, and this solution has 3"):
         several.report(tmp_path / "page.html")
     problem = solution.problem
-    with pytest.raises(ValueError, match="learned from just these held_out examples"):
+    with pytest.raises(ValueError, match="learned from these very examples"):
         solution.report(tmp_path / "page.html", held_out=(problem.X, problem.row_labels))
     with pytest.raises(ValueError, match="13 features with a label each"):
         solution.report(tmp_path / "page.html", held_out=(problem.X[:9, 1:], problem.row_labels[:9]))
