@@ -156,7 +156,7 @@ class LMNN(LargeMarginEstimator):
         Limits on evaluations and on seconds.
     verbose : bool, default False
     random_state : int, RandomState, Generator or None, default None
-        Of what early stopping sets aside; None is 0.
+        Seed of what early stopping sets aside; None is 0.
     init, warm_start : (r, d) array and bool, default None and False
         Components to start from, or those of the last fit; the optimum is the same.
     early_stopping, validation_fraction, n_iter_no_change : default False, 0.1 and 10

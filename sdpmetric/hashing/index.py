@@ -226,7 +226,7 @@ class HashIndex:
         k : int
             At most the number of examples.
         share : float, default 0.1
-            Of the examples that is searched; at least k are. With 1 the answer is exact.
+            Share of the examples that is searched, at least k of them. With 1 the answer is exact.
         n_candidates : int, optional
             Number of examples that are searched, instead of a share.
 

@@ -34,7 +34,7 @@ class LSMLProblem(MetricProblem):
     quadruplets : (t, 4) integer array
         Row numbers of X: the near pair, then the far one.
     weights : (t,) array, optional
-        Of quadruplets; they are divided by their sum.
+        Weights of quadruplets; they are divided by their sum.
     prior : {"identity", "covariance"} or (d, d) array, default "identity"
         What the metric stays near, positive definite: the multiple of the identity under which the largest variance
         of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a

@@ -58,7 +58,7 @@ class SDMLProblem(MetricProblem):
         of the data in any direction is 1, the inverse of their covariance with 0.1 % of the mean variance added, or a
         matrix.
     distance_weight : float, default 0.3
-        Of the mean over the pairs.
+        Weight of the mean over the pairs.
     sparsity : float, default 0.01
         0: no term of sparsity.
     pair_weights : (p,) array, optional
