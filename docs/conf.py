@@ -182,6 +182,8 @@ def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
     for part in tree.iter():
         if part.tag == f"{{{MATHML}}}mi" and part.text is not None and part.text in RELATIONS:
             part.tag = f"{{{MATHML}}}mo"
+        if part.tag == f"{{{MATHML}}}mo" and part.text in ("|", "‖") and "minsize" not in part.attrib:
+            part.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}  # both bars of a norm look alike
         if as_block and part.tag == f"{{{MATHML}}}msub" and part[0].text in ("min", "max", "argmin", "argmax"):
             part.tag = f"{{{MATHML}}}munder"  # below the word, as in print
     return ElementTree.tostring(tree, encoding="unicode")
