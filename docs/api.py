@@ -12,8 +12,8 @@ HERE = Path(__file__).parent
 
 # A heading, and the modules whose public names belong under it; what fits nowhere is at the end.
 HEADINGS = {
-    "Statements": ("sdpmetric.problems",),
-    "Verbs": ("sdpmetric.verbs", "sdpmetric.core.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
+    "Problem classes": ("sdpmetric.problems",),
+    "Functions": ("sdpmetric.verbs", "sdpmetric.core.explanation", "sdpmetric.comparator", "sdpmetric.core.comparison"),
     "Solutions and certificates": ("sdpmetric.core", "sdpmetric.models"),
     "Streams": ("sdpmetric.streams",),
     "Programs in CVXPY": ("sdpmetric.formulations", "sdpmetric.programs"),
@@ -42,12 +42,13 @@ solution = sm.solve(problem)
 
 
 def public(module: ModuleType) -> list[str]:
-    """The documented names of a module: classes and functions."""
+    """The documented names of a module, classes and functions, LMNN first."""
     own = getattr(module, "__all__", None) or [
         name for name, what in vars(module).items() if getattr(what, "__module__", None) == module.__name__
     ]
     found = [(name, getattr(module, name)) for name in own if not name.startswith("_")]
-    return sorted(name for name, what in found if inspect.isclass(what) or inspect.isfunction(what))
+    names = [name for name, what in found if inspect.isclass(what) or inspect.isfunction(what)]
+    return sorted(names, key=lambda name: (not name.startswith("LMNN"), name))
 
 
 def sections() -> list[tuple[str, str, list[str]]]:

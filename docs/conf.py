@@ -96,7 +96,9 @@ def write_api(app: Sphinx, config: object) -> None:
     lines = ["API", "===", "", "Everything public. ``import sdpmetric as sm``.", ""]
     for title, module, names in api.sections():
         lines.extend([title, "-" * len(title), "", f".. currentmodule:: {module}", ""])
-        lines.extend([".. autosummary::", "   :toctree: api", "", *(f"   {name}" for name in names), ""])
+        lines.extend(
+            [".. autosummary::", "   :toctree: api", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+        )
     target = HERE / "generated" / "api.rst"
     target.parent.mkdir(exist_ok=True)
     text = "\n".join(lines)
@@ -180,6 +182,8 @@ def mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
     for part in tree.iter():
         if part.tag == f"{{{MATHML}}}mi" and part.text is not None and part.text in RELATIONS:
             part.tag = f"{{{MATHML}}}mo"
+        if part.tag == f"{{{MATHML}}}mo" and part.text in ("|", "‖") and "minsize" not in part.attrib:
+            part.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}  # both bars of a norm look alike
         if as_block and part.tag == f"{{{MATHML}}}msub" and part[0].text in ("min", "max", "argmin", "argmax"):
             part.tag = f"{{{MATHML}}}munder"  # below the word, as in print
     return ElementTree.tostring(tree, encoding="unicode")
@@ -205,10 +209,10 @@ def link_citations(app: Sphinx, kind: str, name: str, what: object, options: obj
 
 def without_constructor(
     app: Sphinx, kind: str, name: str, what: object, options: object, signature: str | None, returned: str | None
-) -> tuple[None, None] | None:
+) -> tuple[str, str | None] | None:
     """Classes that are made by ``from_labels`` or the like do not open with a constructor that nobody calls."""
     made = kind == "class" and "Make one with" in (what.__doc__ or "")
-    return (None, None) if made else None
+    return ("", returned) if made else None
 
 
 def summary(lines: list[str], settings: object) -> str:

@@ -270,7 +270,7 @@ def unchanged_between(first: Solution, second: Solution, decide: Callable[[NearO
     Parameters
     ----------
     first, second : Solution
-        Of one problem with two values of its weights, as `path` returns them.
+        Solutions of one problem with two values of its weights, as `path` returns them.
     decide : callable
         For example ``lambda near: near.labels(X, y, X_validation)``.
 
@@ -323,7 +323,7 @@ def distance_range(solution: Solution, pair: tuple[int, int], *, tol: float = 1e
     Parameters
     ----------
     solution : Solution
-        Of a `MetricProblem` over all, diagonal or otherwise restricted metrics.
+        A solution of a `MetricProblem` over all, diagonal or otherwise restricted metrics.
     pair : (int, int)
         Row numbers of the examples of the problem.
     tol : float, default 1e-6
@@ -389,7 +389,7 @@ def zero_weights(solution: Solution) -> Decisions:
     Parameters
     ----------
     solution : Solution
-        Of a `MetricProblem` over diagonal metrics with ``Frobenius()``, other terms linear or `MarginLoss`.
+        A solution of a `MetricProblem` over diagonal metrics with ``Frobenius()``, other terms linear or `MarginLoss`.
 
     Returns
     -------

@@ -62,7 +62,7 @@ class Model:
     statement : str
         Name of the statement on the command line.
     parameters : mapping of str to str, number or None
-        Of the statement, those that were given.
+        Parameters of the problem class, those that were given.
     linear : bool
         Whether the metric is one of the prepared features, and not of a kernel's.
     """

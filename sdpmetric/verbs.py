@@ -330,7 +330,7 @@ def verify(
     Returns
     -------
     Certificate
-        Of the given metric: its objective, the proven lower bound, and the gap between them.
+        Certificate of the given metric: its objective, the proven lower bound, and the gap between them.
 
     Raises
     ------

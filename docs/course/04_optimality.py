@@ -89,12 +89,14 @@ for name, L in candidates.items():
 # The embeddings
 # --------------
 
-figure, axes = plt.subplots(1, len(candidates), figsize=(13, 2.8), layout="constrained")
-for axis, (name, L) in zip(axes, candidates.items(), strict=True):
+figure, axes = plt.subplots(2, 3, figsize=(8, 5), layout="constrained")
+axes[1, 2].set_axis_off()
+for axis, (name, L) in zip(axes.flat, candidates.items(), strict=False):
     Z = (X - X.mean(axis=0)) @ L.T
     plane = np.linalg.svd(Z, full_matrices=False)[2][:2]
     axis.scatter(*(Z @ plane.T).T, c=y, s=6, cmap="viridis")
-    axis.set(title=name, xticks=[], yticks=[], aspect="equal")
+    axis.set(title=name, xticks=[], yticks=[])
+    axis.set_aspect("equal", adjustable="datalim")
 
 # %%
 # Exercise 1

@@ -109,7 +109,7 @@ class POLATransformer(_MetricTransformer):
     memory : int, default 10
         Examples of each class that are remembered, the latest ones.
     seed : int, optional
-        Of the draws among them.
+        Seed of the draws among them.
 
     Examples
     --------

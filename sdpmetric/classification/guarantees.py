@@ -101,7 +101,7 @@ def guaranteed_threshold(
     Parameters
     ----------
     distances : (p,) array
-        Of labeled pairs, from any source.
+        Distances of labeled pairs, from any source.
     same : (p,) array
         bool; or 1 for similar, and -1 or 0 for dissimilar pairs.
     alpha : float
@@ -118,7 +118,7 @@ def guaranteed_threshold(
     similarity : bool, default False
         Whether `distances` are similarities, such as cosines: larger for similar pairs.
     random_state : int, default 0
-        Of the choice among pairs with common names.
+        Seed of the choice among pairs with common names.
 
     Returns
     -------

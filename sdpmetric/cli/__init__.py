@@ -119,8 +119,8 @@ def evaluate(
         str | None,
         typer.Option(metavar="DATA", help="Where neighbors are searched; default: among the others of DATA."),
     ] = None,
-    n_neighbors: Annotated[int, typer.Option(help="Neighbors that vote.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the pairs that are drawn for the ROC curve.")] = 0,
+    n_neighbors: Annotated[int, typer.Option(help="Number of neighbors that vote.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the pairs drawn for the ROC curve.")] = 0,
     as_json: JSON = False,
 ) -> None:
     """Score a saved model on labeled data, and the prepared features without it.
@@ -210,7 +210,7 @@ def verify(
     ],
     options: ProblemOptions,
     proof: ProofOptions,
-    key: Annotated[str | None, typer.Option(help="Of the array in METRIC, where it has another name.")] = None,
+    key: Annotated[str | None, typer.Option(help="Name of the array in METRIC, if it has another one.")] = None,
     kind: Annotated[str | None, typer.Option(help="What it is: components, metric or scalings.")] = None,
     rescale: Annotated[
         bool, typer.Option("--rescale", help="Certify the best multiple of the metric instead.")
@@ -257,7 +257,7 @@ def report(
     options: ProblemOptions,
     limits: SolverOptions,
     everything: Annotated[
-        bool, typer.Option("--everything", help="Learn from all examples: none is left to score the metric by.")
+        bool, typer.Option("--everything", help="Learn from all examples; none is held out to score the metric.")
     ] = False,
 ) -> None:
     """Learn a metric and write a page for a browser: whether it helps, the examples moving, and what is proven.

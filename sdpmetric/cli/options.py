@@ -71,8 +71,7 @@ class ProblemOptions(TableOptions):
     statement: Annotated[
         str | None,
         _statement(
-            help="What is stated about the data: lmnn, itml, mmc, pola, nca and others; an unknown one lists all. "
-            "Default: lmnn.",
+            help="Problem class: lmnn, itml, mmc, pola, nca and others; an unknown name lists all. Default: lmnn.",
             autocompletion=_statements,
         ),
     ] = None
@@ -84,13 +83,13 @@ class ProblemOptions(TableOptions):
         str | None,
         _statement(
             metavar="NUMBER|auto",
-            help="Weight of trace(M). Default: 0, the paper's program, as everywhere but in estimators: auto.",
+            help="Weight of trace(M). Default: 0, the paper's program; estimators default to auto.",
         ),
     ] = None
     loss: Annotated[str | None, _statement(help="Loss of a triplet: hinge or squared_hinge. Default: hinge.")] = None
     settings: Annotated[
         list[str] | None,
-        _statement("--set", metavar="NAME=VALUE", help="Any other parameter of the statement; may be repeated."),
+        _statement("--set", metavar="NAME=VALUE", help="Any other parameter of the problem class; may be repeated."),
     ] = None
     standardize: Annotated[
         bool | None,
@@ -106,8 +105,8 @@ class LimitOptions:
     """What every solver is told alike."""
 
     tol: Annotated[float | None, _solver(help="Relative gap to prove. Default: that of the solver.")] = None
-    max_time: Annotated[float | None, _solver(help="Seconds at most, for each solver.")] = None
-    max_iter: Annotated[int | None, _solver(help="Iterations at most, for each solver.")] = None
+    max_time: Annotated[float | None, _solver(help="Most seconds, for each solver.")] = None
+    max_iter: Annotated[int | None, _solver(help="Most iterations, for each solver.")] = None
     seed: Annotated[int, _solver(help="Seed of the solvers that draw at random.")] = 0
 
 
@@ -115,7 +114,7 @@ class LimitOptions:
 class SolverOptions(LimitOptions):
     """Which solver, and its limits."""
 
-    solver: Annotated[str, _solver(help="By name; default: the statement's own.")] = "auto"
+    solver: Annotated[str, _solver(help="By name; default: that of the problem class.")] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -202,9 +202,9 @@ class DualityCertificate(Certificate):
     null_dimension : int
         Directions in which the data vary at no pull cost, treated as null.
     assumed_lower_bound : float or None
-        Of a program with further constraints, if `assumption` holds; `lower_bound` is that without them.
+        Lower bound of a program with further constraints, if `assumption` holds; `lower_bound` is that without them.
     backend_lower_bound : float or None
-        Of the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
+        In the exact layer: what the backend's own multipliers prove, clipped to their box and scaled.
     polished : bool
         Whether the multipliers behind `lower_bound` were refined by the fast solver's code.
     resolution : float

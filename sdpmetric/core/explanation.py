@@ -209,7 +209,7 @@ class Explanation:
     Attributes
     ----------
     certificate : Certificate
-        Of exactly the point and the multipliers that are explained. Its gap is the error of everything here.
+        Certificate of exactly the point and multipliers that are explained. Its gap is the error of everything here.
     dual : Dual or (p,) array
         The feasible multipliers themselves, also the tiny ones.
     support : Support
@@ -253,7 +253,7 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     Parameters
     ----------
     solution : Solution
-        Of a statement whose multipliers belong to constraints. Where the solution has none (an edited program, a solve
+        A problem's solution whose multipliers belong to constraints. If it has none (an edited program, a solve
         that was interrupted early), those that its metric suggests take their place, and the gap is larger.
     problem : Problem, optional
         The problem, for a solution that was loaded without it; default ``solution.problem``.

@@ -34,7 +34,7 @@ class TraceRow:
     screened : float
         Share of all triplets whose multipliers are proven to be at their bounds.
     mistakes : int
-        Of a stream, whose objective is its cumulative loss: items predicted wrongly so far.
+        For a stream, whose objective is its cumulative loss: items predicted wrongly so far.
     score : float
         Score on validation examples, larger is better.
     """

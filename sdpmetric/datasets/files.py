@@ -206,6 +206,14 @@ def is_number(cell: str) -> bool:
         return False
 
 
+def _is_text(cell: str) -> bool:
+    try:
+        float(cell.replace(",", ".", 1) or 0)
+    except ValueError:
+        return True
+    return False
+
+
 def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
     """The cells as finite numbers, or an error that names the first cell that is none."""
     try:
@@ -214,6 +222,12 @@ def _numbers(cells: list[str], columns: list[str], where: str) -> FloatArray:
             return values
     except ValueError:
         pass
+    text = [column for cell, column in zip(cells, columns, strict=True) if _is_text(cell)]
+    if len(text) > 1:
+        listed, some = ", ".join(map(repr, text)), cells[columns.index(text[0])]
+        raise ValueError(
+            f"{where}, columns {listed}, hold text such as {some!r}; drop (--drop) or encode these columns."
+        )
     for cell, column in zip(cells, columns, strict=True):
         if not is_number(cell):
             what = f"holds {cell!r}" if cell else "is empty"

@@ -26,7 +26,7 @@ def concentric_circles(
     n_points : int, default 120
         On each circle, at the same angles.
     radius : float, default 20
-        Of the innermost circle; its neighbors are ``2 * pi * radius / n_points`` apart.
+        Radius of the innermost circle; its neighbors are ``2 * pi * radius / n_points`` apart.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def noisy_digits(
     Parameters
     ----------
     share : float, default 0.5
-        Of the 64 pixels.
+        Share of the 64 pixels.
     amplitude : float, default 16
         Noise is uniform between 0 and this; ink is at most 16. A noisy pixel is the larger of noise and ink.
     random_state : int, optional

@@ -185,7 +185,7 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     Returns
     -------
     upright : array
-        Of the same shape; float32 if `images` is, float64 else. An image without extent along its columns is not
+        Array of the same shape; float32 if `images` is, else float64. An image without extent along its columns is not
         sheared, one without mass not moved.
 
     Raises

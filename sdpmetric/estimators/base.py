@@ -273,7 +273,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         if d_last != d:
             raise ValueError(
                 f"warm_start=True, but the components of the fit before are for {d_last} features, and X has {d}; pass "
-                "data like those, or fit anew with warm_start=False."
+                "data like those, or fit again with warm_start=False."
             )
 
     def _advice(self, solution: Solution) -> str:

@@ -158,7 +158,7 @@ class LMNN(LargeMarginEstimator):
         Limits on evaluations and on seconds.
     verbose : bool, default False
     random_state : int, RandomState, Generator or None, default None
-        Of what early stopping sets aside; None is 0.
+        Seed of what early stopping sets aside; None is 0.
     init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (r, d) array, default "auto"
         Components to start from; the optimum is the same. "auto": the solver's own start; else the identity, what
         whitens the data, random numbers, principal components, linear discriminants, or a given array.

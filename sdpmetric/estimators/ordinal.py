@@ -66,7 +66,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
     tol, max_time : float, default 1e-3 and None
         Relative gap to prove, and seconds, for each value of the path.
     random_state : int, default 0
-        Of the answers that are held out.
+        Seed of the answers that are held out.
 
     Attributes
     ----------
@@ -75,10 +75,10 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
     trace_ : float
         The value that was chosen or given.
     traces_, errors_, dimensions_ : (p,) arrays
-        Of the path: values, the share of wrong held-out answers, and directions with at least 1e-3 of the largest
+        The path: values, the share of wrong held-out answers, and directions with at least 1e-3 of the largest
         variance; empty where `trace` is given.
     solution_ : Solution
-        Of all answers, with certificate and multipliers.
+        Solution for all answers, with certificate and multipliers.
     relative_gap_ : float
         The proven relative gap.
     classes_ : (2,) array

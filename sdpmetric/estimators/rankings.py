@@ -88,7 +88,7 @@ class MLR(RankingEstimator, SolvedEstimator):
     Parameters
     ----------
     loss : {"auc", "map"}, default "auc"
-        What rankings lose: 1 less the area under the curve, or 1 less the average precision.
+        What rankings lose: 1 minus the area under the curve, or 1 minus the average precision.
     slack_weight : float, default 1
         Weight of the mean loss beside the trace of the metric, ``C``.
     solver : {"auto", "cutting_planes"}, default "auto"
@@ -168,7 +168,7 @@ class FRML(RankingEstimator):
         Limits on evaluated distances and on seconds.
     verbose : bool, default False
     random_state : int, RandomState, Generator or None, default None
-        Of all draws; None is 0.
+        Seed of all draws; None is 0.
     init : {"auto", "identity", "covariance", "random", "pca", "lda"} or (n_components, d) array, default "auto"
         As in `LMNN`; "auto" is "pca".
     warm_start : bool, default False

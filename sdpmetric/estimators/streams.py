@@ -246,7 +246,7 @@ class LEGO(StreamingEstimator):
         Limits on pairs and on seconds.
     verbose : bool, default False
     random_state : int, RandomState, Generator or None, default None
-        Of pairs and of their order; None is 0.
+        Seed of the pairs and their order; None is 0.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ class LEGO(StreamingEstimator):
     metric_ : (n_features_in_, n_features_in_) array
         ``L.T @ L``.
     solution_ : Solution
-        Of one pass, with its certificate; there is none online. A pickle carries it without the data.
+        Solution of one pass, with its certificate; there is none online. A pickle carries it without the data.
     n_iter_, n_features_in_, feature_names_in_
         Pairs taken; features, and their names where the data have any.
 

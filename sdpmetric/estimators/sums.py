@@ -38,7 +38,7 @@ class LSML(SolvedEstimator):
         What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
         direction.
     comparison_weight : float, default 1
-        Of the comparisons, beside the divergence from the prior.
+        Weight of the comparisons, relative to the divergence from the prior.
     n_quadruplets : int, default 1000
         Drawn from labels.
     solver : {"auto", "factored", "conic"}, default "auto"
@@ -96,9 +96,9 @@ class SDML(SolvedEstimator):
         What the metric stays near, as in `ITML`; "identity" is divided by the largest variance of the data in any
         direction.
     distance_weight : float, default 0.3
-        Of the mean over all pairs of their distances, negative where they are dissimilar.
+        Weight of the mean distance over all pairs, with a minus sign for dissimilar ones.
     sparsity : float, default 0.01
-        Of the sizes of all entries off the diagonal.
+        Weight of the absolute entries off the diagonal.
     n_pairs : int or None, default 10000
         With labels: pairs of each kind that are drawn at most; None: all of them.
     solver : {"auto", "factored", "conic"}, default "auto"
@@ -153,7 +153,7 @@ class SCML(SolvedEstimator):
     Parameters
     ----------
     sparsity : float, default 1e-3
-        Of the sum of all weights.
+        Weight of the sum of all weights.
     bases : (k, d) array, optional
         The directions; default: local discriminants of the labels.
     n_bases : int, optional

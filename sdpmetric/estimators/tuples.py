@@ -233,7 +233,7 @@ class TripletClassifier(ComparisonEstimator):
     classes_ : (2,) array
         -1 and 1, what `predict` says.
     n_features_in_ : int
-        Of the examples.
+        Number of features of the examples.
 
     See Also
     --------
@@ -275,7 +275,7 @@ class QuadrupletClassifier(ComparisonEstimator):
     classes_ : (2,) array
         -1 and 1, what `predict` says.
     n_features_in_ : int
-        Of the examples.
+        Number of features of the examples.
 
     See Also
     --------
@@ -396,7 +396,7 @@ class PairClassifier(TupleEstimator):
     validation_fraction : float, default 0.5
         Share that is held back of the pairs that can be, where there is a guarantee.
     random_state : int, RandomState, Generator or None, default None
-        Of the pairs that are held back; None is 0.
+        Seed of the pairs that are held back; None is 0.
 
     Attributes
     ----------
@@ -409,7 +409,7 @@ class PairClassifier(TupleEstimator):
     classes_ : (2,) array
         Labels of dissimilar and of similar pairs, as in `fit`: (-1, 1), (0, 1) or (False, True).
     n_features_in_ : int
-        Of the examples.
+        Number of features of the examples.
 
     See Also
     --------

@@ -119,7 +119,7 @@ class HashIndex:
         """
         data = validation.check_data(X)
         if data.shape[1] != self.n_features:
-            raise ValueError(f"X has {data.shape[1]} features, but this index was made for {self.n_features}.")
+            raise ValueError(f"X has {data.shape[1]} features, but this index has {self.n_features}; pass as many.")
         if ids is None and self._next_id + len(data) - 1 > np.iinfo(np.int64).max:
             raise ValueError(
                 f"the ids that follow the largest one so far, {self._next_id - 1}, do not fit into 64-bit integers; "
@@ -226,7 +226,7 @@ class HashIndex:
         k : int
             At most the number of examples.
         share : float, default 0.1
-            Of the examples that is searched; at least k are. With 1 the answer is exact.
+            Share of the examples that is searched, at least k of them. With 1 the answer is exact.
         n_candidates : int, optional
             Number of examples that are searched, instead of a share.
 
@@ -242,7 +242,7 @@ class HashIndex:
         if n == 0:
             raise ValueError("the index is empty; add examples before you ask for neighbors.")
         if validation.check_integer("k", k) > n:
-            raise ValueError(f"k is {k}, but the index has {n} examples; ask for at most as many.")
+            raise ValueError(f"k is {k}, but the index has {n} examples; ask for at most that many.")
         if n_candidates is None:
             wanted = int(np.ceil(validation.check_number("share", share, 0.0, 1.0) * n))
         else:
@@ -380,7 +380,7 @@ def check_names(ids: ArrayLike) -> NDArray[np.int64]:
     if names.ndim != 1 or names.dtype.kind not in "iu":
         raise ValueError(f"ids must be a list of integers, got shape {names.shape} and dtype {names.dtype}.")
     if names.dtype.kind == "u" and int(names.max()) > np.iinfo(np.int64).max:
-        raise ValueError("ids must fit into 64-bit integers with a sign.")
+        raise ValueError("ids must fit into signed 64-bit integers.")
     values, counts = np.unique(names, return_counts=True)
     if len(values) < len(names):
         raise ValueError(f"id {values[counts > 1][0]} is named twice; each example has an id of its own.")

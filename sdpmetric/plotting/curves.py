@@ -81,7 +81,7 @@ class TraceDisplay(ABC):
         ----------
         trace : Trace
         kind : str, default "duality"
-            Of the certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
+            Kind of certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
         against, ax, name, color
             As in `from_estimator`.
         """
@@ -160,7 +160,7 @@ class ConvergenceDisplay(TraceDisplay):
         Best so far; not finite where nothing is known yet. The objective of a stream is its cumulative loss.
     against : {"seconds", "iteration"}
     kind : str
-        Of the certificate; see `sdpmetric.Certificate`.
+        Kind of certificate; see `sdpmetric.Certificate`.
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ class PathDisplay:
     train, test : (p,) arrays
         Share of errors; of training examples each is left out of its own neighbors.
     ranks : (p,) integer array
-        Of the metrics.
+        Ranks of the metrics.
     n_test : int, default 0
         Number of test examples, for exact 95 % intervals of their errors; 0: none are drawn.
 

@@ -48,7 +48,7 @@ class FeaturesDisplay:
         Standard deviations of the features, which weights and the heat map are multiplied by; ones for the metric as it
         is.
     names : sequence of str
-        Of the features.
+        Names of the features.
     cancel : (d,) array of bool, optional
         Features whose weight another one takes back, because the two are correlated: neither weight says what its
         feature is worth.
@@ -94,7 +94,7 @@ class FeaturesDisplay:
             Data in the metric's own features, whose standard deviations make weights comparable; default: none, as for
             standardized features. Which weights cancel is told from X, or from the data of the solution's problem.
         names : sequence of str, optional
-            Of the features; default: those of the fit, of a pipeline where its steps keep them, or of X.
+            Names of the features; default: those of the fit, of a pipeline where its steps keep them, or of X.
         shape : pair of int, optional
             Rows and columns of images whose pixels the features are: the weights are drawn as an image.
         parts, ax

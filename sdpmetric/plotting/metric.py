@@ -45,9 +45,9 @@ class MetricDisplay:
     features : pair of int
         The plane.
     centers : (c, d) array
-        Of the ellipses, one for each metric.
+        Centers of the ellipses, one for each metric.
     names : pair of str
-        Of the features.
+        Names of the features.
 
     Attributes
     ----------

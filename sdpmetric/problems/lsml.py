@@ -34,7 +34,7 @@ class LSMLProblem(MetricProblem):
     quadruplets : (t, 4) integer array
         Row numbers of X: the near pair, then the far one.
     weights : (t,) array, optional
-        Of quadruplets; they are divided by their sum.
+        Weights of quadruplets; they are divided by their sum.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, positive definite: the identity divided by the largest variance of the data in any
         direction, the inverse of their covariance with 0.1 % of the mean variance added, a random matrix (of seed 0),

@@ -63,7 +63,7 @@ class MetricProblem(Problem):
         The data become those of `sdpmetric.bounds.domains.lift_tasks`, and `task_metrics` reads the metrics; matrices
         of terms are those of the block diagonal metric with blocks ``M_0, N_1, ..``.
     sharing : float, default 1
-        Of tasks: how much cheaper the shared part is, under the trace.
+        For tasks: how much cheaper the shared part is, under the trace.
 
     Attributes
     ----------
@@ -72,10 +72,10 @@ class MetricProblem(Problem):
         Bound to the data: indices are arrays, weights are those of the objective.
     domain : Domain
     names : tuple of str
-        Of the terms, as `weights` and the exact program have them.
+        Names of the terms, as in `weights` and the exact program.
     weights : tuple of str
         Names of the terms, for `path`: ``sm.path(problem, triplet_hinge=[0.1, 1.0])`` varies the weight of that term.
-        Of terms of one name the second is called ``triplet_hinge_2``.
+        The second term of the same name is called ``triplet_hinge_2``.
 
     Raises
     ------

@@ -82,7 +82,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         n_regions : int, optional
             Number of clusters; default: as many as classes.
         random_state : int, default 0
-            Of the clustering.
+            Seed of the clustering.
 
         Raises
         ------

@@ -137,7 +137,7 @@ def _slopes(problem: MetricProblem, proven: Proven) -> tuple[dict[Term, FloatArr
         found[final] = psd.symmetrize(w * (K - (1.0 - room) * pinched(K + S / w)))
         lost = 2.0 * w * k * room
     else:
-        raise ValueError(f"proof files know the regularizers of this package; {final.name} is none of them.")
+        raise ValueError(f"proof files support the regularizers of this package; {final.name} is not one of them.")
     return found, lost
 
 

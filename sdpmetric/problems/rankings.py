@@ -23,7 +23,7 @@ def check_rankings(
     n_queries = len(data) if asked is None else len(asked)
     if (asked is None) != related.leave_one_out or n_queries != related.n_queries:
         raise ValueError(
-            f"relevance is about {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there "
+            f"relevance has {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there "
             f"are {n_queries} queries, {'the rows of X' if asked is None else 'given apart from X'}."
         )
     if asked is not None and asked.shape[1] != data.shape[1]:

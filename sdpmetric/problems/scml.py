@@ -45,7 +45,7 @@ class SCMLProblem(MetricProblem):
     sparsity : float, default 1e-3
         Positive.
     weights : (t,) array, optional
-        Of triplets, nonnegative; the mean is the weighted one. Default 1.
+        Nonnegative weights of triplets; the mean is the weighted one. Default 1.
     """
 
     statement: ClassVar[str] = "scml"

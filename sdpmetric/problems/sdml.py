@@ -41,7 +41,7 @@ class SDMLProblem(MetricProblem):
         direction, the inverse of their covariance with 0.1 % of the mean variance added, a random matrix (of seed 0),
         or a given one.
     distance_weight : float, default 0.3
-        Of the mean over the pairs.
+        Weight of the mean over the pairs.
     sparsity : float, default 0.01
         0: no term of sparsity.
     pair_weights : (p,) array, optional

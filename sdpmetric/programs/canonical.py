@@ -313,7 +313,7 @@ class Canonical:
 def _check(problem: cp.Problem) -> None:
     if not isinstance(problem, cp.Problem):
         raise TypeError(
-            f"bound takes a cvxpy.Problem, got {type(problem).__name__}; a statement is bounded by `solve`."
+            f"bound takes a cvxpy.Problem, got {type(problem).__name__}; `solve` bounds a problem of this package."
         )
     if lacking := [p.name() for p in problem.parameters() if p.value is None]:
         raise ValueError(f"parameters {', '.join(lacking)} of the program have no value; set them first.")
@@ -328,7 +328,7 @@ def _check(problem: cp.Problem) -> None:
             "it; state it as a disciplined convex program."
         )
     if not problem.variables():
-        raise ValueError("the program has no variables; its objective is a number already.")
+        raise ValueError("the program has no variables; its objective is a constant.")
 
 
 def _ordered(stuffed: ParamConeProg) -> tuple[Cones, sp.csr_array]:

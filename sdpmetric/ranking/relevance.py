@@ -183,9 +183,7 @@ class Relevance:
         else:
             made = cls.from_labels(np.asarray(given))
         if made.n_items != n:
-            raise ValueError(
-                f"relevance is about {made.n_items} items, but X has {n} rows; pass one row for each item."
-            )
+            raise ValueError(f"relevance has {made.n_items} items, but X has {n} rows; pass one row for each item.")
         return made
 
     @classmethod

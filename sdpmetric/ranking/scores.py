@@ -94,7 +94,7 @@ def evaluate(
         )
     Q = X if queries is None else _matrix("queries", queries, X.shape[1])
     if len(Q) != related.n_queries:
-        raise ValueError(f"relevance is about {related.n_queries} queries, but there are {len(Q)} rows of queries.")
+        raise ValueError(f"relevance has {related.n_queries} queries, but there are {len(Q)} rows of queries.")
     wanted = _ranks(ks)
     left, right, products = _spaces(Q, X, components, metric, similarity)
     asked = related.queries
@@ -148,7 +148,7 @@ def _spaces(
         if len(M) != d or np.abs(M - M.T).max() > 1e-6 * np.abs(M).max():
             raise ValueError(f"metric must be a symmetric ({d}, {d}) matrix; pass a factor as components=.")
         if psd.smallest_eigenvalue(M) < -1e-6 * psd.largest_eigenvalue(M):
-            raise ValueError("metric is not positive semidefinite; pass what is no metric as similarity=.")
+            raise ValueError("metric is not positive semidefinite; pass a matrix that is not a metric as similarity=.")
         L = psd.factor(M)
     elif components is not None:
         L = _matrix("components", components, d)

@@ -52,7 +52,7 @@ class Scores:
             return f"Not known: no examples were held out. Of those it was learned from, neighbors classify {said}."
         test = f"exact sign test, p = {self.p:.2g}"
         if self.p >= CHANCE:
-            return f"Not shown: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."
+            return f"Unclear: of the held-out examples, neighbors classify {said}; chance may explain it ({test})."
         word = "Yes" if self.gained > self.lost else "No, it hurts"
         return f"{word}: of the held-out examples, neighbors classify {said} ({test})."
 
@@ -104,5 +104,5 @@ def _checked(X: FloatArray, queries: ArrayLike, truth: ArrayLike) -> tuple[Float
             f"held_out must be examples of {X.shape[1]} features with a label each, got {Q.shape} and {len(y)} labels."
         )
     if np.array_equal(Q, X):
-        raise ValueError("the metric was learned from just these held_out examples; pass others, or none.")
+        raise ValueError("the metric was learned from these very examples; pass other held_out examples, or none.")
     return Q, y

@@ -169,7 +169,7 @@ class PairStream:
     def _check_data(self, X: ArrayLike) -> NDArray[np.floating]:
         data = validation.check_data(X)
         if data.shape[1] != self.n_features:
-            raise ValueError(f"X has {data.shape[1]} features, but this stream has {self.n_features}; pass those.")
+            raise ValueError(f"X has {data.shape[1]} features, but this stream has {self.n_features}; pass as many.")
         return data
 
     def _take(self, X: NDArray[np.floating], pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> FloatArray:

@@ -36,7 +36,7 @@ def check_draws(
             )
     if (queries is None) != related.leave_one_out or len(asked) != related.n_queries:
         raise ValueError(
-            f"relevance is about {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there are "
+            f"relevance has {related.n_queries} queries with leave_one_out={related.leave_one_out}, but there are "
             f"{len(asked)} rows of queries, {'the items themselves' if queries is None else 'given apart from X'}."
         )
     lists = (related.which, related.indptr, related.indices, related.self_at)

@@ -142,6 +142,12 @@ def test_csv_that_pandas_writes_is_read_back_exactly(tmp_path):
         ("a,a,b\n1,2,3\n", "a", r"more than one column 'a'"),
         ("a,y\n1,x\nfast,x\n", "y", r"row 2 of .* \(line 3\), column 'a', holds 'fast'; expected a finite number"),
         ("a,y,b\n1,x,\n", "y", r"row 1 of .* \(line 2\), column 'b', is empty"),
+        (
+            "id,y,place,b\np1,x,here,1\n",
+            "y",
+            r"row 1 of .*, columns 'id', 'place', hold text such as 'p1'; drop \(--drop\)",
+        ),
+        ("a,y,b\nnan,x,fast\n", "y", r"column 'a', holds 'nan'"),
         ("a,y\n1,x\nnan,z\n", "y", r"row 2 of .* \(line 3\), column 'a', holds 'nan'"),
         ("a,y\n1,x\n-inf,z\n", "y", r"column 'a', holds '-inf'"),
         ("a,y\n1,x,7\n", "y", r"row 1 of .* \(line 2\) has 3 cells; the header has 2 columns"),

@@ -216,7 +216,7 @@ def test_saved_and_loaded_answers_alike(rng, tmp_path):
         (lambda i: sm.HashIndex(np.eye(2), 0), "n_bits must be a positive integer"),
         (lambda i: sm.HashIndex(np.eye(2), dtype=np.int32), "dtype must be float32 or float64"),
         (lambda i: sm.HashIndex(np.eye(2), rehash_share=1.5), "rehash_share must be"),
-        (lambda i: i.add(np.zeros((2, 3))), "3 features, but this index was made for 2"),
+        (lambda i: i.add(np.zeros((2, 3))), "3 features, but this index has 2"),
         (lambda i: i.add([[0.0, np.nan]]), "NaN"),
         (lambda i: i.add([[0.0, 1e300]]), "infinite in float32"),
         (lambda i: i.add([[0.0, 1.0]], [1]), "id 1 is in the index already"),

@@ -123,7 +123,7 @@ def test_headline_counts_held_out_examples_and_tests_the_difference(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Not shown:"), (0, 0, "Not shown:")]
+    ("gained", "lost", "word"), [(8, 0, "Yes:"), (0, 8, "No, it hurts:"), (3, 1, "Unclear:"), (0, 0, "Unclear:")]
 )
 def test_verdict_needs_more_than_chance(gained, lost, word):
     found = Scores(True, 50, (30, 30 + gained - lost), 0, gained, lost, [], [], [])
@@ -206,7 +206,7 @@ def test_bad_arguments_are_refused(solution, tmp_path):
     with pytest.raises(ValueError, match="one metric, and this solution has 3"):
         several.report(tmp_path / "page.html")
     problem = solution.problem
-    with pytest.raises(ValueError, match="learned from just these held_out examples"):
+    with pytest.raises(ValueError, match="learned from these very examples"):
         solution.report(tmp_path / "page.html", held_out=(problem.X, problem.row_labels))
     with pytest.raises(ValueError, match="13 features with a label each"):
         solution.report(tmp_path / "page.html", held_out=(problem.X[:9, 1:], problem.row_labels[:9]))

@@ -126,7 +126,7 @@ def test_ten_million_updates_stay_finite():
         (lambda: sm.OASISStream(3).update(np.ones(3), np.ones(3), np.full(3, np.nan)), "NaN or infinity"),
         (lambda: sm.OASISStream(3).partial_fit(np.eye(4), [0, 0, 1, 1]), "cannot change its dimension"),
         (lambda: sm.OASISStream(3).partial_fit(np.eye(3), [0, 0, 1]), "has no relevant item"),
-        (lambda: sm.OASISStream(3).partial_fit(np.eye(3), [0, 0, 1, 1]), "about 4 items, but X has 3"),
+        (lambda: sm.OASISStream(3).partial_fit(np.eye(3), [0, 0, 1, 1]), "has 4 items, but X has 3"),
         (lambda: sm.LORETAStream(3, 1).partial_fit(np.eye(3), [0, 0, 1], n_steps=0), "no relevant item"),
     ],
 )
