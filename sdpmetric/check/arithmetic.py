@@ -72,10 +72,8 @@ def is_positive(S: arb_mat) -> bool:
     rows, k = S.tolist(), S.nrows() // 2
     if not k:
         return all(x > 0 for x in S.entries())
-    A, B, C = (
-        arb_mat([row[some] for row in own])
-        for own, some in ((rows[:k], slice(k)), (rows[:k], slice(k, None)), (rows[k:], slice(k, None)))
-    )
+    A, B = arb_mat([row[:k] for row in rows[:k]]), arb_mat([row[k:] for row in rows[:k]])
+    C = arb_mat([row[k:] for row in rows[k:]])
     return is_positive(A) and is_positive(C - B.transpose() * A.solve(B))
 
 
