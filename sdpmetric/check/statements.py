@@ -165,6 +165,10 @@ def _half(u: arb, s: arb, b: arb) -> arb:
     return (abs(u) if s == 0 else _positive(s * u)) ** 2 / 2
 
 
+def _root(u: arb, s: arb, b: arb) -> arb:
+    return -_positive(-u).sqrt() if u <= 0 else arb("inf")
+
+
 def _less_log(x: arb) -> arb:
     return x - x.log1p()
 
@@ -185,7 +189,7 @@ LOSSES: dict[str, Loss] = {
     "smooth hinge": (_smooth, lambda a, s, b: a**2 / 2, 0.0, 1.0),
     "logistic": (_softplus, lambda a, s, b: -_entropy(a) - _entropy(1 - a), 0.0, 1.0),
     "hard": (_zero, _zero, 0.0, np.inf),
-    "minus a root": (lambda u, s, b: -_positive(-u).sqrt(), lambda a, s, b: 1 / (4 * a), 0.0, np.inf),
+    "minus a root": (_root, lambda a, s, b: 1 / (4 * a), 0.0, np.inf),
     "half square": (_half, lambda a, s, b: a**2 / 2 if s * a >= 0 else arb("inf"), -np.inf, np.inf),
     "log ratio": (lambda u, s, b: _less_log(s * _positive(u) / b), lambda a, s, b: _less_log(-s * a * b), 0.0, np.inf),
 }
