@@ -87,7 +87,7 @@ class Program:
 
     def bounds(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Bounds of the distances of all pairs: the first row of a block, and two arrays."""
-        Z = np.array([[float(x.mid()) for x in row] for row in (arb_mat(self.rows) * self.roots).tolist()])
+        Z = np.array([[ar.rounded(x) for x in row] for row in (arb_mat(self.rows) * self.roots).tolist()])
         for blocks in zip(*(ar.apart(part) for part in np.split(Z, len(self.L), axis=1)), strict=True):
             each = list(zip(self.shares.T, blocks, strict=True))
             low, high = (sum(s * D[k] * (1 + sign * ar.U) for s, D in each) for k, sign in ((1, -8), (2, 8)))
