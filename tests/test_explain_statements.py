@@ -508,6 +508,12 @@ SUMS: dict[str, Callable[[], sm.Problem]] = {
         + sm.terms.DistanceBounds(PAIRS[:3], at_most=2.0 * EUCLIDEAN[:3])
         + 0.01 * sm.terms.OffDiagonal(),
     ),
+    "ratios": lambda: sm.MetricProblem(
+        X,
+        sm.terms.LogDet()
+        + sm.terms.DistanceBounds(PAIRS, at_most=EUCLIDEAN, at_least=0.1 * EUCLIDEAN, loss="log_ratio")
+        + 0.1 * sm.terms.DistanceTargets(PAIRS, TARGETS, SIDES),
+    ),
 }
 
 

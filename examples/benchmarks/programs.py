@@ -352,6 +352,12 @@ def two_blocks():
     return cp.Problem(cp.Minimize(-cost), [first, second])
 
 
+def linear():
+    """The first linear example of VSDP's manual."""
+    x, A = cp.Variable(5, nonneg=True), np.array([[-1.0, 2, 0, 1, 1], [0, 0, -1, 0, 2]])
+    return cp.Problem(cp.Minimize(2 * x[1] + 3 * x[3] + 5 * x[4]), [A @ x == np.array([2.0, 3.0])])
+
+
 def nearly_ill_posed(delta=1e-4, epsilon=2e-4):
     """VSDP's example with the optimum ``-1 + delta / epsilon``, and a gap of duality at 0."""
     X = cp.Variable((3, 3), PSD=True)
@@ -376,6 +382,7 @@ KNOWN = {
     "theta of C5": (lambda: theta(5), 5.0**0.5),
     "theta of C7": (lambda: theta(7), 7.0 * math.cos(math.pi / 7) / (1.0 + math.cos(math.pi / 7))),
     "pseudo-metric of EE364a": (pseudo_metric, None),
+    "VSDP: linear": (linear, 8.0),
     "VSDP: blocks": (two_blocks, -2.75),
     "VSDP: nearly ill-posed": (nearly_ill_posed, -0.5),
     "VSDP: infeasible matrix": (no_matrix, math.inf),

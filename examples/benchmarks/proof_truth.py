@@ -176,7 +176,7 @@ def scalar(loss, u, s, b):
     if loss in ("linear", "hard"):
         return u if loss == "linear" else ZERO
     if loss == "minus a root":
-        return -arb(plus(-u)).sqrt()
+        return arb("inf") if u > 0 else -arb(plus(-u)).sqrt()
     if loss == "half square":
         return (abs(u) if s == 0 else plus(s * u)) ** 2 / 2
     return ratio_divergence(1 + s * plus(u) / b) if loss == "log ratio" else SCALARS[loss.replace(" ", "_")](u)
@@ -198,7 +198,9 @@ def candidates(files, base) -> Iterator[np.ndarray]:
     )
     size, then, own = np.abs(X).max(), np.abs(was).max(), np.asarray(files.arrays["0.components"], dtype=np.float64)
     yield np.zeros_like(own)
-    yield from (own * 2.0 ** (e / 4) for e in (0, -1, 1))
+    with np.errstate(all="ignore"):
+        near = [own * 2.0 ** (e / 4) for e in (0, -1, 1)]
+    yield from (scaled for scaled in near if np.isfinite(scaled).all())
     if L.shape[::2] == own.shape[::2] and size and then:
         shift = int(np.frexp(then)[1]) - int(np.frexp(size)[1])
         for e in (0, -1, 1, -4, 4):

@@ -50,6 +50,11 @@ def ends(ball: arb) -> tuple[float, float]:
     return math.nextafter(float(ball.lower()), -math.inf), math.nextafter(float(ball.upper()), math.inf)
 
 
+def rounded(ball: arb) -> float:
+    """A float off by at most little more than a share U; NaN where the ball is too large to say so."""
+    return float(ball.mid()) if 2**60 * ball.rad() <= abs(ball.mid()) else math.nan
+
+
 def apart(Z: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """Bounds of ``|z_a - z_b|^2``, entries of z off by a share U: the first a of a block, and its a by all b.
 
@@ -72,10 +77,8 @@ def is_positive(S: arb_mat) -> bool:
     rows, k = S.tolist(), S.nrows() // 2
     if not k:
         return all(x > 0 for x in S.entries())
-    A, B, C = (
-        arb_mat([row[some] for row in own])
-        for own, some in ((rows[:k], slice(k)), (rows[:k], slice(k, None)), (rows[k:], slice(k, None)))
-    )
+    A, B = arb_mat([row[:k] for row in rows[:k]]), arb_mat([row[k:] for row in rows[:k]])
+    C = arb_mat([row[k:] for row in rows[k:]])
     return is_positive(A) and is_positive(C - B.transpose() * A.solve(B))
 
 

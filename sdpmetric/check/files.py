@@ -103,7 +103,9 @@ def _array(file: ZipFile, info: ZipInfo) -> NDArray[np.generic]:
             raise ValueError(f"{info.filename!r} holds {dtype}, or is not as long as its header says")
         array = np.frombuffer(member.read(size), dtype=dtype).reshape(shape, order="F" if fortran else "C")
     if dtype.kind == "U":
-        str(array.tolist()).encode()  # refuses what is no text
+        if (array.reshape(-1).view(f"{dtype.byteorder}u4") > sys.maxunicode).any():
+            raise ValueError(f"{info.filename!r} holds what is no text")
+        str(array.tolist()).encode()  # refuses halves of characters
     return array
 
 

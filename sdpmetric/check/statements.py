@@ -11,8 +11,7 @@ so each metric costs at least ``sum a c - sum w l*(a / w) - sum r*(U)`` if the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import numpy as np
@@ -32,39 +31,23 @@ KINDS = {
     "tasks": "M_0 + M_t of {} tasks ({})",
 }
 Pair = tuple[int, int]
+Entries = list[tuple[Pair, float]]
+# ``w l(c + sum K D)`` with a multiplier a: w, c, a, K as numbers of pairs, and the side and the bound of the loss.
+Row = tuple[arb, float, arb, Entries, float, float]
 
 
-@dataclass
-class Row:
-    """``w l(c + sum K D)`` with a multiplier: K as numbers of pairs; s and b are the side and the bound of the loss."""
-
-    w: arb
-    c: float
-    a: arb
-    K: Sequence[tuple[Pair, float]]
-    s: float = 1.0
-    b: float = 1.0
-
-
-@dataclass
 class Program:
     """Metrics, and what terms add up to: objective, its lower bound, the slack matrix as pairs and a matrix.
 
     The point are metrics ``P L^T L P^T``; a pair is measured by the sum of them with the shares of its second row.
     These are those of tasks, ``sharing M_0 + M_t``, or 1 for the metric of the row's region and 0 for the others.
+    Without a point there is no claim about one.
     """
 
-    data: Arrays
-    domain: Said
-    point: bool  # Whether there is a claim about it
-    high: arb = field(default_factory=arb)
-    low: arb = field(default_factory=arb)
-    pairs: dict[Pair, arb] = field(default_factory=dict)
-    nonnegative: bool = True
-
-    def __post_init__(self) -> None:
-        domain, kind, P = self.domain, str(self.domain.about["domain"]), self.domain.arrays.get("map")
-        X, groups = np.asarray(self.data["X"], dtype=np.float64), domain.arrays.get("groups")
+    def __init__(self, data: Arrays, domain: Said, point: bool) -> None:
+        self.data, self.point, self.high, self.low, self.nonnegative = data, point, arb(0), arb(0), True
+        kind, P, groups = str(domain.about["domain"]), domain.arrays.get("map"), domain.arrays.get("groups")
+        X, self.pairs = np.asarray(data["X"], dtype=np.float64), dict[Pair, arb]()
         if kind == "threshold":
             X = np.block([[X, np.zeros((len(X), 1))], [X[:1], np.ones((1, 1))]])
         self.X, self.shares, self.words = X, np.ones((len(X), 1)), KINDS[kind]
@@ -73,7 +56,7 @@ class Program:
         self.rows = (balls(X) if P is None else balls(X) * self.P).tolist()
         if groups is not None:
             found = numbered(indices("groups", groups, 0, len(X)).tolist())
-            own = [f"{name!r} in the data" for name in NAMES if np.array_equal(self.data.get(name, ()), found)]
+            own = [f"{name!r} in the data" for name in NAMES if np.array_equal(data.get(name, ()), found)]
             self.shares = np.eye(int(groups.max(initial=0)) + 1)[groups.astype(int)]
             self.words = self.words.format(self.shares.shape[1], [*own, "the file's own choice"][0])
             if kind == "tasks":
@@ -104,7 +87,7 @@ class Program:
 
     def bounds(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Bounds of the distances of all pairs: the first row of a block, and two arrays."""
-        Z = np.array([[float(x.mid()) for x in row] for row in (arb_mat(self.rows) * self.roots).tolist()])
+        Z = np.array([[ar.rounded(x) for x in row] for row in (arb_mat(self.rows) * self.roots).tolist()])
         for blocks in zip(*(ar.apart(part) for part in np.split(Z, len(self.L), axis=1)), strict=True):
             each = list(zip(self.shares.T, blocks, strict=True))
             low, high = (sum(s * D[k] * (1 + sign * ar.U) for s, D in each) for k, sign in ((1, -8), (2, 8)))
@@ -113,24 +96,22 @@ class Program:
     def add(self, loss: str, rows: list[Row]) -> None:
         """Losses of numbers, their bounds by multipliers, and what these add to the slack matrix."""
         value, conjugate, least, most = LOSSES[loss]
-        used = [*dict.fromkeys(pair for row in rows for pair, _ in row.K)] if self.point else []
+        used = [*dict.fromkeys(pair for row in rows for pair, _ in row[3])] if self.point else []
         D = dict(zip(used, self.distances(used), strict=True))
-        for row in rows:
-            w, a, s, b = arb(int(row.w > 0)) if loss == "hard" else row.w, row.a, arb(row.s), arb(row.b)
-            if loss == "linear":
-                a = w
-            elif not ((w > 0 and (least < 0.0 or a >= 0) and (most > 1.0 or a <= w)) or a == 0):
+        for w, c, a, K, side, bound in rows:
+            w, s, b = arb(int(w > 0)) if loss == "hard" else w, arb(side), arb(bound)
+            a = w if loss == "linear" else a
+            if loss != "linear" and a != 0 and not (w > 0 and (least < 0.0 or a >= 0) and (most > 1.0 or a <= w)):
                 raise Refused(f"multipliers: one is not a slope of the {loss} times its weight")
             if w > 0:
-                self.low += a * arb(row.c) - w * conjugate(a / w, s, b)
+                self.low += a * arb(c) - w * conjugate(a / w, s, b)
+                self.weigh([pair for pair, _ in K], [a * arb(x) for _, x in K])
             if w > 0 and self.point:
-                u = sum((arb(x) * D[pair] for pair, x in row.K), arb(row.c))
+                u = sum((arb(x) * D[pair] for pair, x in K), arb(c))
                 if loss == "hard" and not u <= 0:
                     raise Refused("components: a hard constraint is not proven to hold")
                 self.high += w * value(u, s, b)
-            self.weigh([pair for pair, _ in row.K if w > 0], [a * arb(x) for _, x in row.K if w > 0])
-            below = loss == "linear" and (row.c < 0 or any(x < 0 for _, x in row.K))
-            self.nonnegative &= loss != "minus a root" and not below
+            self.nonnegative &= loss != "minus a root" and not (loss == "linear" and min(c, *(x for _, x in K), c) < 0)
 
     def weigh(self, pairs: list[Pair], weights: list[arb]) -> None:
         """Add pairs with weights to the slack matrix."""
@@ -184,6 +165,10 @@ def _half(u: arb, s: arb, b: arb) -> arb:
     return (abs(u) if s == 0 else _positive(s * u)) ** 2 / 2
 
 
+def _root(u: arb, s: arb, b: arb) -> arb:
+    return -_positive(-u).sqrt() if u <= 0 else arb("inf")
+
+
 def _less_log(x: arb) -> arb:
     return x - x.log1p()
 
@@ -204,7 +189,7 @@ LOSSES: dict[str, Loss] = {
     "smooth hinge": (_smooth, lambda a, s, b: a**2 / 2, 0.0, 1.0),
     "logistic": (_softplus, lambda a, s, b: -_entropy(a) - _entropy(1 - a), 0.0, 1.0),
     "hard": (_zero, _zero, 0.0, np.inf),
-    "minus a root": (lambda u, s, b: -_positive(-u).sqrt(), lambda a, s, b: 1 / (4 * a), 0.0, np.inf),
+    "minus a root": (_root, lambda a, s, b: 1 / (4 * a), 0.0, np.inf),
     "half square": (_half, lambda a, s, b: a**2 / 2 if s * a >= 0 else arb("inf"), -np.inf, np.inf),
     "log ratio": (lambda u, s, b: _less_log(s * _positive(u) / b), lambda a, s, b: _less_log(-s * a * b), 0.0, np.inf),
 }
@@ -222,6 +207,10 @@ def _weight(term: Said, name: str = "weight") -> tuple[arb, str]:
     return weight, " + ".join(map(repr, parts)).replace("+ -", "- ")
 
 
+def _weighed(w: FloatArray) -> str:
+    return "" if (w == 1.0).all() else f", examples with weights {float(w.min())!r} to {float(w.max())!r}"
+
+
 def rows(term: Said, program: Program) -> str:
     """``weight sum_i w_i l(c_i + sum K D)``; entries of K are row, first, second and the number."""
     (weight, said), loss, n = _weight(term), str(term.about["loss"]), len(program.X)
@@ -233,15 +222,15 @@ def rows(term: Said, program: Program) -> str:
         raise BadInput("rows of the proof have an unknown loss or side, or not a number of the right sign for each.")
     if loss == "linear" and a.any():
         raise BadInput("multipliers of linear rows are their weights; the proof has others, which say nothing.")
-    K: list[list[tuple[Pair, float]]] = [[] for _ in c]
+    K: list[Entries] = [[] for _ in c]
     for k, i, j, x in zip(row, first, second, E[:, 3].tolist(), strict=True):
         K[k].append(((i, j), x))
     each = zip(*(A.tolist() for A in (w, c, a)), K, *(A.tolist() for A in (s, b)), strict=True)
-    program.add(loss, [Row(weight * arb(w_i), c_i, arb(a_i), *more) for w_i, c_i, a_i, *more in each])
+    program.add(loss, [(weight * arb(w_i), c_i, arb(a_i), own, s_i, b_i) for w_i, c_i, a_i, own, s_i, b_i in each])
     return f"{'' if loss == 'hard' else f'{said} times '}{loss} over {len(c)} rows ({_in_words(term, program, K)})"
 
 
-def _in_words(term: Said, program: Program, K: list[list[tuple[Pair, float]]]) -> str:
+def _in_words(term: Said, program: Program, K: list[Entries]) -> str:
     """What the numbers of rows are, in kinds, how they are weighed, and whether pairs are those of the data."""
     X, n, kinds = program.X, len(program.data["X"]), dict[str, int]()
     found, given = set[tuple[tuple[int, ...], ...]](), set[tuple[tuple[int, ...], ...]]()
@@ -295,15 +284,14 @@ def labels(term: Said, program: Program) -> str:
                 of.setdefault((start + i, int(js[i]), l), 0.0)
             if len(of) > LISTED // 4:
                 raise Refused(f"components: more than {LISTED // 4} triplets may have a loss")
-    each = [arb(x) for x in w.tolist()]
-    program.add("linear", [Row(pull * each[i], 0.0, arb(0), [((i, j), 1.0)]) for i, j in near])
-    triplets = ((i, j, l, arb(x), mu * each[i] * each[l]) for (i, j, l), x in of.items())
-    program.add(loss, [Row(top, c, x, [((i, j), 1.0), ((i, l), -1.0)]) for i, j, l, x, top in triplets])
-    weighed = "" if (w == 1.0).all() else f", examples with weights {float(w.min())!r} to {float(w.max())!r}"
+    each, ones = [arb(x) for x in w.tolist()], (1.0, 1.0)
+    program.add("linear", [(pull * each[i], 0.0, arb(0), [((i, j), 1.0)], *ones) for i, j in near])
+    triplets = ((mu * each[i] * each[l], arb(x), [((i, j), 1.0), ((i, l), -1.0)]) for (i, j, l), x in of.items())
+    program.add(loss, [(top, c, x, K, *ones) for top, x, K in triplets])
     origin = f"{len(near)} target pairs: {ar.origin_of_targets(program.X, y, targets)}"
     sentence = f"{said} times {loss} of {c!r} + D(i, j) - D(i, l) over all target neighbors j and impostors l of i"
     pulled = f"{pulls} times D(i, j), and " if pull > 0 else ""
-    return f"{pulled}{sentence} ({len(np.unique(y))} classes, {origin}{weighed})"
+    return f"{pulled}{sentence} ({len(np.unique(y))} classes, {origin}{_weighed(w)})"
 
 
 def softmax(term: Said, program: Program) -> str:
@@ -345,8 +333,7 @@ def softmax(term: Said, program: Program) -> str:
             program.high += w_g * found.max(arb(0))
             program.low += w_g * (total([_entropy(chance) for chance in chances]) - h)
             program.weigh(own, [w_g * (a - b) for a, b in zip(p, chances, strict=True)])
-    weighed = "" if (w == 1.0).all() else f", examples with weights {float(w.min())!r} to {float(w.max())!r}"
-    return f"{said} times {words}{weighed}"
+    return f"{said} times {words}{_weighed(w)}"
 
 
 def matrix(term: Said, program: Program) -> str:

@@ -115,6 +115,11 @@ class ScalarLoss(ABC):
         """What proof files hold of it beside its name, (m,) each."""
         return {name: getattr(self, name) for name in ("sides", "bounds") if hasattr(self, name)}
 
+    def at(self, rows: NDArray[np.integer]) -> ScalarLoss:
+        """The same for some of the numbers."""
+        own = {name: values[rows] for name, values in self.parameters.items()}
+        return type(self)(**own) if own else self
+
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """An interval that holds all slopes s with ``l(u) + l*(s) - s u <= gap``; by default all slopes."""
         return np.broadcast_to(self.lowest, u.shape), np.broadcast_to(self.highest, u.shape)

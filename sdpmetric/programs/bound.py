@@ -14,6 +14,8 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.check.files import digits
 from sdpmetric.core.certificate import reservation
 from sdpmetric.core.proof import Proof
+from sdpmetric.core.run import Budget
+from sdpmetric.engine.interface import deadline, remaining
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous import Rigor, sum_above, sum_below
 from sdpmetric.programs.canonical import SOLVERS, Answer, Canonical, ConeProgram, Units, ask
@@ -116,7 +118,9 @@ class ProgramBound:
         return found + (reservation(self.rigor, self.assumption) or ", all rounding included") + "."
 
 
-def bound(problem: cp.Problem, solver: str | None = None, radius: float | None = None) -> ProgramBound:
+def bound(
+    problem: cp.Problem, solver: str | None = None, radius: float | None = None, *, max_time: float | None = None
+) -> ProgramBound:
     """Prove an interval that contains the optimum of any convex program in CVXPY, in floating point.
 
     The program need not have to do with metrics: linear, quadratic, second-order, semidefinite, exponential and power
@@ -134,6 +138,9 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
         What you know the variables to be at most in absolute value at an optimal point, those that CVXPY introduces
         included, in the units of the program. It is used only where no bound is proven without, and named in
         `assumption`.
+    max_time : float, optional
+        Seconds after which the solver stops and no other solve is begun; compilation and the proof of what was found
+        are not interrupted. Default: no limit. An end of which nothing is proven by then is infinite.
 
     Returns
     -------
@@ -143,8 +150,9 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
     Raises
     ------
     ValueError
-        If the program has integers, is not convex, lacks values of parameters, or is too large: more than 8000
-        variables that occur together in dense rows, or a factor of more than 40 million entries.
+        If `radius` or `max_time` is not positive, or the program has integers, is not convex, lacks values of
+        parameters, or is too large: more than 8000 variables that occur together in dense rows, or a factor of more
+        than 40 million entries.
     TypeError
         If it is no ``cvxpy.Problem``.
 
@@ -163,6 +171,12 @@ def bound(problem: cp.Problem, solver: str | None = None, radius: float | None =
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}.")
     if radius is not None and not (isinstance(radius, (int, float)) and 0.0 < radius < math.inf):
         raise ValueError(f"radius must be a positive number, got {radius!r}.")
+    budget = Budget(max_time)
+    with deadline(budget.ends):
+        return _proven(problem, name, radius)
+
+
+def _proven(problem: cp.Problem, name: str, radius: float | None) -> ProgramBound:
     canonical = Canonical.of(problem)
     program, units = canonical.program.equilibrated()
     search = Search(program, name, float(np.ldexp(1.0, -units.objective)))
@@ -299,7 +313,7 @@ class Search:
             if self.lower == -math.inf and self.upper < math.inf and self._unbounded(shift):
                 self.upper, self.point = -math.inf, None
                 return
-            if self.upper - self.lower < math.inf:
+            if self.upper - self.lower < math.inf or remaining() <= 0.0:
                 break
         for smaller in FINER:
             if self.wide:

@@ -8,6 +8,7 @@ solvers expect is rounded, and is left to the solver's copy.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
+from sdpmetric.engine.deadline import remaining
 from sdpmetric.lazy import clarabel, scs
 from sdpmetric.lazy import cvxpy as cp
 
@@ -411,8 +413,13 @@ class Answer:
 
 
 def ask(program: ConeProgram, solver: str, primal: float = 0.0, dual: float = 0.0) -> Answer | None:
-    """Solve the program with its cone moved inwards, that of slacks by `primal` and that of multipliers by `dual`."""
+    """Solve the program with its cone moved inwards, that of slacks by `primal` and that of multipliers by `dual`.
+
+    None if the solver fails, or has no time.
+    """
     cones = program.cones
+    if remaining() <= 0.0:
+        return None
     inside = cones.interior(dual=True)
     roots = np.where(cones.diagonal, 1.0, np.sqrt(2.0))
     A = (sp.diags_array(1.0 / roots) @ program.A).tocsr()
@@ -432,6 +439,7 @@ def _clarabel(
 ) -> tuple[FloatArray, FloatArray]:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
+    settings.time_limit = max(remaining(), 1e-3)
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
     kinds = [
         *([clarabel.ZeroConeT(cones.zero)] if cones.zero else []),
@@ -459,7 +467,9 @@ def _scs(P: sp.csc_array, c: FloatArray, A: sp.csr_array, b: FloatArray, cones: 
         "p": list(cones.power),
     }
     data = {"P": P, "A": A[order].tocsc(), "b": b[order], "c": c}
-    found = scs.SCS(data, kinds, verbose=False, eps_abs=1e-9, eps_rel=1e-9, max_iters=20_000).solve()
+    left = remaining()
+    limits = {"max_iters": 20_000, "time_limit_secs": max(left, 1e-3) if math.isfinite(left) else 0.0}
+    found = scs.SCS(data, kinds, verbose=False, eps_abs=1e-9, eps_rel=1e-9, **limits).solve()
     z = np.empty(cones.size)
     z[order] = found["y"]
     return np.array(found["x"]), z

@@ -239,7 +239,8 @@ class MarginLoss(Loss):
         if not self.rows.roles:
             return None
         listed = np.flatnonzero((a > 0.0) | (u > 0.0))
-        return self._listed(listed, a[listed], u[listed], D, Weighted(self.scalar, self.item_weights[listed]))
+        cost = Weighted(self.scalar.at(listed), self.item_weights[listed])
+        return self._listed(listed, a[listed], u[listed], D, cost)
 
     def _listed(
         self, rows: NDArray[np.intp], a: FloatArray, u: FloatArray, D: FloatArray, cost: Weighted, sign: float = 1.0

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from flint import arb
 from test_contract import FACTORIES, data
 
 import sdpmetric as sm
@@ -214,6 +215,16 @@ def test_bounds_of_distances_hold_far_from_the_origin():
     assert (low <= np.nextafter(exact, np.inf)).all()
     assert (np.nextafter(exact, -np.inf) <= high).all()
     assert (high - low).max() < 1e-9
+
+
+def test_images_that_cancel_select_every_triplet():
+    """Of ``10^200 + 1 - 10^200`` 320 bits leave nothing: its float would be wrong by 10^100, and says so."""
+    assert [arithmetic.rounded(arb(x)) for x in (0, 0.1, -3)] == [0.0, 0.1, -3.0]
+    lost = arb(1e200) + 1 - arb(1e200)
+    assert np.isnan(arithmetic.rounded(lost))
+    (_, low, high) = next(arithmetic.apart(np.array([[arithmetic.rounded(lost)], [0.0], [5.0]])))
+    assert not (low > 0.0).any()
+    assert not (high < np.inf).any()
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))

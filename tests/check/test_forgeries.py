@@ -448,3 +448,23 @@ def test_other_members_of_the_data_are_not_read(tmp_path):
 def test_text_that_is_none(tmp_path):
     for raw in (lambda said: "[" * 100_000, lambda said: "{}", lambda said: "3", lambda said: said + "x"):
         assert lmnn(tmp_path, raw=raw)[0] == 2
+
+
+def test_a_root_is_infinite_where_it_is_none(tmp_path):
+    """``-sqrt(D - 10)`` is no number below 10: a point there costs infinity, and contradicts no lower bound."""
+    X, E = np.array([[0.0], [1.0]]), np.array([[0, 0, 1, -1.0]])
+    for point, code in ((1.0, 1), (4.0, 0)):
+        rows = {"offsets": np.array([10.0]), "multipliers": np.array([1.0]), "weights": np.ones(1), "entries": E}
+        more = {f"2.{name}": array for name, array in rows.items()}
+        more |= {"2.offsets": np.array([-5.0 if code else -16.0]), "2.entries": -E * [0, -1, -1, 1]}
+        terms = [{"term": "rows", "loss": loss, "weight": 1.0} for loss in ("minus a root", "hard")]
+        write(tmp_path, {"X": X}, named({"components": np.array([[point]])} | more, rows), terms=terms)
+        said = checked(tmp_path)
+        assert (said[0], "contradict" in said[1]) == (code, False), said[1]
+
+
+def test_text_of_code_points_that_do_not_exist(tmp_path):
+    assert lmnn(tmp_path)[0] == 0
+    text = np.full(4, 0x110000, np.uint32).tobytes()
+    member(tmp_path, "about.npy", "{'descr': '<U4', 'fortran_order': False, 'shape': (), }", text)
+    assert checked(tmp_path)[0] == 2

@@ -203,3 +203,15 @@ def test_curvature_that_is_not_proven_gives_no_bound():
     assert lower_bound(bent, answer.z, answer.x, np.full(2, np.inf)) == -math.inf
     bounded = lower_bound(bent, answer.z, answer.x, np.full(2, 1.0))
     assert bounded <= -1.5 * 2 - 1.0 + 1e-9
+
+
+def test_time_ends(programs):
+    """No time proves nothing, a little proves what it can, and time that is none is an error."""
+    problem = programs.large("SDP", np.random.default_rng(0))
+    found = sm.bound(problem, max_time=1e-9)
+    assert (found.lower_bound, found.upper_bound) == (-math.inf, math.inf)
+    whole, some = sm.bound(problem, max_time=1e9), sm.bound(problem, "SCS", max_time=0.05)
+    assert some.lower_bound <= whole.upper_bound
+    assert whole.lower_bound <= some.upper_bound
+    with pytest.raises(ValueError, match="max_time"):
+        sm.bound(problem, max_time=-1)
