@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE
@@ -64,7 +66,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         ties.append((u == linear + (loss.offset + room * loss.unit)).set_label(f"{name}_excess"))
         value, own_constraints = loss.expression(u, cp)
         objective += value
-        for number, constraint in enumerate(own_constraints, 1):
+        for number, constraint in enumerate(cast(list[cp.Constraint], own_constraints), 1):
             constraint.set_label(f"{name}_loss" if number == 1 else f"{name}_loss_{number}")
         constraints += [ties[-1], *own_constraints]
     for regularizer in problem.total.regularizers:
