@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -311,8 +311,9 @@ class ITML(SolvedEstimator):
     upper, lower : float, optional
         Bounds on the squared distances of similar and of dissimilar pairs; default: the 5th and 95th percentile of the
         pairs' squared distances under the prior.
-    gamma : float, default 1
-        Weight of the slacks.
+    gamma : float or "auto", default "auto"
+        Weight of a pair's slack beside the divergence from the prior. "auto": 1 up to 100 pairs, and 100 over their
+        number where there are more, since thousands of pairs would leave nothing of the prior. `solution_` has it.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         What the metric stays near, positive definite: the identity, the inverse of the data's covariance with 0.1 % of
         the mean variance added, a random matrix, or a given one.
@@ -355,7 +356,7 @@ class ITML(SolvedEstimator):
 
     upper: float | None = None
     lower: float | None = None
-    gamma: float = 1.0
+    gamma: float | Literal["auto"] = "auto"
     prior: Matrix | Prior = "identity"
     n_pairs: Count | None = N_PAIRS
     statement = ITMLProblem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from sdpmetric.bounds.bound_terms import ROOM, ROOM_SINGLE
@@ -21,8 +23,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
     """State a sum of terms.
 
     Variables ``M``, or ``N`` and ``w`` of the domain (``M = P N P'`` or ``sum_j w_j b_j b_j'``), and for each loss its
-    excess by the name of the term, tied to the metric by an equality of the same name; minus its dual values are the
-    multipliers of the certificate.
+    excess by the name of the term, tied to the metric by an equality labelled with ``_excess`` behind it; minus its
+    dual values are the multipliers of the certificate. Constraints of a loss are labelled with ``_loss`` behind it.
     """
     domain, X = problem.domain, problem.centered
     T = problem.moderate[0] if scaled else np.zeros((0, 0))
@@ -64,6 +66,8 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
         ties.append((u == linear + (loss.offset + room * loss.unit)).set_label(f"{name}_excess"))
         value, own_constraints = loss.expression(u, cp)
         objective += value
+        for number, constraint in enumerate(cast(list[cp.Constraint], own_constraints), 1):
+            constraint.set_label(f"{name}_loss" if number == 1 else f"{name}_loss_{number}")
         constraints += [ties[-1], *own_constraints]
     for regularizer in problem.total.regularizers:
         objective += regularizer.expression(M, cp)

@@ -478,7 +478,7 @@ class LogRatio(ScalarLoss):
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """``r - log r - 1`` with ``s (r - 1) >= u / b``."""
-        r = cp.Variable(len(self.sides))
+        r = cp.Variable(len(self.sides), name="ratios")
         return r - cp.log(r) - 1.0, [cp.multiply(self.sides, r - 1.0) >= cp.multiply(1.0 / self.bounds, u)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,8 @@ FloatArray = NDArray[np.float64]
 
 # Percentiles of the distances that bound them where no bounds are given, as in the paper's experiments.
 PERCENTILES = (5.0, 95.0)
+# Pairs whose slacks weigh 1 each under gamma="auto"; that of more weighs as much together.
+FULL = 100
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -57,8 +59,8 @@ class ITMLProblem(MetricProblem):
     upper, lower : float, optional
         Bounds on squared distances, ``0 < upper < lower``; default: the 5th and 95th percentile of the given pairs'
         squared distances under the prior, those that are 0 left out.
-    gamma : float, default 1
-        Weight of the slacks, > 0.
+    gamma : float or "auto", default 1
+        Weight of the slacks, > 0; "auto": 1 up to 100 pairs, and 100 over their number where there are more.
     prior : {"identity", "covariance", "random"} or (d, d) array, default "identity"
         Positive definite ``A0``: the identity, the inverse of the data's covariance with 0.1 % of the mean variance
         added, a random matrix (of seed 0), or a given one.
@@ -103,7 +105,7 @@ class ITMLProblem(MetricProblem):
         similar: ArrayLike,
         upper: float | None = None,
         lower: float | None = None,
-        gamma: float = 1.0,
+        gamma: float | Literal["auto"] = 1.0,
         prior: ArrayLike | str = "identity",
         pair_weights: ArrayLike | None = None,
     ) -> None:
@@ -126,7 +128,7 @@ class ITMLProblem(MetricProblem):
             "similar": flags,
             "upper": validation.check_number("upper", low if upper is None else upper, 0.0),
             "lower": validation.check_number("lower", high if lower is None else lower, 0.0),
-            "gamma": validation.check_number("gamma", gamma, 0.0),
+            "gamma": validation.check_number("gamma", min(1.0, FULL / len(rows)) if gamma == "auto" else gamma, 0.0),
             "prior": A0,
             "pair_weights": check_pair_weights(pair_weights, len(rows)),
         }
@@ -152,7 +154,7 @@ class ITMLProblem(MetricProblem):
         *,
         upper: float | None = None,
         lower: float | None = None,
-        gamma: float = 1.0,
+        gamma: float | Literal["auto"] = 1.0,
         prior: ArrayLike | str = "identity",
         sample_weight: ArrayLike | None = None,
         random_state: int | None = None,

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpmetric.arrays import BoolArray, FloatArray, LongArray
-from sdpmetric.engine.deadline import remaining
+from sdpmetric.engine.interface import remaining
 from sdpmetric.lazy import clarabel, scs
 from sdpmetric.lazy import cvxpy as cp
 

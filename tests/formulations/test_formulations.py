@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from instances import KINDS, assert_same, make_instance, rounding
 
+import sdpmetric as sm
 from sdpmetric.core.certificate import Dual
 from sdpmetric.formulations import lmnn as formulations
 from sdpmetric.formulations import named, to_cvxpy
@@ -273,3 +274,15 @@ def test_scale_of_the_data_does_not_matter(small):
 
 def test_cvxpy_is_named_once():
     assert isinstance(to_cvxpy(one_dimension(0.3)).constraints[-1], cp.constraints.PSD)
+
+
+def test_every_variable_and_constraint_of_a_sum_has_a_name():
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(12, 3)), np.repeat([0, 1], 6)
+    kinds = (sm.ITMLProblem, sm.MMCProblem, sm.POLAProblem, sm.LSMLProblem, sm.SDMLProblem, sm.SCMLProblem)
+    for problem in [*(kind.from_labels(X, y) for kind in kinds), sm.MMCProblem.from_labels(X, y, diagonal=True)]:
+        program = to_cvxpy(problem)
+        names = [variable.name() for variable in program.variables()]
+        assert all(constraint.label for constraint in program.constraints), problem.describe()
+        assert not [name for name in names if name.startswith("var")]
+        assert len(set(names)) == len(names)
