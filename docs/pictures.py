@@ -211,7 +211,7 @@ def adapters(mode: str) -> None:
     names, ways = [row[0] for row in rows[2:]], {"as they are": 1, "LMNN()": 2, "Adapter()": 3, "contrastive, best": 6}
     figure, axis = plt.subplots(figsize=(7.2, 2.9), layout="constrained")
     for k, (way, column) in enumerate(ways.items()):
-        heights = [float(row[column]) for row in rows[2:]]
+        heights = [np.nan if row[column] == "not measured" else float(row[column]) for row in rows[2:]]
         axis.bar(np.arange(len(names)) + 0.2 * k, heights, 0.18, label=way, color=COLOURS[(5, 2, 0, 1)[k]])
     axis.set(ylim=(70, 95), ylabel="recall at 1, %")
     axis.set_xticks(np.arange(len(names)) + 0.3, [name.replace(" ", "\n", 1) for name in names])
