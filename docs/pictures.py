@@ -206,15 +206,20 @@ def objects(mode: str) -> None:
 
 def adapters(mode: str) -> None:
     """Recall on embeddings, from docs/measured/methods.md."""
-    text = MEASURED.with_name("methods.md").read_text(encoding="utf-8").split("## Adapters on embeddings")[1]
+    text = (
+        MEASURED.with_name("methods.md")
+        .read_text(encoding="utf-8")
+        .split("## Adapters on embeddings")[1]
+        .split("\n## ")[0]
+    )
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     names, ways = [row[0] for row in rows[2:]], {"as they are": 1, "LMNN()": 2, "Adapter()": 3, "contrastive, best": 6}
     figure, axis = plt.subplots(figsize=(7.2, 2.9), layout="constrained")
     for k, (way, column) in enumerate(ways.items()):
-        heights = [np.nan if row[column] == "not measured" else float(row[column]) for row in rows[2:]]
+        heights = [float(row[column]) for row in rows[2:]]
         axis.bar(np.arange(len(names)) + 0.2 * k, heights, 0.18, label=way, color=COLOURS[(5, 2, 0, 1)[k]])
     axis.set(ylim=(70, 95), ylabel="recall at 1, %")
-    axis.set_xticks(np.arange(len(names)) + 0.3, [name.replace(" ", "\n", 1) for name in names])
+    axis.set_xticks(np.arange(len(names)) + 0.3, [name.replace(" ", "\n") for name in names])
     axis.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.16), frameon=False)
     save(figure, f"adapters{mode}")
 
