@@ -237,6 +237,45 @@ def objects(mode: str) -> None:
     save(figure, f"objects{mode}")
 
 
+def adapters(mode: str) -> None:
+    """Recall on embeddings, from docs/measured/methods.md."""
+    text = (
+        MEASURED.with_name("methods.md")
+        .read_text(encoding="utf-8")
+        .split("## Adapters on embeddings")[1]
+        .split("\n## ")[0]
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    names, ways = [row[0] for row in rows[2:]], {"as they are": 1, "LMNN()": 2, "Adapter()": 3, "contrastive, best": 6}
+    figure, axis = plt.subplots(figsize=(7.2, 2.9), layout="constrained")
+    for k, (way, column) in enumerate(ways.items()):
+        heights = [float(row[column]) for row in rows[2:]]
+        axis.bar(np.arange(len(names)) + 0.2 * k, heights, 0.18, label=way, color=COLOURS[(5, 2, 0, 1)[k]])
+    axis.set(ylim=(70, 95), ylabel="recall at 1, %")
+    axis.set_xticks(np.arange(len(names)) + 0.3, [name.replace(" ", "\n") for name in names])
+    axis.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.16), frameon=False)
+    save(figure, f"adapters{mode}")
+
+
+def given_distances(mode: str) -> None:
+    """Distances of pairs that were not given, before and after."""
+    rng = np.random.default_rng(0)
+    X, root = rng.normal(size=(200, 5)), np.diag([3.0, 1.0, 1.0, 0.3, 0.0])
+    pairs, others = rng.permutation(200).reshape(100, 2), rng.permutation(200).reshape(100, 2)
+    d = np.linalg.norm((X[pairs[:, 0]] - X[pairs[:, 1]]) @ root, axis=1) * rng.uniform(0.9, 1.1, size=100)
+    total = sm.terms.Pull(pairs) + sm.terms.Spread(pairs, weights=2 * d)
+    L = sm.solve(sm.MetricProblem(X, total)).components
+    v = X[others[:, 0]] - X[others[:, 1]]
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.9), layout="constrained", sharey=True)
+    truth = np.linalg.norm(v @ root, axis=1)
+    for axis, A, color, what in zip(axes, (np.eye(5), L), (PUSH, PULL), ("Euclidean", "learned"), strict=True):
+        axis.plot([0, truth.max()], [0, truth.max()], color=plt.rcParams["text.color"], linewidth=0.8)
+        axis.scatter(truth, np.linalg.norm(v @ A.T, axis=1), s=14, color=color)
+        axis.set(xlabel="true distance", title=what)
+    axes[0].set_ylabel("distance")
+    save(figure, f"given_distances{mode}")
+
+
 def main() -> None:
     """Draw all of them."""
     FOLDER.mkdir(exist_ok=True)
@@ -256,6 +295,8 @@ def main() -> None:
             house(mode)
             decisions(mode)
             objects(mode)
+            adapters(mode)
+            given_distances(mode)
             save(EmbeddingDisplay.from_solution(fast, X, y).figure_, f"embedding{mode}")
             closing = ConvergenceDisplay.from_solution(slow, against="iteration", name="LMNN on wine")
             closing.ax_[0].set(xscale="log", xlim=(1, closing.at[-1]), ylim=(0, 450))

@@ -140,7 +140,7 @@ def solve(
     )
     out.judge(sentence(certificate, entry.tol if limits.tol is None else limits.tol), solution.status.expected)
     if not solution.status.expected:
-        out.say(solution.status.advice)
+        out.say(solution.advice)
     out.facts = {"problem": stated.problem.describe()} | solution_facts(solution)
     caution = stated.problem.caution(solution.components, certificate)
     if caution is not None:

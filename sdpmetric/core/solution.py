@@ -128,6 +128,13 @@ class Solution:
         """Relative gap of objective and lower bound; `certificate.relative_gap`."""
         return self.certificate.relative_gap
 
+    @property
+    def advice(self) -> str:
+        """What to do next: that of the status and, where the gap stayed open, which similar statement is easier."""
+        stuck = self.status in (Status.OPTIMAL_INACCURATE, Status.USER_LIMIT)
+        more = self.problem.easier() if stuck and self.problem is not None else ""
+        return f"{self.status.advice} {more}".rstrip()
+
     def __str__(self) -> str:
         return f"{self.solver}: {self.status} after {self.seconds:.2f} s. {self.certificate}"
 
@@ -137,7 +144,7 @@ class Solution:
     def _repr_html_(self) -> str:
         own = {
             "solver": self.solver,
-            "status": f"{self.status}: {self.status.advice}",
+            "status": f"{self.status}: {self.advice}",
             "seconds": self.seconds,
             "iterations": self.n_iter,
             "components": " x ".join(map(str, self.components.shape)),

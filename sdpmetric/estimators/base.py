@@ -278,7 +278,7 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _advice(self, solution: Solution) -> str:
         """What to do about a solve that did not end as it should."""
-        return solution.status.advice
+        return solution.advice
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         """The attributes that `transform` and similar methods need, by name."""

@@ -179,7 +179,7 @@ class OrdinalEmbedding(ClassifierMixin, BaseEstimator):
         if not self.solution_.status.expected:
             warnings.warn(
                 f"OrdinalEmbedding ended with status {self.solution_.status} at a relative gap of "
-                f"{self.relative_gap_:.2e}. {self.solution_.status.advice}",
+                f"{self.relative_gap_:.2e}. {self.solution_.advice}",
                 ConvergenceWarning,
                 stacklevel=2,
             )

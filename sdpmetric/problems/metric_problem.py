@@ -225,6 +225,15 @@ class MetricProblem(Problem):
         near = self.domain.nearest(components)
         return StrongConvexity(modulus, components if near is None else near[0])
 
+    def easier(self) -> str:
+        """See `Problem.easier`: the same with losses without kinks, near a given metric."""
+        if type(self) is not MetricProblem or not any(loss.kinked and not loss.hard for loss in self.total.losses):
+            return ""
+        return (
+            "Losses without kinks and one Frobenius term, such as terms.TripletHinge(triplets, loss='logistic') + "
+            "0.01 * terms.Frobenius(to=M0), are proven faster: docs/which_statement.md has times."
+        )
+
     # -- for solvers --------------------------------------------------------------------------------------------
 
     @cached_property

@@ -206,3 +206,16 @@ def test_sums_with_hard_bounds_are_proven(seed):
 def test_sums_with_hard_bounds_are_proven_many(seeds):
     for seed in seeds:
         proven(seed)
+
+
+def test_an_open_gap_says_which_sum_is_easier():
+    rng = np.random.default_rng(5)
+    X, triplets = rng.normal(size=(40, 6)), different(rng, 200, 3, 40)
+    hinge, logistic = (terms.TripletHinge(triplets, loss=loss) for loss in ("hinge", "logistic"))
+    for loss, said in ((hinge, True), (logistic, False)):
+        problem = sm.MetricProblem(X, loss + 0.1 * terms.Trace())
+        solution = sm.solve(problem, tol=1e-9, max_iter=3)
+        assert solution.status.word == "user_limit"
+        assert solution.advice.startswith(solution.status.advice)
+        assert ("loss='logistic'" in solution.advice) == said
+    assert sm.solve(problem, tol=0.1).advice == "The requested relative gap is proven, at the rigor of the certificate."
