@@ -107,6 +107,10 @@ class ScalarLoss(ABC):
         """The u at which the slope is s; by default 0, for losses that are linear on either side of 0."""
         return np.zeros_like(s)
 
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """``l*''(s)``; by default 0, for losses that are linear on either side of 0."""
+        return np.zeros_like(s)
+
     def slope_rates(self, u: FloatArray) -> FloatArray:
         """The second derivative of a steep loss."""
         raise NotImplementedError(f"{self.name} is not steep")
@@ -216,6 +220,10 @@ class SquaredHinge(ScalarLoss):
         """``s / 2``."""
         return 0.5 * s
 
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """1 / 2."""
+        return np.full_like(s, 0.5)
+
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``(s - 2 [u]_+)^2 <= 4 gap``."""
         middle, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
@@ -249,6 +257,10 @@ class SmoothHinge(ScalarLoss):
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
         """S itself."""
         return s
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """1."""
+        return np.ones_like(s)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """Half of Huber's function of the positive part."""
@@ -288,6 +300,11 @@ class Logistic(ScalarLoss):
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
         """``log(s / (1 - s))``."""
         return np.asarray(logit(s))
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """``1 / (s (1 - s))``; infinity where that is 0."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(1.0 / (s * (1.0 - s)))
 
     def slope_rates(self, u: FloatArray) -> FloatArray:
         """``l''(u)``."""
@@ -346,6 +363,14 @@ class NegativeRoot(ScalarLoss):
         """Rounded upwards."""
         return all_above(self.conjugates(s))
 
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """``-1 / (4 s^2)``."""
+        return -0.25 / np.maximum(s, SMALLEST) ** 2
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """``1 / (2 s^3)``."""
+        return 0.5 / np.maximum(s, SMALLEST) ** 3
+
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)`` for the root x of the slope."""
         root, g = np.sqrt(np.maximum(-u, 0.0)), np.sqrt(gap)
@@ -399,6 +424,10 @@ class HalfSquare(ScalarLoss):
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
         """S itself."""
         return s
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """1."""
+        return np.ones_like(s)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """Half the square of the part that costs."""
@@ -462,6 +491,14 @@ class LogRatio(ScalarLoss):
     def conjugates_above(self, s: FloatArray) -> FloatArray:
         """With all roundings; it grows with a."""
         return _divergence_above(-self.sides * all_above(s * self.bounds))
+
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """``a b^2 / (1 - s a b)``."""
+        return s * self.bounds**2 / (1.0 - self.sides * s * self.bounds)
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """``b^2 / (1 - s a b)^2``."""
+        return np.asarray((self.bounds / (1.0 - self.sides * s * self.bounds)) ** 2)
 
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.
