@@ -8,12 +8,14 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.spans import dimension
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.linalg.rigorous import TINY, Form, Images, gamma
 from sdpmetric.terms.base import ROUNDINGS, Regularizer
 from sdpmetric.terms.log_det import LogDet
@@ -62,6 +64,33 @@ class Slack:
             own[part] = images.map[part]
             total += self._form(replace(images, map=own), weights, errors, matrices)
         return total
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data in coordinates of the basis, (n, k)."""
+        B = self.total.centered
+        return B if self.domain.plain else B @ self.domain.basis.T
+
+    def squares(self, pairs: NDArray[np.integer], columns: NDArray[np.intp] | None = None) -> FloatArray:
+        """What weights of rank-one metrics, by default all of them, add to the distances of pairs, (p, k)."""
+        Y = self.points if columns is None else self.points[:, columns]
+        return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
+
+    def table(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> FloatArray:
+        """What weights of rank-one metrics add to what losses are of: (m, k) for some of the losses and weights."""
+        total, found, start = self.total, np.empty((len(rows), len(columns))), 0
+        for loss, own in zip(total.losses, total.places, strict=True):
+            mine, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), total.pairs[own]
+            for first in range(0, len(mine), PAIRS_AT_ONCE):
+                part = mine[first : first + PAIRS_AT_ONCE]
+                K = sp.csr_array(loss.combination[rows[part] - start])
+                used = np.unique(K.indices)
+                found[part] = K[:, used] @ self.squares(pairs[used], columns)
+            if loss.entrywise:
+                B = self.domain.basis[columns]
+                found[mine] += loss.entries(np.einsum("ki,kj->ijk", B, B))[rows[mine] - start]
+            start += loss.size
+        return found
 
     @cached_property
     def units(self) -> FloatArray:

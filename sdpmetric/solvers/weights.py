@@ -22,22 +22,25 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray
 from sdpmetric.bounds.bound_terms import ROOM_SINGLE, BoundTerms
-from sdpmetric.core.certificate import relative_gap
+from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.run import Budget, Step
 from sdpmetric.engine import threads
+from sdpmetric.linalg.distances import PAIRS_AT_ONCE
 from sdpmetric.problems.metric_problem import MetricProblem
 from sdpmetric.terms.margins import MarginLoss
 
 Index = NDArray[np.intp]
 Solve = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
-# Entries of a table at most (512 MiB), entries of rank-one matrices for losses that look at these, pairs at once.
-LARGEST_TABLE, LARGEST_PRODUCTS, PAIRS_AT_ONCE = 1 << 26, 1 << 24, 1 << 12
+# Entries of a table at most (512 MiB), entries of rank-one matrices for losses that look at these.
+LARGEST_TABLE, LARGEST_PRODUCTS = 1 << 26, 1 << 24
 # Room of hard constraints in their units, so that they hold in spite of rounding.
 ROOM = 1e-12
 # Multiplications for one system beyond which losses and weights are taken in as they matter; so many to begin with.
 WORK, FEW_LOSSES, FEW_WEIGHTS = 1e10, 2048, 256
+# Rounds after which those that do not matter are left out again.
+ROUNDS = 10
 # Iterations of a path at most, and after how many without a bound or a better gap it proves what it can.
 ITERATIONS, PATIENCE = 200, 12
 # How far a step goes towards the boundary; of the gap that is requested, the share on the path at the end, and the one
@@ -56,7 +59,7 @@ class Program:
 
     def __init__(self, problem: MetricProblem, total: BoundTerms) -> None:
         self.total, self.basis, k = total, problem.domain.basis, len(problem.domain.basis)
-        self.points = total.centered if problem.domain.plain else total.centered @ self.basis.T
+        self.slacks = problem.dual.slack
         self.losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
         self.offset = np.concatenate([np.zeros(0), *(total.offset(loss) for loss in self.losses)])
         self.low, self.high = (
@@ -67,42 +70,22 @@ class Program:
         found = [own for term in total.regularizers if (own := term.over_weights) is not None]
         self.curvature, self.log, self.constant = (math.fsum(own[part] for own in found) for part in (0, 2, 3))
         self.linear = sum((own[1] for own in found), np.zeros(k))
+        self.size = float(np.abs(self.offset).mean()) if self.offset.any() else 1.0
         self.lengths = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), 1e-300)
         self.fixed = np.where(self.low == self.high, self.low, 0.0)
         self.cost = self.slack(self.fixed)
 
-    def squares(self, pairs: NDArray[np.integer], columns: Index) -> FloatArray:
-        """What weights add to the distances of pairs, (p, k)."""
-        Y = self.points if len(columns) == self.points.shape[1] else self.points[:, columns]
-        return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
-
-    def table(self, rows: Index, columns: Index) -> FloatArray:
-        """T, some of its rows and columns."""
-        found, start = np.empty((len(rows), len(columns))), 0
-        for loss, own in zip(self.losses, self.total.places, strict=True):
-            mine, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), self.total.pairs[own]
-            for first in range(0, len(mine), PAIRS_AT_ONCE):
-                part = mine[first : first + PAIRS_AT_ONCE]
-                K = loss.combination[rows[part] - start]
-                used = np.unique(K.indices)
-                found[part] = K[:, used] @ self.squares(pairs[used], columns)
-            if loss.entrywise:
-                B = self.basis[columns]
-                found[mine] += loss.entries(np.einsum("ki,kj->ijk", B, B))[rows[mine] - start]
-            start += loss.size
-        return found
-
     def slack(self, a: FloatArray) -> FloatArray:
         """``c + T^T a``, (k,)."""
         B, each = self.basis, self.total.split(a)
-        weights, every = self.total.pair_weights(each), np.arange(len(self.basis))
+        if not self.slacks.domain.plain:
+            return np.asarray(np.einsum("ij,ij->i", B @ self.total.slack_matrix(each), B))
+        weights = self.total.pair_weights(each)
         used = np.flatnonzero(weights)
-        found = self.linear + self.total.ridge * self.lengths
+        found = self.linear + self.total.ridge + np.diag(self.total.entry_matrix(each))
         for first in range(0, len(used), PAIRS_AT_ONCE):
             part = used[first : first + PAIRS_AT_ONCE]
-            found += weights[part] @ self.squares(self.total.pairs[part], every)
-        if self.total.entrywise:
-            found += np.einsum("ij,ij->i", B @ self.total.entry_matrix(each), B)
+            found += weights[part] @ self.slacks.squares(self.total.pairs[part])
         return np.asarray(found)
 
     def excess(self, w: FloatArray) -> FloatArray:
@@ -124,12 +107,18 @@ class Program:
         parts += [loss.value(part) for loss, part in zip(self.losses, self.total.split(u), strict=True)]
         return math.fsum(parts) if math.inf not in parts else math.inf
 
-    def dual_value(self, a: FloatArray, slack: FloatArray) -> float:
-        """What multipliers prove where their slacks are such, about."""
-        each = zip(self.losses, self.total.split(a), strict=True)
+    def dual_value(self, a: FloatArray, slack: FloatArray, cost: FloatArray) -> float:
+        """About what multipliers prove where slacks of weights are such.
+
+        Without regularizers they are made smaller until slacks are not negative, if weights cost enough for that.
+        """
+        each, h, g = zip(self.losses, self.total.split(a), strict=True), self.curvature, self.log
         parts = [self.constant, float(a @ self.offset), *(-float(loss.conjugates(part).sum()) for loss, part in each)]
-        h, g = self.curvature, self.log
-        if not h and not ((slack > 0.0) if g else (slack >= 0.0)).all():
+        if not (h or g):
+            short, fixed = slack < 0.0, self.constant + float(self.fixed @ self.offset)
+            share = float((cost[short] / (cost[short] - slack[short])).min(initial=1.0))
+            return fixed + share * (math.fsum(parts) - fixed) if share > 0.0 else -math.inf
+        if not h and not (slack > 0.0).all():
             return -math.inf
         w, root = np.zeros_like(slack), np.sqrt(slack * slack + 4.0 * h * g)
         if g:
@@ -140,12 +129,9 @@ class Program:
         return math.fsum([*parts, float(slack @ w), 0.5 * h * float(w @ w)])
 
     def gap(self, w: FloatArray, u: FloatArray, a: FloatArray, slack: FloatArray) -> float:
-        """About the relative gap, where multipliers may be made smaller until their slacks are not negative."""
-        value, short = self.value(w, u), slack < 0.0
-        if self.curvature or self.log or (self.cost[short] <= 0.0).any():
-            return relative_gap(value, min(value, self.dual_value(a, slack)))
-        share = float((self.cost[short] / (self.cost[short] - slack[short])).min(initial=1.0))
-        return relative_gap(value, min(value, share * self.dual_value(a, np.maximum(slack, 0.0))))
+        """About the relative gap."""
+        value = self.value(w, u)
+        return relative_gap(value, min(value, self.dual_value(a, slack, self.cost)))
 
     def first(self) -> tuple[Index, Index]:
         """All losses and weights, or where systems of these take long, some to begin with."""
@@ -196,8 +182,7 @@ class Path:
         self.rows = rows[program.low[rows] < program.high[rows]]
         self.offset, self.low, self.high = (part[self.rows] for part in (program.offset, program.low, program.high))
         self.above, self.below = np.isfinite(self.high), np.isfinite(self.low)
-        self.size = float(np.abs(self.offset).mean()) if self.offset.any() else 1.0
-        T, alone = program.table(self.rows, columns), program.curvature > 0.0 or program.log > 0.0
+        T, alone = program.slacks.table(self.rows, columns), program.curvature > 0.0 or program.log > 0.0
         matter = T.any(axis=0) | (program.cost[columns] != 0.0) | alone
         self.columns: Index = columns[matter]
         T = T if matter.all() else T[:, matter]
@@ -235,6 +220,10 @@ class Path:
         every[self.rows] = u
         return self.program.value(self.weights(w), every)
 
+    def _bound(self, a: FloatArray, slack: FloatArray) -> float:
+        """What multipliers prove about the sum of what is on the path."""
+        return self.program.dual_value(self.multipliers(a), slack / self.units, self.cost / self.units)
+
     def _conjugate(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
         """First and second derivatives of the conjugates."""
         program, every = self.program, self.multipliers(a)
@@ -248,38 +237,41 @@ class Path:
         a = np.where(self.above, self.high - 1.0, np.where(self.below, self.low + 1.0, 0.0))
         a = np.where(self.above & self.below, 0.5 * (self.low + self.high), a)
         bends = self._conjugate(a)[1]
-        return np.where(self.below & ~self.above & (bends > 0.0), self.low + self.size / np.maximum(bends, 1e-300), a)
+        return np.where(
+            self.below & ~self.above & (bends > 0.0), self.low + self.program.size / np.maximum(bends, 1e-300), a
+        )
 
     def _start(self) -> Iterate:
         """Where the path is sought from."""
         T, k, a = self.T, self.T.shape[1], self._middle()
         slack = self.cost + T.T @ a
-        w = np.ones(k) if self.program.log else np.full(k, self.size / math.sqrt(max(k, 1)))
+        w = np.ones(k) if self.program.log else np.full(k, self.program.size / math.sqrt(max(k, 1)))
         if self.program.curvature and not self.program.log:
             w = np.maximum(-slack / self.curvature, 0.0)
             w = np.maximum(w, 0.1 * float(w.mean()) or 1.0)
         off = self.offset + T @ w - self._conjugate(a)[0]
         ends = (self.above, off), (self.below, -off)
-        p, q = (np.where(bounded, np.maximum(part, 0.0) + self.size, 0.0) for bounded, part in ends)
+        p, q = (np.where(bounded, np.maximum(part, 0.0) + self.program.size, 0.0) for bounded, part in ends)
         slack += self.curvature * w
         return Iterate(w, a, np.maximum(slack, 0.0) + (float(np.abs(slack).sum()) / max(k, 1) or 1.0), p, q)
 
     def follow(self, enough: float, budget: Budget) -> Iterator[tuple[FloatArray, FloatArray]]:
         """All weights and multipliers, where their gap is small enough, or where multipliers may prove something."""
         at, g, T = self._start(), self.program.log, self.T
-        high, low, best, idle, first = math.inf, -math.inf, math.inf, 0, math.inf
+        high, low, best, idle, first = math.inf, -math.inf, (math.inf, math.inf), 0, math.inf
         most, least = at.w, at.a
         for iteration in range(ITERATIONS):
             budget.spend()
             (h, b), slack = self._ends(at.a), self.cost + T.T @ at.a
             w, u, slopes, bends = *self._vanishing(at.w, self.offset + T @ at.w), *self._conjugate(at.a)
-            value, bound = self._value(w, u), self.program.dual_value(self.multipliers(at.a), slack / self.units)
+            value, bound = self._value(w, u), self._bound(at.a, slack)
             most, high = (w, value) if value <= high else (most, high)
             least, low = (at.a, bound) if bound >= low else (least, bound)
             first = abs(high) if math.isinf(first) else first
             gap = relative_gap(high, min(low, high))
-            idle = 0 if gap < 0.9 * best or not math.isfinite(gap) else idle + 1
-            best = min(best, gap)
+            average = self._average(at)
+            idle = 0 if gap < 0.9 * best[0] or average < 0.9 * best[1] else idle + 1
+            best = min(best[0], gap), min(best[1], average)
             if gap <= enough or idle >= PATIENCE or high <= NOTHING * first < math.inf:
                 break
             if iteration % PATIENCE == PATIENCE - 1 and not math.isfinite(gap):
@@ -287,7 +279,7 @@ class Path:
             off = slack + self.curvature * at.w - at.z, self.offset + T @ at.w - slopes - at.p + at.q
             solve = self._system(bends + at.p / h + at.q / b, self.curvature + at.z / at.w)
             affine = self._way(at, off, solve, (g - at.w * at.z, -at.p * h, -at.q * b))
-            there, average = at.plus(affine, *self._lengths(at, affine)), max(self._average(at), 1e-300)
+            there, average = at.plus(affine, *self._lengths(at, affine)), max(average, 1e-300)
             target = average * min(1.0, self._average(there) / average) ** 3
             if math.isfinite(high):
                 target = max(target, CENTERED * enough * abs(high) / self.count)
@@ -408,16 +400,26 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     room = ROOM_SINGLE if problem.X.dtype == np.float32 else ROOM
     program = Program(problem, problem.total.stiffened(1.0, room))
     rows, columns = program.first()
+    close, rounds = PROVEN * tol, 0
+    enough = close if len(rows) == len(program.offset) and len(columns) == len(program.basis) else 0.1
     while True:
-        for w, a in Path(program, rows, columns).follow(PROVEN * tol, budget):
+        for w, a in Path(program, rows, columns).follow(enough, budget):
             u, slack = program.excess(w), program.slack(a)
             more = _with(rows, np.where(program.lazy, u, 0.0)), _with(columns, -slack / program.lengths)
             whole = len(more[0]) == len(rows) and len(more[1]) == len(columns)
-            if whole or program.gap(w, u, a, slack) <= PROVEN * tol:
-                yield Step.certified(problem, program.components(w, PROVEN * tol), a)
-        if whole:
+            gap = program.gap(w, u, a, slack)
+            if gap <= close or (whole and enough == close):
+                step = Step.certified(problem, program.components(w, close), a)
+                yield step
+                if isinstance(step.certificate, InfeasibilityCertificate):
+                    return
+        if whole and enough == close:
             return
-        rows, columns = more
+        if not whole and (rounds := rounds + 1) <= ROUNDS:  # leave out again what does not matter
+            matter = ~program.lazy | (u > -program.size) | (a > NEGLIGIBLE[0] * program.high)
+            used = (w > NEGLIGIBLE[-1] * w.max()) | (slack < 0.5 * program.cost)
+            more = more[0][matter[more[0]]], more[1][used[more[1]]]
+        rows, columns, enough = *more, close if whole else max(close, min(enough, 0.1 * gap))
 
 
 def _with(chosen: Index, wanted: FloatArray) -> Index:
