@@ -208,7 +208,7 @@ def _proof_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np
     offset = np.concatenate([np.zeros(0), *(loss.offset for loss in total.losses)])[rows]
     sizes = np.abs(T).max(axis=0, initial=0.0)
     T = T[:, sizes > 0.0] / sizes[sizes > 0.0]
-    for gained in LEFT:
+    for gained in LEFT if len(rows) else ():
         least = np.full(T.shape[1], -gained)
         found = linprog(-offset, -T.T, least, np.ones((1, len(rows))), [1.0], method="highs-ds")
         if found.x is None or not -found.fun > 0.0:

@@ -363,14 +363,6 @@ class NegativeRoot(ScalarLoss):
         """Rounded upwards."""
         return all_above(self.conjugates(s))
 
-    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
-        """``-1 / (4 s^2)``."""
-        return -0.25 / np.maximum(s, SMALLEST) ** 2
-
-    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """``1 / (2 s^3)``."""
-        return 0.5 / np.maximum(s, SMALLEST) ** 3
-
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)`` for the root x of the slope."""
         root, g = np.sqrt(np.maximum(-u, 0.0)), np.sqrt(gap)

@@ -112,13 +112,16 @@ class Program:
 
         Without regularizers they are made smaller until slacks are not negative, if weights cost enough for that.
         """
-        each, h, g = zip(self.losses, self.total.split(a), strict=True), self.curvature, self.log
-        parts = [self.constant, float(a @ self.offset), *(-float(loss.conjugates(part).sum()) for loss, part in each)]
+        h, g = self.curvature, self.log
         if not (h or g):
-            short, fixed = slack < 0.0, self.constant + float(self.fixed @ self.offset)
+            short = slack < 0.0
             share = float((cost[short] / (cost[short] - slack[short])).min(initial=1.0))
-            return fixed + share * (math.fsum(parts) - fixed) if share > 0.0 else -math.inf
-        if not h and not (slack > 0.0).all():
+            if not share > 0.0:
+                return -math.inf
+            a, slack = self.fixed + share * (a - self.fixed), np.maximum(slack, 0.0)
+        each = zip(self.losses, self.total.split(a), strict=True)
+        parts = [self.constant, float(a @ self.offset), *(-float(loss.conjugates(part).sum()) for loss, part in each)]
+        if g and not h and not (slack > 0.0).all():
             return -math.inf
         w, root = np.zeros_like(slack), np.sqrt(slack * slack + 4.0 * h * g)
         if g:
@@ -126,7 +129,7 @@ class Program:
             parts.append(-g * float(np.log(w).sum()))
         elif h:
             w = np.maximum(-slack / h, 0.0)
-        return math.fsum([*parts, float(slack @ w), 0.5 * h * float(w @ w)])
+        return -math.inf if -math.inf in parts else math.fsum([*parts, float(slack @ w), 0.5 * h * float(w @ w)])
 
     def gap(self, w: FloatArray, u: FloatArray, a: FloatArray, slack: FloatArray) -> float:
         """About the relative gap."""
@@ -196,7 +199,7 @@ class Path:
         """Weights of moderate size: those of the regularizers alone, or what a weight has to be to matter."""
         g, h, middle = self.program.log, self.program.curvature, self._middle()
         if g:
-            return np.asarray(g / np.maximum(cost, 1e-3 * float(cost.max()) or 1.0))
+            return np.asarray(g / np.maximum(cost, 1e-3 * float(np.abs(cost).max()) or 1.0))
         if h:
             return np.full(len(cost), (float(np.abs(cost).max()) or float(np.abs(middle @ T).max()) or h) / h)
         size = np.sqrt(np.sum(T * T, axis=0) / max(len(T), 1)) + np.maximum(cost, 0.0) / (np.abs(middle).sum() or 1.0)
@@ -235,7 +238,8 @@ class Path:
     def _middle(self) -> FloatArray:
         """Multipliers in the middle of their domains, or somewhat away from their only end."""
         a = np.where(self.above, self.high - 1.0, np.where(self.below, self.low + 1.0, 0.0))
-        a = np.where(self.above & self.below, 0.5 * (self.low + self.high), a)
+        both = self.above & self.below
+        a[both] = 0.5 * (self.low[both] + self.high[both])
         bends = self._conjugate(a)[1]
         return np.where(
             self.below & ~self.above & (bends > 0.0), self.low + self.program.size / np.maximum(bends, 1e-300), a
@@ -272,7 +276,7 @@ class Path:
             average = self._average(at)
             idle = 0 if gap < 0.9 * best[0] or average < 0.9 * best[1] else idle + 1
             best = min(best[0], gap), min(best[1], average)
-            if gap <= enough or idle >= PATIENCE or high <= NOTHING * first < math.inf:
+            if gap <= enough or idle >= PATIENCE or abs(high) <= NOTHING * first < math.inf:
                 break
             if iteration % PATIENCE == PATIENCE - 1 and not math.isfinite(gap):
                 yield self.weights(most), self.multipliers(at.a)
@@ -375,7 +379,7 @@ def _room(x: FloatArray, way: FloatArray) -> float:
 def takes(problem: MetricProblem) -> bool:
     """Whether a sum is over weights, of scalar losses and of regularizers whose terms are of one weight each."""
     domain, total = problem.domain, problem.total
-    if not domain.diagonal or not all(isinstance(loss, MarginLoss) for loss in total.losses):
+    if not domain.diagonal or not all(isinstance(loss, MarginLoss) and not loss.rough for loss in total.losses):
         return False
     k, d = domain.basis.shape
     simple = domain.plain and all(term.over_weights is not None for term in total.regularizers)
