@@ -46,6 +46,8 @@ ITERATIONS, PATIENCE = 200, 12
 # How far a step goes towards the boundary; of the gap that is requested, the share on the path at the end, and the one
 # at which it is proven. Values below the last share of the first one count as 0.
 BOUNDARY, CENTERED, PROVEN, NOTHING = 0.995, 0.1, 0.8, 1e-12
+# Shorter steps are taken towards the path alone.
+SHORT = 0.1
 # Excess at which losses that vanish only in the limit do so nearly.
 VANISHED = -40.0
 # What is added to the diagonal of a system that is singular in floating point, as a share of it.
@@ -115,9 +117,9 @@ class Program:
         h, g = self.curvature, self.log
         if not (h or g):
             short = slack < 0.0
-            share = float((cost[short] / (cost[short] - slack[short])).min(initial=1.0))
-            if not share > 0.0:
+            if (cost[short] <= 0.0).any():
                 return -math.inf
+            share = float((cost[short] / (cost[short] - slack[short])).min(initial=1.0))
             a, slack = self.fixed + share * (a - self.fixed), np.maximum(slack, 0.0)
         each = zip(self.losses, self.total.split(a), strict=True)
         parts = [self.constant, float(a @ self.offset), *(-float(loss.conjugates(part).sum()) for loss, part in each)]
@@ -198,6 +200,8 @@ class Path:
     def _units(self, T: FloatArray, cost: FloatArray) -> FloatArray:
         """Weights of moderate size: those of the regularizers alone, or what a weight has to be to matter."""
         g, h, middle = self.program.log, self.program.curvature, self._middle()
+        if g and h:
+            return np.asarray((np.sqrt(cost * cost + 4.0 * h * g) - cost) / (2.0 * h))
         if g:
             return np.asarray(g / np.maximum(cost, 1e-3 * float(np.abs(cost).max()) or 1.0))
         if h:
@@ -287,10 +291,12 @@ class Path:
             target = average * min(1.0, self._average(there) / average) ** 3
             if math.isfinite(high):
                 target = max(target, CENTERED * enough * abs(high) / self.count)
-            second = affine.w * affine.z, -affine.p * affine.a, affine.q * affine.a
             products = (at.w * at.z - g, at.p * h, at.q * b)
-            goals = [target - one - two for one, two in zip(products, second, strict=True)]
-            way = self._way(at, off, solve, tuple(goals))
+            second = (affine.w * affine.z, -affine.p * affine.a, affine.q * affine.a)
+            both = zip(products, second, strict=True)
+            way = self._way(at, off, solve, tuple(target - one - two for one, two in both))
+            if min(self._lengths(at, way)) < SHORT:  # to the middle of the path first
+                way = self._way(at, off, solve, tuple(average - one for one in products))
             at = at.plus(way, *self._lengths(at, way))
         yield self.weights(most), self.multipliers(least)
 

@@ -65,7 +65,7 @@ def test_other_losses_and_hard_constraints_are_proven(cost):
         terms.DistanceBounds(pairs[:6], 1.2 * D[:6], 0.8 * D[:6], loss="log_ratio"),
         terms.DistanceTargets(pairs, 2.0 * D, rng.integers(-1, 2, 12)),
         terms.DistanceTargets(pairs, 2.0 * D) + terms.Budget(pairs[:5]),
-        0.01 * terms.Repulsion(pairs),
+        0.001 * terms.Repulsion(pairs),
         terms.OffDiagonal() + terms.TripletHinge(rows(rng, 25, 20), loss="hard", margin=0.01),
     ]
     for term in several[:-1]:
