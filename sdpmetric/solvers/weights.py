@@ -278,8 +278,8 @@ class Path:
             first = abs(high) if math.isinf(first) else first
             gap = relative_gap(high, min(low, high))
             average = self._average(at)
-            idle = 0 if gap < 0.9 * best[0] or average < 0.9 * best[1] else idle + 1
-            best = min(best[0], gap), min(best[1], average)
+            better = gap < 0.9 * best[0] or average < 0.9 * best[1]
+            idle, best = (0, (min(best[0], gap), min(best[1], average))) if better else (idle + 1, best)
             if gap <= enough or idle >= PATIENCE or abs(high) <= NOTHING * first < math.inf:
                 break
             if iteration % PATIENCE == PATIENCE - 1 and not math.isfinite(gap):
