@@ -50,6 +50,8 @@ BOUNDARY, CENTERED, PROVEN, NOTHING = 0.995, 0.1, 0.8, 1e-12
 SHORT = 0.1
 # Excess at which losses that vanish only in the limit do so nearly.
 VANISHED = -40.0
+# Multiples of weights that are tried for that.
+FURTHEST = 1e12
 # What is added to the diagonal of a system that is singular in floating point, as a share of it.
 SINGULAR = (0.0, 1e-14, 1e-11, 1e-8)
 # Weights below these shares of the largest are set to 0 where that costs less than the last share of the gap.
@@ -306,6 +308,8 @@ class Path:
         if self.program.curvature or self.program.log or self.cost.any() or not (way < 0.0).all():
             return w, u
         s = (1.0 + 1e-9) * max(1.0, float(((end - self.offset) / way).max(initial=0.0)))
+        if s > FURTHEST:
+            return w, u
         return s * w, self.offset + s * way
 
     def _ends(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -414,6 +418,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     enough = close if len(rows) == len(program.offset) and len(columns) == len(program.basis) else 0.1
     while True:
         for w, a in Path(program, rows, columns).follow(enough, budget):
+            if not (np.isfinite(a).all() and np.isfinite(w).all()):
+                raise OverflowError("multipliers or weights are too large for floats")
             u, slack = program.excess(w), program.slack(a)
             more = _with(rows, np.where(program.lazy, u, 0.0)), _with(columns, -slack / program.lengths)
             whole = len(more[0]) == len(rows) and len(more[1]) == len(columns)
