@@ -157,7 +157,7 @@ class Domain:
             alone = (parts.any(axis=2).sum(axis=0) <= 1).all()
             return None if alone else (parts.reshape(-1, components.shape[1]), None)
         if self.given is None:
-            roots = np.sqrt(self.combination(M))[:, None]
+            roots = np.sqrt(self._weights_of(components))[:, None]
             return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
         C = np.linalg.lstsq(self.given, components.T, rcond=psd.RANK_TOLERANCE)[0].T
         return C @ self.given.T, gamma(C.shape[1] + 4) * (np.abs(C) @ np.abs(self.given.T))
@@ -175,7 +175,7 @@ class Domain:
         elif not self.diagonal:
             nearest = self.basis.T @ (self.basis @ M @ self.basis.T) @ self.basis
         else:
-            nearest = (self.basis.T * self.combination(M)) @ self.basis
+            nearest = (self.basis.T * self._weights_of(components)) @ self.basis
         return float(np.abs(M - nearest).max()) / size
 
     def combination(self, M: FloatArray) -> FloatArray:
@@ -187,6 +187,17 @@ class Domain:
         lengths = np.maximum(np.linalg.norm(products, axis=1), 1e-300)
         weights, _ = nnls((products / lengths[:, None]).T, (M / size).ravel(), maxiter=30 * len(products))
         return np.asarray(size * weights / lengths)
+
+    def _weights_of(self, components: FloatArray) -> FloatArray:
+        """See `combination`; where the rows of a factor are multiples of vectors of the basis, from these."""
+        B, rows = self.basis, components[components.any(axis=1)]
+        squares, products = np.maximum(np.einsum("ij,ij->i", B, B), 1e-300), rows @ B.T
+        which = np.argmax(products * products / squares, axis=1)
+        scale = products[np.arange(len(rows)), which] / squares[which]
+        off = np.linalg.norm(rows - scale[:, None] * B[which], axis=1)
+        if not (off <= OUTSIDE * np.linalg.norm(rows, axis=1)).all():
+            return self.combination(components.T @ components)
+        return np.bincount(which, scale * scale, len(B)).astype(np.float64)
 
     def check(self, components: FloatArray) -> float:
         """The relative distance of a metric from the cone."""

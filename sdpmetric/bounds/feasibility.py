@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import Bounds, linprog, minimize
 
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.contradiction import simplest
@@ -27,6 +27,8 @@ NEGLIGIBLE = 1e-6
 GAINED = (0.0, 1e-3)
 # Entries of a factor there, where the trace is gained without end; half squares of violations that count as none.
 FURTHEST, SATISFIED = 1e3, 1e-12
+# What slacks of weights have to leave beside multipliers with sum 1, in units of what losses add to them.
+LEFT = (1e-9, 0.0)
 # Whole numbers up to this are added exactly.
 EXACT = 2.0**53
 # Constraints of a proof that are tried to be left out one at a time, and steps of each of these tries.
@@ -169,12 +171,14 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
     matrix, is PSD, and products with the metric are 0. Where a little trace is gained beside them, it is positive in
     all directions, if there are such multipliers, and bears rounding.
     """
+    if dual.slack.domain.diagonal:
+        return _proof_over_weights(dual, rows)
     total, T, chosen = dual.total, dual.slack.descent_coordinates, np.zeros(dual.total.n_multipliers)
     chosen[rows] = 1.0
     moved, domain, kept = T.T @ dual.slack.domain.basis, dual.slack.domain, total.split(chosen)
     first, second = total.pairs.T
     parts = np.stack([T[part].any(axis=0) for part in domain.parts])
-    free = np.eye(T.shape[1], dtype=bool) if domain.diagonal else parts.T @ parts
+    free = parts.T @ parts
 
     def evaluate(flat: FloatArray, gained: float) -> tuple[float, FloatArray]:
         F = np.where(free, flat.reshape(free.shape), 0.0)
@@ -194,4 +198,23 @@ def _proof(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None
             return _used(np.concatenate(found.multipliers), np.concatenate(a))
         if least.fun <= SATISFIED:
             return None
+    return None
+
+
+def _proof_over_weights(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """The same by a linear program: ``T^T a >= 0`` where the excess at the zero metric, weighted by a, is positive."""
+    total = dual.total
+    T = dual.slack.table(rows, np.arange(len(dual.slack.domain.basis)))
+    offset = np.concatenate([np.zeros(0), *(loss.offset for loss in total.losses)])[rows]
+    sizes = np.abs(T).max(axis=0, initial=0.0)
+    T = T[:, sizes > 0.0] / sizes[sizes > 0.0]
+    for gained in LEFT if len(rows) else ():
+        least = np.full(T.shape[1], -gained)
+        found = linprog(-offset, -T.T, least, np.ones((1, len(rows))), [1.0], method="highs-ds")
+        if found.x is None or not -found.fun > 0.0:
+            continue
+        a = np.zeros(total.n_multipliers)
+        a[rows] = np.maximum(found.x, 0.0)
+        if contradiction(dual, total.split(a)) is not None:
+            return _used(a, a)
     return None

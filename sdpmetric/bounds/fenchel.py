@@ -184,13 +184,13 @@ class FenchelDual:
             if tries[-1].value > -math.inf and not self.total.regularizers:
                 break  # the others are expected to prove less
         if U and self.final is None and (raised := self._raised(a, U)) is not None:
-            tries.append(self._in_cone(raised))
+            tries.append(self._along(raised))
         found = max(tries, key=lambda proven: proven.value)
         return replace(found, residual=max(off / size if size else 0.0, found.residual))
 
     def unmoved(self, a: Lists) -> Proven:
         """What multipliers in their domains prove as they are, without regularizers."""
-        return self._in_cone(Segment(a, [np.zeros_like(part) for part in a], []))
+        return self._along(Segment(a, [np.zeros_like(part) for part in a], []))
 
     def _raised(self, a: Lists, U: Lists) -> Segment | None:
         """Given multipliers, and slopes of the first regularizer plus a multiple of the identity that makes S PSD.
@@ -282,9 +282,68 @@ class FenchelDual:
     # -- one regularizer in closed form -------------------------------------------------------------------------
 
     def _along(self, segment: Segment) -> Proven:
+        if self.slack.domain.diagonal:
+            return self._over_weights(segment)
         if isinstance(self.final, LogDet):
             return self._with_log_det(segment, self.final)
         return self._in_cone(segment) if self.final is None else self._with_frobenius(segment)
+
+    def _over_weights(self, segment: Segment) -> Proven:
+        """What the segment proves over nonnegative weights, whose slacks are bounded one by one.
+
+        Multipliers that are feasible as they are prove their own value, also where none are strictly feasible. Where a
+        slack is 0 at the anchor and falls from there, multipliers that reach that weight stay at the anchor.
+        """
+        null, weakness = np.zeros(0, dtype=np.intp), None
+        for _ in range(TRIES):
+            (low, error), (end, end_error) = (self._weight_slacks(segment, t) for t in (0.0, 1.0))
+            low, way = low - 2.0 * error, end - low - 2.0 * (end_error + error)
+            for t in (self._best_over_weights(segment, low, way), 1.0, 0.0):
+                if 0.0 <= t <= max(self._furthest(segment), 1.0):
+                    found = replace(self._proven_over_weights(segment, t), null_dimension=len(null), weakness=weakness)
+                    if found.value > -math.inf:
+                        return found
+            falling = np.flatnonzero((low < 0.0) | ((low == 0.0) & (way < 0.0)))
+            if self.final is not None or not len(np.setdiff1d(falling, null)):
+                break
+            if (low < 0.0).any():
+                weakness = "slacks of weights that cost next to nothing could not be proven to be 0 or more"
+            null = np.union1d(null, falling)
+            segment = self._without_null(segment, np.eye(len(low))[:, null], 0.0)
+        return Proven(-math.inf, segment.start, math.inf)
+
+    def _weight_slacks(self, segment: Segment, t: float) -> tuple[FloatArray, FloatArray]:
+        """See `Slack.diagonal`."""
+        return self.slack.diagonal(self._at(t, segment), segment.slopes(t), in_units=self.final is None)
+
+    def _best_over_weights(self, segment: Segment, low: FloatArray, way: FloatArray) -> float:
+        """The t with about the largest value where slacks are at least ``low + t way``; -1 where there is none."""
+        final, first, last = self.final, 0.0, self._furthest(segment)
+        if not np.isfinite(low + way).all():
+            return -1.0
+        if final is None:
+            rising, falling = (low < 0.0) & (way > 0.0), way < 0.0
+            first = float((-low[rising] / way[rising]).max(initial=0.0))
+            last = min(last, float((low[falling] / -way[falling]).min(initial=math.inf)))
+            if first > last or ((low < 0.0) & (way <= 0.0)).any():
+                return -1.0
+
+        def value(t: float) -> float:
+            least = 0.0 if final is None else final.least_over_weights(low + t * way)
+            return self._losses_value(segment.at(t), t, segment, False) + least
+
+        return max(first, best_multiple(value, last))
+
+    def _proven_over_weights(self, segment: Segment, t: float) -> Proven:
+        """What the multipliers at t prove."""
+        a, final = self._at(t, segment), self.final
+        slack, error = self._weight_slacks(segment, t)
+        if final is not None:
+            least = final.least_over_weights(np.nextafter(slack - error, -np.inf))
+        else:
+            least = 0.0 if (slack >= error).all() else -math.inf
+        value = rigorous.sum_below(np.array([self._losses_value(a, t, segment), least])) if least > -math.inf else least
+        return Proven(value, a, max(0.0, 1.0 - t), 0, None, segment.slopes(t), None, segment.start)
 
     def _with_frobenius(self, segment: Segment) -> Proven:
         """``min <S, M> + weight / 2 |M - M0|^2 = -|[weight M0 - S]_+|^2 / (2 weight) + weight / 2 |M0|^2``."""
@@ -303,9 +362,8 @@ class FenchelDual:
         def positive(Q: FloatArray) -> float:
             if not np.isfinite(Q).all():
                 return math.inf
-            values = np.diag(Q) if self.slack.domain.diagonal else np.linalg.eigvalsh(Q)
             with np.errstate(over="ignore"):
-                return float(np.sum(np.maximum(values, 0.0) ** 2))
+                return float(np.sum(np.maximum(np.linalg.eigvalsh(Q), 0.0) ** 2))
 
         def value(t: float) -> float:
             return self._losses_value(segment.at(t), t, segment, False) - 0.5 * positive(fixed + t * way) / weight
@@ -313,11 +371,7 @@ class FenchelDual:
         t = best_multiple(value, self._furthest(segment))
         a = self._at(t, segment)
         S = self._slack_form(images, a, t, segment)
-        Q = inner - S
-        if self.slack.domain.diagonal:
-            part = rigorous.norm_above(np.maximum(np.diag(Q.matrix), 0.0) + 2.0 * Q.error)
-        else:
-            part = Q.positive_part
+        part = (inner - S).positive_part
         # Of a subspace the coordinates are orthonormal up to r: |M|_F >= (1 - r) |N|_F.
         r = 0.0 if images.map_errors is None else rigorous.off_orthonormal(images.map, images.map_errors)
         if not r < 0.5:
@@ -329,16 +383,10 @@ class FenchelDual:
         return Proven(bound, a, max(0.0, 1.0 - t), slopes=segment.slopes(t))
 
     def _with_log_det(self, segment: Segment, final: LogDet) -> Proven:
-        """``min <S, M> + weight D_ld(M, M0) = weight log det(I + M0 S / weight)``; of a diagonal M over its entries."""
-        total, weight, diagonal = self.total, final.weight, self.slack.domain.diagonal
-        nothing, K = Proven(-math.inf, segment.start, math.inf), final.prior.inverse_diagonal if diagonal else None
-        if diagonal and K is None:
-            return nothing
-        R = final.root if K is None else np.diag(1.0 / np.sqrt(K[0]))
+        """``min <S, M> + weight D_ld(M, M0) = weight log det(I + M0 S / weight)``."""
+        total, weight, R, nothing = self.total, final.weight, final.root, Proven(-math.inf, segment.start, math.inf)
         ends = [total.slack_matrix(segment.at(t)) + sum(segment.slopes(t), np.zeros((self.d, self.d))) for t in (0, 1)]
-        pinched = (
-            np.diag(np.diag(A)) if diagonal else self.slack.domain.pinched(A) for A in (ends[0], ends[1] - ends[0])
-        )
+        pinched = (self.slack.domain.pinched(A) for A in (ends[0], ends[1] - ends[0]))
         S, way = (R @ A @ R / weight for A in pinched)
         try:
             inverse = np.linalg.inv(np.linalg.cholesky(np.eye(self.d) + S))
@@ -358,9 +406,7 @@ class FenchelDual:
             a = self._at(t, segment)
             P = R @ inverse.T @ (vectors / np.sqrt(np.maximum(1.0 + t * slopes, SMALLEST)))
             # in the data's own coordinates, as M0 is, whatever the basis of the domain
-            images = total.images(self.slack.X, np.eye(self.d) if diagonal else P)
-            form = self._slack_form(images, a, t, segment)
-            low = final.least_diagonal(form) if diagonal else final.least(form, P)
+            low = final.least(self._slack_form(total.images(self.slack.X, P), a, t, segment), P)
             if math.isfinite(low):
                 bound = rigorous.sum_below(np.array([self._losses_value(a, t, segment), low]))
                 return Proven(bound, a, max(0.0, 1.0 - t), slopes=segment.slopes(t))
@@ -396,7 +442,7 @@ class FenchelDual:
         base = self._slack_form(images, segment.start, 0.0, segment)
         matrices = [total.entry_matrix(segment.step), *([] if segment.fixed else segment.matrices)]
         way = self.slack.form(images, total.pair_weights(segment.step, costs=False), None, matrices)
-        floor = self.slack.least(base)
+        floor = base.least
         nothing = Proven(-math.inf, segment.start, math.inf, null.shape[1])
         if len(V.T) and not floor > 0.0:
             return nothing
@@ -405,16 +451,16 @@ class FenchelDual:
         t = best_multiple(lambda t: self._losses_value(segment.at(t), t, segment, False), end)
         for _ in range(TRIES):
             a = self._at(t, segment)
-            least = self.slack.least(self._slack_form(images, a, t, segment))
+            least = self._slack_form(images, a, t, segment).least
             if least >= 0.0 or t == 0.0 or len(V.T) == 0:
                 break
             t = t * floor / (floor - least) * (1.0 - 1e-15) if floor > 0.0 else 0.0
-        if not least >= 0.0 or not self._spanned(segment.start, a, t, segment, null, len(V.T)):
+        if not least >= 0.0 or not self._spanned(segment.start, a, t, segment, len(V.T)):
             return nothing
         found, ends = self._losses_value(a, t, segment), (segment.slopes(t), V, segment.start)
         return Proven(found, a, max(0.0, 1.0 - t), null.shape[1], None, *ends)
 
-    def _spanned(self, start: Lists, a: Lists, t: float, segment: Segment, null: FloatArray, p: int) -> bool:
+    def _spanned(self, start: Lists, a: Lists, t: float, segment: Segment, p: int) -> bool:
         """Whether p coordinates provably decide about the slack matrix at `start` and at a."""
         total, weights = self.total, np.zeros(len(self.total.pairs))
         if p >= len(self.slack.domain.basis):  # and the domain is complete
@@ -424,7 +470,7 @@ class FenchelDual:
             weights += np.abs(total.pair_weights(part)) + (0.0 if errors is None else errors)
         matrices = [total.entry_matrix(start), total.entry_matrix(a), *segment.slopes(t)]
         whole = total.ridge > 0.0 or any(matrix.any() for matrix in matrices)
-        return self.slack.spanned(weights, whole, p, np.flatnonzero(null.any(axis=1)))
+        return self.slack.spanned(weights, whole, p)
 
     def _without_null(self, segment: Segment, null: FloatArray, reach: float) -> Segment:
         """Multipliers that stay at the anchor where parts of their pairs in directions of no cost are above `reach`."""

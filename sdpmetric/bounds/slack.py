@@ -8,13 +8,15 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.bounds.domains import Domain
 from sdpmetric.bounds.spans import dimension
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import Form, Images
+from sdpmetric.linalg.distances import PAIRS_AT_ONCE
+from sdpmetric.linalg.rigorous import TINY, Form, Images, gamma
 from sdpmetric.terms.base import ROUNDINGS, Regularizer
 from sdpmetric.terms.log_det import LogDet
 
@@ -63,6 +65,75 @@ class Slack:
             total += self._form(replace(images, map=own), weights, errors, matrices)
         return total
 
+    @cached_property
+    def points(self) -> FloatArray:
+        """The data in coordinates of the basis, (n, k)."""
+        B = self.total.centered
+        return B if self.domain.plain else B @ self.domain.basis.T
+
+    def squares(self, pairs: NDArray[np.integer], columns: NDArray[np.intp] | None = None) -> FloatArray:
+        """What weights of rank-one metrics, by default all of them, add to the distances of pairs, (p, k)."""
+        Y = self.points if columns is None else self.points[:, columns]
+        return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
+
+    def table(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> FloatArray:
+        """What weights of rank-one metrics add to what losses are of: (m, k) for some of the losses and weights."""
+        total, found, start = self.total, np.empty((len(rows), len(columns))), 0
+        for loss, own in zip(total.losses, total.places, strict=True):
+            mine, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), total.pairs[own]
+            for first in range(0, len(mine), PAIRS_AT_ONCE):
+                part = mine[first : first + PAIRS_AT_ONCE]
+                K = sp.csr_array(loss.combination[rows[part] - start])
+                used = np.unique(K.indices)
+                found[part] = K[:, used] @ self.squares(pairs[used], columns)
+            if loss.entrywise:
+                B = self.domain.basis[columns]
+                found[mine] += loss.entries(np.einsum("ki,kj->ijk", B, B))[rows[mine] - start]
+            start += loss.size
+        return found
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """Powers of 2, (k,), that bring what weights add to distances to moderate size."""
+        span = np.ptp(self.X, axis=0).astype(np.float64)
+        size = span if self.domain.plain else np.abs(self.domain.basis) @ span
+        powers = np.frexp(np.where((size > 0.0) & (size < np.inf), size, 1.0))[1]
+        return np.asarray(np.ldexp(1.0, np.clip(-powers, -500, 500)))
+
+    @cached_property
+    def _rank_one(self) -> tuple[Images, Images]:
+        """The data along the basis, and in units."""
+        B = self.domain.basis
+        return self.total.images(self.X, B.T), self.total.images(self.X, (B * self.units[:, None]).T)
+
+    def diagonal(
+        self, a: list[FloatArray], matrices: list[FloatArray], in_units: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """``b_j^T S b_j`` of weights of rank-one metrics, and how far each may be from the exact one, (k,) each.
+
+        In units the vectors b are multiplied by these, which leaves the signs as they are.
+        """
+        total, images = self.total, self._rank_one[in_units]
+        weights, errors, d = total.pair_weights(a), total.weight_errors(a), len(images.map)
+        used = np.flatnonzero(weights if errors is None else np.abs(weights) + errors)
+        off = None if errors is None else errors[used]
+        first, second = total.pairs[used].T
+        value, error = images.diagonal(first, second, weights[used], off, ROUNDINGS)
+        further = [A for A in (total.entry_matrix(a), *matrices) if A.any()]
+        for A in [total.ridge * np.eye(d), *further] if total.ridge else further:
+            one, size = (
+                self._rank_one_forms(part, S) for part, S in ((A, images.map), (np.abs(A), np.abs(images.map)))
+            )
+            value = value + one
+            error = error + gamma(2 * d + ROUNDINGS + 16) * (size + np.abs(value)) + 8.0 * d * TINY
+        if not further and (weights >= (0.0 if errors is None else errors)).all():
+            error = np.minimum(error, value)  # a sum of squares
+        return value, error
+
+    def _rank_one_forms(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """``b_j^T A b_j`` of the columns of B, (k,)."""
+        return np.asarray(np.diag(A) * np.diag(B) ** 2 if self.domain.plain else np.einsum("ij,ij->j", A @ B, B))
+
     def _form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: list[FloatArray]) -> Form:
         used = np.flatnonzero(weights)
         pairs = self.total.pairs[used]
@@ -77,7 +148,7 @@ class Slack:
                 form += Form.congruent(matrix, images.map, images.map_errors)
         return form
 
-    def spanned(self, weights: FloatArray, whole: bool, p: int, left_out: NDArray[np.intp]) -> bool:
+    def spanned(self, weights: FloatArray, whole: bool, p: int) -> bool:
         """Whether p coordinates provably decide about the slack matrix of pairs with nonzero weights.
 
         A quadratic form of the products with some vectors is decided on coordinates on which another one of such
@@ -90,20 +161,10 @@ class Slack:
         if whole or not domain.complete:
             return False
         first, second = self.total.pairs[np.flatnonzero(weights)].T
-        if domain.diagonal:
-            if domain.plain:
-                return bool((self.X[first][:, left_out] == self.X[second][:, left_out]).all())
-            return dimension(self.X, first, second, 0, domain.basis[left_out]) == 0
         if domain.blocks:
             return sum(dimension(self.X[:, part], first, second, 0) for part in domain.blocks) <= p
         outer = None if domain.plain else domain.basis if domain.given is None else domain.given.T
         return dimension(self.X, first, second, p, outer) <= p
-
-    def least(self, form: Form) -> float:
-        """A number below the least eigenvalue of a form, or below its least diagonal entry."""
-        if self.domain.diagonal:
-            return float(np.diag(form.matrix).min(initial=math.inf)) - form.error
-        return form.least
 
     def coordinates(self, weights: FloatArray, final: Regularizer | None) -> tuple[FloatArray, FloatArray]:
         """Coordinates in which the cost of the anchor is about the identity, and directions of no cost, (k, .)."""
@@ -143,9 +204,6 @@ class Slack:
             if not len(own):
                 continue
             unit = root[:, own] / scale[own]
-            if self.domain.diagonal:
-                V[own, own] = 1.0 / np.sqrt(np.einsum("ij,ij->j", unit, unit)) / scale[own]
-                continue
             _, sigma, Vt = np.linalg.svd(psd.triangle([unit]), full_matrices=True)
             sizes = np.zeros(len(own))
             sizes[: len(sigma)] = sigma

@@ -160,7 +160,7 @@ class SCML(SolvedEstimator):
         About so many local discriminants; default 20 d, or fewer where there are few examples.
     n_neighbors, n_impostors : int, default 3 and 10
         The nearest members of the class, and of other classes, that make an example's triplets.
-    solver : {"auto", "factored", "conic"}, default "auto"
+    solver : {"auto", "weights", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`; `random_state` is also that of the examples of local discriminants.
     early_stopping, validation_fraction, n_iter_no_change

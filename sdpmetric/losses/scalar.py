@@ -106,6 +106,10 @@ class ScalarLoss(ABC):
         """The u at which the slope is s; by default 0, for losses that are linear on either side of 0."""
         return np.zeros_like(s)
 
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """``l*''(s)``; by default 0, for losses that are linear on either side of 0."""
+        return np.zeros_like(s)
+
     def slope_rates(self, u: FloatArray) -> FloatArray:
         """The second derivative of a steep loss."""
         raise NotImplementedError(f"{self.name} is not steep")
@@ -220,6 +224,10 @@ class SquaredHinge(ScalarLoss):
         """``s / 2``."""
         return 0.5 * s
 
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """1 / 2."""
+        return np.full_like(s, 0.5)
+
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``(s - 2 [u]_+)^2 <= 4 gap``."""
         middle, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
@@ -253,6 +261,10 @@ class SmoothHinge(ScalarLoss):
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
         """S itself."""
         return s
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """1."""
+        return np.ones_like(s)
 
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """Half of Huber's function of the positive part."""
@@ -292,6 +304,11 @@ class Logistic(ScalarLoss):
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
         """``log(s / (1 - s))``."""
         return np.asarray(logit(s))
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """``1 / (s (1 - s))``; infinity where that is 0."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(1.0 / (s * (1.0 - s)))
 
     def slope_rates(self, u: FloatArray) -> FloatArray:
         """``l''(u)``."""
@@ -404,6 +421,10 @@ class HalfSquare(ScalarLoss):
         """S itself."""
         return s
 
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """1."""
+        return np.ones_like(s)
+
     def expression(self, u: Expression, cp: ModuleType) -> Stated:
         """Half the square of the part that costs."""
         above, below = (self.sides >= 0).astype(float), (self.sides <= 0).astype(float)
@@ -466,6 +487,14 @@ class LogRatio(ScalarLoss):
     def conjugates_above(self, s: FloatArray) -> FloatArray:
         """With all roundings; it grows with a."""
         return _divergence_above(-self.sides * all_above(s * self.bounds))
+
+    def conjugate_slopes(self, s: FloatArray) -> FloatArray:
+        """``a b^2 / (1 - s a b)``."""
+        return s * self.bounds**2 / (1.0 - self.sides * s * self.bounds)
+
+    def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
+        """``b^2 / (1 - s a b)^2``."""
+        return np.asarray((self.bounds / (1.0 - self.sides * s * self.bounds)) ** 2)
 
     def near_slopes(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.

@@ -112,9 +112,7 @@ class RCAProblem(Problem):
         self._assign(X=data, chunks=given.astype(np.int64), sample_weight=weights)
         self._assign(ridge=self.sample_size.ridge(ridge))
         if not self.coordinates.rank or not len(self.members[0]):
-            raise ValueError(
-                "no chunklet has two different members, so no covariance is known; pass larger chunklets."
-            )
+            raise ValueError("no chunklet has two different members, so no covariance is known; pass larger chunklets.")
         if missing := self.coordinates.null.shape[1]:
             raise ValueError(
                 f"the data vary in {missing} directions in which no chunklet does, so no metric is optimal: "

@@ -79,7 +79,7 @@ def fits(problem: MetricProblem) -> bool:
     Where conjugates are steep and nothing has a kink, projected gradients are faster.
     """
     k, total = len(problem.domain.basis), problem.total
-    few = 2 * total.n_multipliers <= (k if problem.domain.diagonal else k * (k + 1))
+    few = 2 * total.n_multipliers <= k * (k + 1)
     return few and takes(problem) and (total.kinked or not any(_steep(loss) for loss in total.losses))
 
 
@@ -94,6 +94,7 @@ def takes(problem: MetricProblem) -> bool:
     return (
         regularizers
         and domain.complete
+        and not domain.diagonal
         and all(isinstance(loss, MarginLoss) and loss.scalar.boxed for loss in total.losses)
     )
 
@@ -160,7 +161,7 @@ class SumDual:
         """``weight M0 - ridge I``, less the linear cost, in coordinates of the domain, (k, k)."""
         term, B = self.total.regularizers[0], self.domain.basis
         M0 = -term.gradient(np.zeros((0, B.shape[1])))
-        return self.pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T - self.shift)
+        return self.domain.pinched(B @ (M0 - self.total.ridge * np.eye(len(M0))) @ B.T - self.shift)
 
     @cached_property
     def constant(self) -> float:
@@ -202,14 +203,8 @@ class SumDual:
         """A norm of each row of K under the identity, (m,): the curvature along it is at most its square."""
         return np.asarray(abs(self.combination[0]) @ distances(*self.points))
 
-    def pinched(self, A: FloatArray) -> FloatArray:
-        """What a matrix is on the domain, (k, k)."""
-        return np.diag(np.diag(A)) if self.domain.diagonal else self.domain.pinched(A)
-
     def positive(self, Q: FloatArray) -> FloatArray:
         """The PSD part of a symmetric matrix; where few of its eigenvalues were negative, only these are computed."""
-        if self.domain.diagonal:
-            return np.maximum(Q, 0.0)
         if self.n_negative > PART * len(Q):
             return self._positive(*np.linalg.eigh(Q))
         values, V = scipy.linalg.eigh(Q, subset_by_value=(-np.inf, 0.0), driver="evr", check_finite=False)
@@ -237,7 +232,7 @@ class SumDual:
         else:
             used = np.flatnonzero(weights)
             S = psd.symmetrize((V[used] * weights[used, None]).T @ V[used])
-        Q = self.target - self.pinched(S)
+        Q = self.target - self.domain.pinched(S)
         if spectrum:
             found = np.linalg.eigh(Q)
         P = (self.positive(Q) if found is None else self._positive(*found)) / self.weight
@@ -268,8 +263,6 @@ class SumDual:
     def components(self, here: DualValue) -> FloatArray:
         """A factor of the metric there, in the data's coordinates, (r, d)."""
         P, B = here.metric, self.domain.basis
-        if self.domain.diagonal:
-            return np.asarray(np.sqrt(np.diag(P))[:, None] * B)
         if not self.n_negative:
             try:
                 return np.asarray(np.linalg.cholesky(P).T @ B)
@@ -364,7 +357,7 @@ class SumDual:
     @cached_property
     def bends(self) -> FloatArray | None:
         """The second derivatives of the conjugates, (m,); None where they or the metric's are not simple."""
-        if self.steep.any() or self.domain.diagonal or self.domain.blocks:
+        if self.steep.any() or self.domain.blocks:
             return None
         parts = [loss.item_weights for loss in self.losses]
         slopes = [

@@ -34,7 +34,7 @@ def takes(problem: MetricProblem) -> bool:
     smooth = not any(loss.kinked or loss.hard or loss.rough or loss.entrywise for loss in total.losses)
     one = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
     finite = all(math.isfinite(loss.value(total.offset(loss))) for loss in total.losses)
-    return bool(total.losses) and smooth and one and problem.domain.complete and finite
+    return bool(total.losses) and smooth and one and problem.domain.complete and not problem.domain.diagonal and finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Descent:
         for loss, own in zip(total.losses, total.places, strict=True):
             part, slopes = loss.smoothed(total.offset(loss) + loss.combination @ D[own], 0.0)
             value, a = value + part, [*a, slopes]
-        S = self.dual.pinched(adjoint(Y, first, second, total.pair_weights(a)))
+        S = self.dual.domain.pinched(adjoint(Y, first, second, total.pair_weights(a)))
         off = P - self.middle
         return Iterate(P, value + 0.5 * weight * float(np.sum(off * off)), value, a, S, S + weight * off)
 
@@ -121,7 +121,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     yield Step(problem.zero, problem.objective(problem.zero))
     dual, B = SumDual(problem.total, problem.domain), problem.domain.basis
     descent, best, idle = Descent(dual), math.inf, 0
-    first = descent.middle if init is None else dual.pinched(B @ (init.T @ init) @ B.T)
+    first = descent.middle if init is None else dual.domain.pinched(B @ (init.T @ init) @ B.T)
     for k, here in enumerate(descent.steps(dual.positive(first), budget)):
         if k % EVERY:
             continue

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpmetric.bounds.bound_terms import NO_METRIC, BoundTerms
+from sdpmetric.bounds.bound_terms import BoundTerms
 from sdpmetric.problems.metric_problem import MetricProblem
 
 FloatArray = NDArray[np.float64]
@@ -21,8 +21,6 @@ NEGLIGIBLE, NEW = 1e-5, 1e-3
 ESCAPE = 1e-9
 # The smoothing width of the slopes at given components.
 WIDE = 1.0
-# Tables of losses by weights have at most so many entries (128 MiB); beyond, distances are summed anew.
-LARGEST_TABLE = 2**24
 
 
 @dataclass
@@ -138,11 +136,7 @@ class Factor(Point):
 
 
 class Weights(Point):
-    """Weights: ``M = sum_j F_j^2 b_j b_j^T``, b the rows of ``T^T B``, F (k,).
-
-    What losses depend on is affine in the weights, so a table of them, unless it is too large, takes the place of
-    distances.
-    """
+    """Weights: ``M = sum_j F_j^2 b_j b_j^T``, b the rows of ``T^T B``, F (k,)."""
 
     def near(self, init: FloatArray) -> FloatArray:
         """See `Point.near`."""
@@ -153,36 +147,10 @@ class Weights(Point):
         """See `Point.components`."""
         return F[:, None] * self.map
 
-    @cached_property
-    def tables(self) -> tuple[FloatArray, Lists] | None:
-        """The linear costs by weight, (k,), and the excess of each loss, (m, k); None if they are too large."""
-        total, B = self.total, self.map
-        k = len(B)
-        if k * (len(total.pairs) + total.n_multipliers) > LARGEST_TABLE:
-            return None
-        Y = total.centered @ B.T
-        squares = (Y[total.pairs[:, 0]] - Y[total.pairs[:, 1]]) ** 2
-        costs = total.costs[1] @ squares[: len(total.costs[1])] + total.ridge * np.sum(B * B, axis=1)
-        products = np.einsum("ki,kj->ijk", B, B) if total.entrywise else NO_METRIC
-        found = zip(total.losses, total.places, strict=True)
-        tables = [loss.combination @ squares[own] + loss.entries(products) for loss, own in found]
-        return costs, [np.ascontiguousarray(table) for table in tables]
-
     def smoothed(self, F: FloatArray, width: float, center: Lists | None) -> tuple[float, Lists, FloatArray]:
         """See `Point.smoothed`."""
-        L, total = self.components(F), self.total
-        if self.tables is None:
-            value, a, S = total.smoothed(L, width, center)
-            return value, a, np.einsum("ij,jk,ik->i", self.map, S, self.map)
-        w, (costs, tables), a = F * F, self.tables, list[FloatArray]()
-        value, slopes = float(costs @ w), costs.copy()
-        for k, (loss, table) in enumerate(zip(total.losses, tables, strict=True)):
-            part, own = loss.smoothed(total.offset(loss) + table @ w, width, None if center is None else center[k])
-            value, a, slopes = value + part, [*a, own], slopes + own @ table
-        for term in total.regularizers:
-            part, own = term.slope(L)
-            value, slopes = value + part, slopes + np.einsum("ij,jk,ik->i", self.map, own, self.map)
-        return value, a, slopes
+        value, a, S = self.total.smoothed(self.components(F), width, center)
+        return value, a, np.einsum("ij,ij->i", self.map @ S, self.map)
 
     def gradient(self, F: FloatArray, S: FloatArray) -> FloatArray:
         """See `Point.gradient`."""

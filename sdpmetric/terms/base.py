@@ -173,6 +173,18 @@ class Regularizer(Term):
         """The matrix at which a bound term is exactly 0, (d, d); None where that is not known."""
         return None
 
+    @property
+    def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
+        """Numbers h, c (d,), g, e with ``weight * r(diag w) = h / 2 |w|^2 + <c, w> - g sum log w + e``, if any."""
+        return None
+
+    def least_over_weights(self, slack: FloatArray) -> float:
+        """A float not above the least of ``<s, w> + weight * r(diag w)`` over ``w >= 0`` for any s not below `slack`.
+
+        By default minus infinity, which says nothing.
+        """
+        return -math.inf
+
     @abstractmethod
     def value(self, components: FloatArray) -> float:
         """``weight * r(M)`` at a factor (r, d) of the metric."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpmetric.core import validation
 from sdpmetric.core.proof import Part
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.rigorous import TINY, above, gamma, product_above, squares_above
+from sdpmetric.linalg.rigorous import TINY, above, below, gamma, product_above, squares_above, sum_below
 from sdpmetric.losses import Expression
 from sdpmetric.terms.base import Regularizer
 
@@ -61,6 +62,19 @@ class Frobenius(Regularizer):
     def zero(self) -> FloatArray:
         """``M0``."""
         return self.target
+
+    @property
+    def over_weights(self) -> tuple[float, FloatArray, float, float]:
+        """``weight / 2 (w_j^2 - 2 M0_jj w_j)``, and half the square of M0."""
+        return self.weight, -self.weight * np.diag(self.target), 0.0, 0.5 * self.weight * float(np.sum(self.target**2))
+
+    def least_over_weights(self, slack: FloatArray) -> float:
+        """``weight / 2 ||M0||_F^2 - sum_j [weight M0_jj - s_j]_+^2 / (2 weight)``, rounded downwards."""
+        with np.errstate(over="ignore"):
+            inner = np.nextafter(np.nextafter(self.weight * np.diag(self.target), np.inf) - slack, np.inf)
+            lost = product_above(0.5, squares_above(np.maximum(inner, 0.0)), above(1.0 / self.weight))
+            size = below(0.5 * self.weight * float(np.sum(self.target**2)), self.target.size + 4)
+        return sum_below(np.array([size, -lost])) if math.isfinite(size) and lost < math.inf else -math.inf
 
     def value(self, components: FloatArray) -> float:
         """``weight / 2 ||M - M0||_F^2``."""

@@ -165,15 +165,16 @@ class LogDet(Regularizer):
             self.prior.log_det(P, Form(S.matrix / self.weight, above(S.error / self.weight + U * size, 3), size))
         )
 
-    def least_diagonal(self, S: Form) -> float:
-        """The same over diagonal M, ``weight (sum_j log(K_j + S_jj / weight) + log det M0)``, K the diagonal of M0^-1.
+    @property
+    def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
+        """``weight (K_jj w_j - log w_j)``, K the inverse of M0, and what does not depend on w."""
+        K, constant = self.prior.inverse_diagonal, self.prior.log_det_matrix[0] - len(self.target)
+        return None if K is None else (0.0, self.weight * K[0], self.weight, self.weight * constant)
 
-        Parameters
-        ----------
-        S : Form
-        """
-        s, K = np.diag(S.matrix) - 2.0 * S.error, self.prior.inverse_diagonal
-        values = np.full(1, -1.0) if K is None else s / self.weight / np.where(s > 0.0, K[1], K[0])
+    def least_over_weights(self, slack: FloatArray) -> float:
+        """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downwards."""
+        K = self.prior.inverse_diagonal
+        values = np.full(1, -1.0) if K is None else slack / self.weight / np.where(slack > 0.0, K[1], K[0])
         values -= gamma(4) * np.abs(values)
         if K is None or not (values > -1.0).all():
             return -math.inf

@@ -212,6 +212,10 @@ class MarginLoss(Loss):
         """The excess at which each multiplier is the slope, (m,)."""
         return self.scalar.conjugate_slopes(_ratio(a, self.item_weights))
 
+    def conjugate_curvatures(self, a: FloatArray) -> FloatArray:
+        """The second derivatives of the conjugates, (m,)."""
+        return _ratio(self.scalar.conjugate_curvatures(_ratio(a, self.item_weights)), self.item_weights)
+
     def dual_value(self, a: FloatArray) -> float:
         """See `Loss.dual_value`: the exact multipliers are slopes of floats, ``a_i / w_i`` rounded, times weights."""
         s = np.clip(_ratio(a, self.item_weights), self.scalar.lowest, self.scalar.highest)

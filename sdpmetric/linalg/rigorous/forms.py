@@ -14,6 +14,7 @@ from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine import threads
 from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.linalg.rigorous.directed import (
+    TINY,
     U,
     above,
     gamma,
@@ -241,6 +242,48 @@ class Images:
             rests = self._rests(*ends)
             low, high = np.maximum(0.0, np.nextafter(low - rests, -np.inf)), np.nextafter(high + rests, np.inf)
         return low, high
+
+    def diagonal(
+        self,
+        first: IndexArray,
+        second: IndexArray,
+        weights: FloatArray,
+        weight_errors: FloatArray | None = None,
+        roundings: int = 0,
+    ) -> tuple[FloatArray, FloatArray]:
+        """``sum_q w_q (p_a - p_b)_j^2`` for each coordinate j, (r,), and how far each may be from the exact one, (r,).
+
+        Where every image is a feature by itself, differences are those of the data, with one rounding each. A
+        coordinate in which no pair differs is 0 exactly.
+        """
+        d, r = self.map.shape
+        alone = d == r and not np.any(self.map[~np.eye(d, dtype=np.bool_)])
+        P, E = self.X, np.zeros((0, r))
+        if not (alone and self.map_errors is None and self.scales is None):
+            alone, P = False, self.points
+            E = np.abs(self.centered) @ self._entry_errors + self.slack @ (np.abs(self.map) + self._entry_errors)
+            E = (E + self._underflow) * (1.0 + gamma(2 * d + 12))
+        units, starts = np.diag(self.map) if alone else np.ones(r), range(0, len(first), ROWS_AT_ONCE)
+        value, size, off, some = np.zeros(r), np.zeros(r), np.zeros(r), np.zeros(r, dtype=np.bool_)
+        for start in starts:
+            part = slice(start, start + ROWS_AT_ONCE)
+            a, b, w = first[part], second[part], weights[part]
+            V = np.abs(P[a].astype(np.float64) - P[b].astype(np.float64)) * units
+            some |= V.any(axis=0)
+            squares = V * V
+            value += w @ squares
+            size += np.abs(w) @ squares
+            if not alone:
+                e = E[a] + E[b]
+                some |= e.any(axis=0)
+                off += np.abs(w) @ ((2.0 * V + e) * e)
+                V += e
+            if weight_errors is not None:
+                off += weight_errors[part] @ (V * V)
+        n = min(ROWS_AT_ONCE, len(first)) + len(starts) + 16
+        error = gamma(n + roundings) * size + (1.0 + gamma(n + 8)) * off
+        lost = 8.0 * TINY * (len(first) + float(np.abs(weights).sum()))
+        return value, np.where(some, error + lost, 0.0)
 
     def form(
         self,
