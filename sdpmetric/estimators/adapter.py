@@ -48,9 +48,6 @@ class Adapter(SolvedEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        Columns of `transform`: the leading principal components of the transformed examples; `solution_` and its
-        certificate are of the whole metric. Default: all.
     strength : float or "cv", default 1
         How near the metric stays to the prior. "cv" chooses among 100, 30, 10, 3, 1, 0.3 and 0.1 by the accuracy of
         nearest neighbors, the area under the ROC curve, or the share of comparisons in order, on a random quarter that
@@ -95,13 +92,12 @@ class Adapter(SolvedEstimator):
     >>> from sklearn.datasets import load_digits
     >>> from sdpmetric.estimators import Adapter
     >>> X, y = load_digits(return_X_y=True)
-    >>> adapter = Adapter(n_components=16).fit(X[:100], y[:100])
+    >>> adapter = Adapter().fit(X[:100], y[:100])
     >>> adapter.transform(X).shape, bool(adapter.relative_gap_ <= 1e-3)
-    ((1797, 16), True)
+    ((1797, 64), True)
     """
 
-    n_components: Count | None = field(default=None, kw_only=False)
-    strength: Positive | Literal["cv"] = 1.0
+    strength: Positive | Literal["cv"] = field(default=1.0, kw_only=False)
     metric: Literal["euclidean", "cosine"] = "euclidean"
     prior: Matrix | Literal["identity"] = "identity"
     n_candidates: Count = 100

@@ -38,7 +38,7 @@ from sdpmetric.core.certificate import DualityCertificate
 from sdpmetric.core.named import Init, named_components, named_prior
 from sdpmetric.core.pairs import check_similar
 from sdpmetric.core.problem import Labelled, Problem
-from sdpmetric.core.registry import find_solver, rank_bound_of
+from sdpmetric.core.registry import find_solver, rank_bound_of, solvers_of
 from sdpmetric.core.run import Score
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import UselessOptimumWarning
@@ -238,8 +238,10 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
         """What ``warm_start`` and ``init`` say to start from, as an option of the solver; else its own start."""
         named = isinstance(self.init, str)
+        entry = find_solver(problem, self.solver)
         if self.warm_start or not named or self.init != "auto":
-            entry = find_solver(problem, self.solver)
+            if self.solver == "auto":
+                entry = next((other for other in solvers_of(problem) if "init" in other.options), entry)
             if "init" not in entry.options:
                 raise ValueError(
                     f"solver={entry.name!r} does not start from components; leave warm_start and init out, or take "
@@ -248,14 +250,16 @@ class MetricEstimator(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Tra
         if self.warm_start and hasattr(self, "solution_"):
             last = self.solution_.components
             self._check_last(last.shape[-1], problem.X.shape[1])
-            return {"init": last} if last.any() else {}
+            return {"init": last, "solver": entry.name} if last.any() else {}
+        if named and self.init == "auto":
+            return {}
         if named:
-            return {} if self.init == "auto" else {"init": self._named(problem, cast(Init, self.init), y)}
+            return {"init": self._named(problem, cast(Init, self.init), y), "solver": entry.name}
         try:
             problem.check_point(np.asarray(self.init), None)
         except ValueError as error:
             raise ValueError(str(error).replace("components", "init")) from error
-        return {"init": self.init}
+        return {"init": self.init, "solver": entry.name}
 
     def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
         """Components to start from by name, as many as there are."""

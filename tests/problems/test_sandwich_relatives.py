@@ -33,7 +33,7 @@ def random_problem(kind: str, seed: int) -> sm.MMCProblem | sm.MCMLProblem | sm.
     upper, lower = np.percentile(D, [near, far])
     gamma = 10 ** rng.uniform(-1, 1)
     A = rng.normal(size=(d, d))
-    prior = None if rng.random() < 0.5 else A @ A.T + 0.1 * np.eye(d)
+    prior = "identity" if rng.random() < 0.5 else A @ A.T + 0.1 * np.eye(d)
     return sm.ITMLProblem.from_labels(
         X, y, n_pairs, upper=upper, lower=lower, gamma=gamma, prior=prior, random_state=seed
     )
