@@ -407,6 +407,10 @@ def large(kind, rng):
         return cp.Problem(cp.Minimize(rng.normal(size=500) @ x), [A @ x <= b, cp.abs(x) <= 10.0])
     if kind == "lasso":
         return cp.Problem(cp.Minimize(cp.sum_squares(A[:300] @ x - rng.normal(size=300)) + 10.0 * cp.norm1(x)))
+    if kind == "logistic":
+        return cp.Problem(
+            cp.Minimize(cp.sum(cp.logistic(cp.multiply(A @ x, rng.choice([-1.0, 1.0], 1000)))) + cp.sum_squares(x))
+        )
     if kind == "portfolio":
         F = rng.normal(size=(500, 20))
         cost = cp.quad_form(x, cp.psd_wrap(F @ F.T + np.diag(rng.random(500)))) - rng.random(500) @ x
@@ -422,7 +426,7 @@ def costs(solver):
     """CPU seconds, the least of three, by turns."""
     print("| program | CVXPY's solve | bound | ratio | relative width |")
     print("| --- | --- | --- | --- | --- |")
-    for kind in ("LP", "lasso", "portfolio", "SOCP", "SDP 31 x 31"):
+    for kind in ("LP", "lasso", "logistic", "portfolio", "SOCP", "SDP 31 x 31"):
         seconds = []
         for seed in range(3):
             began = time.process_time()
