@@ -105,8 +105,8 @@ def test_proofs_are_accepted(name, folder):
         return
     high, low = (float(text.split(words)[1].split(",")[0].rstrip(".")) for words in ("at most ", "has one below "))
     certificate = sm.solve(CASES[name](), tol=1e-5).certificate
-    assert high <= certificate.objective + 1e-8 * abs(certificate.objective)
-    assert low >= certificate.lower_bound - 1e-8 * abs(certificate.lower_bound)
+    assert high <= certificate.objective + 1e-7 * abs(certificate.objective)
+    assert low >= certificate.lower_bound - 1e-7 * abs(certificate.lower_bound)
 
 
 def test_random_corruptions_are_refused(files):
@@ -236,4 +236,4 @@ def test_both_paths_of_the_checker_agree(name, folder, monkeypatch):
     assert code == 0, text
     for words in ("at most ", "has one below "):
         ends = [float(found.split(words)[1].split(",")[0].rstrip(".")) for found in (said, text)]
-        assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+        assert ends[0] == pytest.approx(ends[1], rel=1e-7)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric import datasets
+from sdpmetric.check.files import digits
 from sdpmetric.cli import app
 from sdpmetric.core.trace import MOST, NUMBERS, Recorder
 from sdpmetric.plotting import EmbeddingDisplay
@@ -53,7 +54,7 @@ def test_numbers_are_those_of_the_solution(solution):
     most = int(total.argmax())
     assert (first["example"], first["class"]) == (f"example {most}", str(solution.problem.row_labels[most]))
     assert first["share"] == pytest.approx(total.max() / total.sum())
-    assert any(f"{solution.lower_bound:.8g}" in sentence for sentence in data["words"])
+    assert any(digits(solution.lower_bound, solution.objective)[0] in sentence for sentence in data["words"])
     assert data["trace"]["picture"] == "curve"
     assert "says little about others" in data["words"][-1]
 
