@@ -252,7 +252,7 @@ def adapters(mode: str) -> None:
         heights = [float(row[column]) for row in rows[2:]]
         axis.bar(np.arange(len(names)) + 0.2 * k, heights, 0.18, label=way, color=COLORS[(5, 2, 0, 1)[k]])
     axis.set(ylim=(70, 95), ylabel="recall at 1, %")
-    axis.set_xticks(np.arange(len(names)) + 0.3, [name.replace(" ", "\n") for name in names])
+    axis.set_xticks(np.arange(len(names)) + 0.3, [name.replace(" ", "\n") for name in names], fontsize=8)
     axis.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.16), frameon=False)
     save(figure, f"adapters{mode}")
 

@@ -15,17 +15,12 @@ DIMENSION, AS_THEY_ARE = 512, True
 
 def load(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Rows and labels of the training images."""
-    return split(folder)[:2]
-
-
-def split(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and labels of the training images, then of the test images."""
     with np.load(folder / "mnist.npz") as file:
         n = int(file["n_train"])
-        X, y = file["X"].astype(np.float32) / 255.0, file["y"]
+        X, y = file["X"][:n].astype(np.float32) / 255.0, file["y"][:n]
     rng = np.random.default_rng(0)
-    X -= X[:n].mean(axis=0)
+    X -= X.mean(axis=0)
     W = rng.normal(size=(X.shape[1], DIMENSION)).astype(np.float32)
     Z = np.maximum(X @ W + rng.normal(size=DIMENSION).astype(np.float32), 0.0)
     Z /= np.linalg.norm(Z, axis=1, keepdims=True)
-    return Z[:n], y[:n], Z[n:], y[n:]
+    return Z, y
