@@ -47,7 +47,7 @@ ITERATIONS, PATIENCE = 200, 12
 # at which it is proven. Values below the last share of the first one count as 0.
 BOUNDARY, CENTERED, PROVEN, NOTHING = 0.995, 0.1, 0.8, 1e-12
 # Shorter steps are taken towards the path alone.
-SHORT = 0.1
+SHORT = 0.5
 # Excess at which losses that vanish only in the limit do so nearly.
 VANISHED = -40.0
 # Multiples of weights that are tried for that.
@@ -268,7 +268,7 @@ class Path:
     def follow(self, enough: float, budget: Budget) -> Iterator[tuple[FloatArray, FloatArray]]:
         """All weights and multipliers, where their gap is small enough, or where multipliers may prove something."""
         at, g, T = self._start(), self.program.log, self.T
-        high, low, best, idle, first = math.inf, -math.inf, (math.inf, math.inf), 0, math.inf
+        high, low, best, idle, first = math.inf, -math.inf, 3 * (math.inf,), 0, math.inf
         most, least = at.w, at.a
         for iteration in range(ITERATIONS):
             budget.spend()
@@ -280,8 +280,13 @@ class Path:
             first = abs(high) if math.isinf(first) else first
             gap = relative_gap(high, min(low, high))
             average = self._average(at)
-            better = gap < 0.9 * best[0] or average < 0.9 * best[1]
-            idle, best = (0, (min(best[0], gap), min(best[1], average))) if better else (idle + 1, best)
+            measures = (gap, average, high)
+            if any(
+                new < old - 0.1 * abs(old) or new < old == math.inf for new, old in zip(measures, best, strict=True)
+            ):
+                idle, best = 0, tuple(map(min, measures, best))
+            else:
+                idle += 1
             if gap <= enough or idle >= PATIENCE or abs(high) <= NOTHING * first < math.inf:
                 break
             if iteration % PATIENCE == PATIENCE - 1 and not math.isfinite(gap):
