@@ -269,6 +269,7 @@ class Path:
         """All weights and multipliers, where their gap is small enough, or where multipliers may prove something."""
         at, g, T = self._start(), self.program.log, self.T
         high, low, best, idle, first = math.inf, -math.inf, 3 * (math.inf,), 0, math.inf
+        nothing = 0.0 if self.program.lazy[self.rows].all() else NOTHING  # else they end at 0
         most, least = at.w, at.a
         for iteration in range(ITERATIONS):
             budget.spend()
@@ -284,10 +285,10 @@ class Path:
             if any(
                 new < old - 0.1 * abs(old) or new < old == math.inf for new, old in zip(measures, best, strict=True)
             ):
-                idle, best = 0, tuple(map(min, measures, best))
+                idle, best = 0, (min(gap, best[0]), min(average, best[1]), min(high, best[2]))
             else:
                 idle += 1
-            if gap <= enough or idle >= PATIENCE or abs(high) <= NOTHING * first < math.inf:
+            if gap <= enough or idle >= PATIENCE or abs(high) <= nothing * first < math.inf:
                 break
             if iteration % PATIENCE == PATIENCE - 1 and not math.isfinite(gap):
                 yield self.weights(most), self.multipliers(at.a)
