@@ -47,9 +47,9 @@ ITERATIONS, PATIENCE = 200, 12
 # at which it is proven. Values below the last share of the first one count as 0.
 BOUNDARY, CENTERED, PROVEN, NOTHING = 0.995, 0.1, 0.8, 1e-12
 # Shorter steps are taken towards the path alone.
-SHORT = 0.1
-# Excess at which losses that vanish only in the limit do so nearly.
-VANISHED = -40.0
+SHORT = 0.5
+# Excess at which losses cost nothing in spite of rounding, relatively, and where those that have no end nearly do.
+BELOW, VANISHED = 1e-6, -40.0
 # Multiples of weights that are tried for that.
 FURTHEST = 1e12
 # What is added to the diagonal of a system that is singular in floating point, as a share of it.
@@ -268,7 +268,9 @@ class Path:
     def follow(self, enough: float, budget: Budget) -> Iterator[tuple[FloatArray, FloatArray]]:
         """All weights and multipliers, where their gap is small enough, or where multipliers may prove something."""
         at, g, T = self._start(), self.program.log, self.T
-        high, low, best, idle, first = math.inf, -math.inf, (math.inf, math.inf), 0, math.inf
+        high, low, best, idle, first = math.inf, -math.inf, 3 * (math.inf,), 0, math.inf
+        exact = self.program.lazy[self.rows].all() and not self.cost.any()  # then losses end at 0
+        nothing = 0.0 if exact else NOTHING
         most, least = at.w, at.a
         for iteration in range(ITERATIONS):
             budget.spend()
@@ -280,9 +282,14 @@ class Path:
             first = abs(high) if math.isinf(first) else first
             gap = relative_gap(high, min(low, high))
             average = self._average(at)
-            better = gap < 0.9 * best[0] or average < 0.9 * best[1]
-            idle, best = (0, (min(best[0], gap), min(best[1], average))) if better else (idle + 1, best)
-            if gap <= enough or idle >= PATIENCE or abs(high) <= NOTHING * first < math.inf:
+            measures = (gap, average, high)
+            if any(
+                new < old - 0.1 * abs(old) or new < old == math.inf for new, old in zip(measures, best, strict=True)
+            ):
+                idle, best = 0, (min(gap, best[0]), min(average, best[1]), min(high, best[2]))
+            else:
+                idle += 1
+            if gap <= enough or idle >= PATIENCE or abs(high) <= nothing * first < math.inf:
                 break
             if iteration % PATIENCE == PATIENCE - 1 and not math.isfinite(gap):
                 yield self.weights(most), self.multipliers(at.a)
@@ -304,7 +311,7 @@ class Path:
 
     def _vanishing(self, w: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights and their excess; where only losses cost and all fall along the weights, a multiple without."""
-        way, end = u - self.offset, np.where(self.program.lazy[self.rows], 0.0, VANISHED)
+        way, end = u - self.offset, np.where(self.program.lazy[self.rows], -BELOW * self.program.size, VANISHED)
         if self.program.curvature or self.program.log or self.cost.any() or not (way < 0.0).all():
             return w, u
         s = (1.0 + 1e-9) * max(1.0, float(((end - self.offset) / way).max(initial=0.0)))
