@@ -13,7 +13,7 @@ from sdpmetric.core import validation
 Prior = Literal["identity", "covariance", "random"]
 Init = Literal["auto", "identity", "covariance", "random", "pca", "lda"]
 
-# Share of the mean variance that is added to the covariance, so that it has an inverse.
+# Share of the mean variance that is added to the covariance, so it has an inverse.
 RIDGE = 1e-3
 RandomState = np.random.RandomState | int | None
 

@@ -181,7 +181,7 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
 
     References
     ----------
-    [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighborhood components analysis. Advances
+    [GRHS2005] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov. Neighbourhood components analysis. Advances
         in Neural Information Processing Systems 17, 2005.
 
     Examples
