@@ -47,7 +47,7 @@ ITERATIONS, PATIENCE = 200, 12
 # at which it is proven. Values below the last share of the first one count as 0.
 BOUNDARY, CENTERED, PROVEN, NOTHING = 0.995, 0.1, 0.8, 1e-12
 # Instead of shorter steps, one is taken towards where the products are that share of their average.
-SHORT, MIDDLE = 0.3, 0.5
+SHORT, MIDDLE = 0.3, 0.9
 # Excess at which losses cost nothing in spite of rounding, relatively, and where those that have no end nearly do.
 BELOW, VANISHED = 1e-6, -40.0
 # Multiples of weights that are tried for that.
