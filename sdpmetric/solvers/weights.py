@@ -46,8 +46,8 @@ ITERATIONS, PATIENCE = 200, 12
 # How far a step goes towards the boundary; of the gap that is requested, the share on the path at the end, and the one
 # at which it is proven. Values below the last share of the first one count as 0.
 BOUNDARY, CENTERED, PROVEN, NOTHING = 0.995, 0.1, 0.8, 1e-12
-# Shorter steps are taken towards the path alone.
-SHORT = 0.5
+# Instead of shorter steps, one is taken towards where the products are that share of their average.
+SHORT, MIDDLE = 0.3, 0.9
 # Excess at which losses cost nothing in spite of rounding, relatively, and where those that have no end nearly do.
 BELOW, VANISHED = 1e-6, -40.0
 # Multiples of weights that are tried for that.
@@ -305,7 +305,7 @@ class Path:
             both = zip(products, second, strict=True)
             way = self._way(at, off, solve, tuple(target - one - two for one, two in both))
             if min(self._lengths(at, way)) < SHORT:  # to the middle of the path first
-                way = self._way(at, off, solve, tuple(average - one for one in products))
+                way = self._way(at, off, solve, tuple(MIDDLE * average - one for one in products))
             at = at.plus(way, *self._lengths(at, way))
         yield self.weights(most), self.multipliers(least)
 
