@@ -96,7 +96,9 @@ class Domain:
         return self.blocks or (np.arange(len(self.basis)),)
 
     def pinched(self, A: FloatArray) -> FloatArray:
-        """The diagonal blocks of a (k, k) matrix, 0 elsewhere."""
+        """The diagonal blocks of a (k, k) matrix, 0 elsewhere; of weights, its diagonal."""
+        if self.diagonal:
+            return np.diag(np.diag(A))
         if not self.blocks:
             return A
         out = np.zeros_like(A)

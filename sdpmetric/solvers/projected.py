@@ -34,7 +34,7 @@ def takes(problem: MetricProblem) -> bool:
     smooth = not any(loss.kinked or loss.hard or loss.rough or loss.entrywise for loss in total.losses)
     one = len(total.regularizers) == 1 and isinstance(problem.dual.final, Frobenius)
     finite = all(math.isfinite(loss.value(total.offset(loss))) for loss in total.losses)
-    return bool(total.losses) and smooth and one and problem.domain.complete and not problem.domain.diagonal and finite
+    return bool(total.losses) and smooth and one and problem.domain.complete and finite
 
 
 @dataclass(frozen=True, eq=False)
