@@ -57,7 +57,7 @@ class Covariance(MetricEstimator):
 
     References
     ----------
-    [M1936] P. C. Mahalanobis. On the generalized distance in statistics. Proceedings of the National Institute of
+    [M1936] P. C. Mahalanobis. On the generalised distance in statistics. Proceedings of the National Institute of
         Sciences of India 2:49-55, 1936.
 
     Examples

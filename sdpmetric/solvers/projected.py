@@ -17,6 +17,7 @@ from sdpmetric.core.run import Budget, Step
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks, adjoint, pair_forms
 from sdpmetric.problems.metric_problem import MetricProblem
+from sdpmetric.solvers import weights
 from sdpmetric.solvers.dual import PROVEN, SumDual, fits
 from sdpmetric.terms.frobenius import Frobenius
 
@@ -115,7 +116,12 @@ class Descent:
             yield here
 
 
-@solver(MetricProblem, "projected", tol=1e-4, default=lambda problem: takes(problem) and not fits(problem), when=takes)
+def is_first(problem: MetricProblem) -> bool:
+    """Whether no other solver is faster."""
+    return takes(problem) and not fits(problem) and not weights.takes(problem)
+
+
+@solver(MetricProblem, "projected", tol=1e-4, default=is_first, when=takes)
 def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
     """Solve a sum of smooth losses and one Frobenius term by spectral projected gradients, from M0 or from `init`."""
     yield Step(problem.zero, problem.objective(problem.zero))

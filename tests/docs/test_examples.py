@@ -156,6 +156,10 @@ PATTERNS = {
 }
 
 
+# Words of papers' titles.
+TITLES = r"Neighbourhood components analysis|generalised distance"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_pages_are_in_plain_american_english(page):
     text = re.sub(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -167,7 +171,7 @@ def test_pages_are_in_plain_american_english(page):
 def test_docstrings_and_errors_are_in_plain_american_english():
     patterns = [*list(PATTERNS)[1:2], *list(PATTERNS)[3:5], r",\s+so that\b"]
     for module in sorted((ROOT / "sdpmetric").glob("**/*.py")):
-        text = " ".join(module.read_text(encoding="utf-8").split())
+        text = " ".join(re.sub(TITLES, "", module.read_text(encoding="utf-8")).split())
         for pattern in patterns:
             found = re.search(pattern, text, re.IGNORECASE)
             assert not found, f"{module.relative_to(ROOT)}: {found[0]!r}"
