@@ -35,7 +35,7 @@ Solve = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 # Entries of a table at most (512 MiB), entries of rank-one matrices for losses that look at these.
 LARGEST_TABLE, LARGEST_PRODUCTS = 1 << 26, 1 << 24
-# Room of hard constraints in their units, so that they hold in spite of rounding.
+# Room of hard constraints in their units, so they hold in spite of rounding.
 ROOM = 1e-12
 # Multiplications for one system beyond which losses and weights are taken in as they matter; so many to begin with.
 WORK, FEW_LOSSES, FEW_WEIGHTS = 1e10, 2048, 256
@@ -407,7 +407,7 @@ def takes(problem: MetricProblem) -> bool:
 
 
 def lazy(loss: MarginLoss) -> BoolArray:
-    """Which losses cost nothing where u is not positive, so that they may be left out there, (m,)."""
+    """Which losses cost nothing where u is not positive, so they may be left out there, (m,)."""
     return np.asarray((loss.box[0] == 0.0) & (loss.scalar.slopes(np.zeros(loss.size), 1.0) == 0.0))
 
 
