@@ -191,7 +191,7 @@ class Collapse(_Softmax):
     labels : (n,) array
         Class labels of any kind; at least two classes, each with at least two members.
     neighbors : (n, m) integer array, optional
-        Row numbers of the m different examples j of each i, so that time and memory are linear in n; ``p0`` is uniform
+        Row numbers of the m different examples j of each i, so time and memory are linear in n; ``p0`` is uniform
         over those of i's class. A row with none of its class costs nothing.
     sample_weight : (n,) array, optional
         ``w``, nonnegative; default 1.

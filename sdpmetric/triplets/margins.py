@@ -99,7 +99,7 @@ def impostor_scatter(
     """``sum_il v_i w_l (x_i - x_l)(x_i - x_l)^T`` over all pairs of one group and different labels, (d, d).
 
     With V, W the weights, a, b the means and S, T the scatter matrices of a cell under the weights v and w, two cells
-    c and e of a group add ``W_e S_c + V_c T_e + V_c W_e (a_c - b_e)(a_c - b_e)^T``. All terms are PSD, so that
+    c and e of a group add ``W_e S_c + V_c T_e + V_c W_e (a_c - b_e)(a_c - b_e)^T``. All terms are PSD, so
     distant means cost no accuracy.
     """
     cells = Cells.of(labels, groups)
