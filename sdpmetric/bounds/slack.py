@@ -98,7 +98,9 @@ class Slack:
         span = np.ptp(self.X, axis=0).astype(np.float64)
         size = span if self.domain.plain else np.abs(self.domain.basis) @ span
         powers = np.frexp(np.where((size > 0.0) & (size < np.inf), size, 1.0))[1]
-        return np.asarray(np.ldexp(1.0, np.clip(-powers, -500, 500)))
+        found, B = np.ldexp(1.0, np.clip(-powers, -500, 500)), self.domain.basis
+        exact = (B * found[:, None] / found[:, None] == B).all(axis=1)  # no entry underflows
+        return np.where(exact, found, 1.0)
 
     @cached_property
     def _rank_one(self) -> tuple[Images, Images]:

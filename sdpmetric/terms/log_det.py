@@ -32,6 +32,8 @@ FloatArray = NDArray[np.float64]
 
 # Singular values are taken as at least this where a slope is asked for at a singular metric.
 SMALLEST = 1e-100
+# Quotients below this count as 0, or as minus this: underflow is not relative to them.
+FAINT = 1e-290
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,9 +176,12 @@ class LogDet(Regularizer):
     def least_over_weights(self, slack: FloatArray) -> float:
         """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downwards."""
         K = self.prior.inverse_diagonal
-        values = np.full(1, -1.0) if K is None else slack / self.weight / np.where(slack > 0.0, K[1], K[0])
+        if K is None:
+            return -math.inf
+        values = _without_underflow(slack / self.weight, slack)
+        values = _without_underflow(values / np.where(slack > 0.0, K[1], K[0]), slack)
         values -= gamma(4) * np.abs(values)
-        if K is None or not (values > -1.0).all():
+        if not (values > -1.0).all():
             return -math.inf
         shift = [self.prior.log_det_matrix[0], *log_bounds(K[0])[0]]
         return self._weighted(sum_below(np.append(log1p_bounds(values)[0], shift)))
@@ -196,3 +201,8 @@ class LogDet(Regularizer):
         constant = -float(np.linalg.slogdet(inverse)[1]) - len(inverse)
         found: Expression = self.weight * (cp.sum(cp.multiply(inverse, M)) - cp.log_det(M) + constant)
         return found
+
+
+def _without_underflow(values: FloatArray, signs: FloatArray) -> FloatArray:
+    """Quotients of given signs, lowered where they may have underflowed."""
+    return np.where(np.abs(values) < FAINT, np.where(signs < 0.0, -FAINT, 0.0), values)

@@ -228,3 +228,13 @@ def test_the_best_multiple_of_a_concave_function_is_found(seed):
     assert value(t) >= best - 1e-9 * abs(best)
     assert best_multiple(lambda t: 2.0 * t, 0.7) == 0.7
     assert best_multiple(lambda t: -t, 0.7) == 0.0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic"])
+@pytest.mark.parametrize("domain", [{}, {"diagonal": True}, {"bases": [[1.0]]}], ids=["all", "diagonal", "bases"])
+def test_differences_that_vanish_beside_others_are_not_zero(domain, loss):
+    """The pair is 1e-310 apart, which counts under large enough metrics: the infimum is 0."""
+    X = np.array([[0.0], [1e-310], [1e149]])
+    problem = sm.MetricProblem(X, terms.PairHinge([[0, 1]], [False], 1.0, loss=loss), **domain)
+    for dual in (1.0, 0.5, 1e-9):
+        assert problem.certify(problem.zero, dual=np.full(1, dual)).lower_bound <= 0.0

@@ -268,8 +268,9 @@ class Images:
         for start in starts:
             part = slice(start, start + ROWS_AT_ONCE)
             a, b, w = first[part], second[part], weights[part]
-            V = np.abs(P[a].astype(np.float64) - P[b].astype(np.float64)) * units
-            some |= V.any(axis=0)
+            V = np.abs(P[a].astype(np.float64) - P[b].astype(np.float64))
+            some |= V.any(axis=0)  # before units, under which differences may vanish
+            V *= units
             squares = V * V
             value += w @ squares
             size += np.abs(w) @ squares
