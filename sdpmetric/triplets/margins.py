@@ -241,13 +241,6 @@ def slope_form(images: Images, candidates: Candidates, slopes: FloatArray, *, ac
     return images.form(*slope_pairs(candidates, slopes), roundings=most, accuracy=accuracy)
 
 
-def margin_form(images: Images, triplets: Triplets, values: FloatArray, *, accuracy: float = ACCURACY) -> Form:
-    """``sum_t a_t B_t`` of listed triplets, in the coordinates of the images, with its error."""
-    first = np.concatenate([triplets.anchors, triplets.anchors])
-    second = np.concatenate([triplets.impostors, triplets.targets])
-    return images.form(first, second, np.concatenate([values, -values]), accuracy=accuracy)
-
-
 def unit_hinges(images: Images, groups: IndexArray, highest: float) -> bool:
     """`are_unit_hinges` of exact images."""
     error = float(images.errors.max(initial=0.0))
