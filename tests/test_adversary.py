@@ -60,6 +60,7 @@ def test_few_statements_refuse_their_data(outcomes):
         (100824, "lmnn", "beside"),
         (101658, "sums", "enormous"),
         (201254, "rca", "few"),
+        (411954, "sums", "constant"),
     ],
 )
 def test_problems_that_broke_something_are_certified(seed, statement, family):

@@ -286,7 +286,10 @@ class FenchelDual:
             return self._over_weights(segment)
         if isinstance(self.final, LogDet):
             return self._with_log_det(segment, self.final)
-        return self._in_cone(segment) if self.final is None else self._with_frobenius(segment)
+        try:
+            return self._in_cone(segment) if self.final is None else self._with_frobenius(segment)
+        except np.linalg.LinAlgError:  # numbers that are too large to be factored prove nothing
+            return Proven(-math.inf, segment.start, math.inf)
 
     def _over_weights(self, segment: Segment) -> Proven:
         """What the segment proves over nonnegative weights, whose slacks are bounded one by one.
