@@ -71,6 +71,8 @@ SLOW, AWAY = 0.1, 1e-9
 MODERATE, STEEPEST = 6.0, 30.0
 # Share of the tolerance, in units of hard constraints, that these are given as room, and the smallest room.
 ROOM_SHARE, SMALLEST_ROOM = 1e-3, 1e-9
+# By how much it grows where no metric satisfies them, and up to which share of the tolerance.
+WIDER, LARGEST_ROOM = 10.0, 1e-2
 
 
 def fits(problem: MetricProblem) -> bool:
@@ -465,10 +467,8 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
     the positive part of one (d, d) matrix, and where that has few negative eigenvalues, only these are computed.
     """
     yield Step(problem.zero, problem.objective(problem.zero))
-    total = problem.total
-    if any(loss.hard for loss in total.losses):
-        total = total.stiffened(1.0, min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol)))
-    dual = SumDual(total, problem.domain)
+    hard, room = any(loss.hard for loss in problem.total.losses), min(ROOM, max(SMALLEST_ROOM, ROOM_SHARE * tol))
+    dual = SumDual(problem.total.stiffened(1.0, room) if hard else problem.total, problem.domain)
     if init is None:
         init = dual.components(DualValue(0.0, np.zeros(0), float, dual.positive(dual.target) / dual.weight))
     a = dual.moderate(np.concatenate([np.zeros(0), *problem.total.slopes(init, 1.0)]))
@@ -486,8 +486,13 @@ def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArra
         best, low = min(best, gap), here.value
         step = _step(problem, dual, a, here, proven=idle > 0 or here.gap <= tol)
         yield step
-        if isinstance(step.certificate, InfeasibilityCertificate) or idle >= PATIENCE:
+        if isinstance(step.certificate, InfeasibilityCertificate):
             return
+        if idle >= PATIENCE:
+            if not hard or math.isfinite(best) or room >= LARGEST_ROOM * tol:
+                return
+            idle, room = 0, WIDER * room  # a metric at the optimum misses constraints by the rounding of multipliers
+            dual = SumDual(problem.total.stiffened(1.0, room), problem.domain)
 
 
 def _step(problem: MetricProblem, dual: SumDual, a: FloatArray, here: DualValue, *, proven: bool) -> Step:
