@@ -22,7 +22,7 @@ from sdpmetric.estimators.data import Data, Labels, Weights, divide, tuple_dista
 from sdpmetric.estimators.options import Count, Matrix, Positive, estimator
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.problems.metric_problem import MetricProblem
-from sdpmetric.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term
+from sdpmetric.terms import Collapse, Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
 from sdpmetric.verbs import solve
 
 # The mean squared distance of two examples under the prior, which is the temperature of the losses.
@@ -149,8 +149,8 @@ class Adapter(SolvedEstimator):
             means = [float(apart[kind].mean()) for kind in (similar, ~similar) if kind.any()]
             loss = PairHinge(given, similar, scale * float(np.mean(means)), margin=0.0, loss="logistic")
         else:
-            four = rows if rows.shape[1] == 4 else rows[:, [0, 1, 0, 2]]
-            loss = QuadrupletHinge(four, margin=0.0, loss="logistic", weights=about)
+            hinge = TripletHinge if rows.shape[1] == 3 else QuadrupletHinge
+            loss = hinge(rows, margin=0.0, loss="logistic", weights=about)
         return MetricProblem(X, (1.0 / total) * loss + near)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
