@@ -1,4 +1,4 @@
-"""Pairs, triplets, quadruplets and chunklets made from labels: what the estimators draw, for you to see and change."""
+"""Pairs, triplets, quadruplets and chunklets made from labels, as the estimators make them, to see and change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["chunks", "pairs", "quadruplets", "triplets"]
 
 
 def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tuple[IndexArray, BoolArray]:
-    """Pairs of examples, similar where their labels agree: those of `ITML`, `MMC`, `SDML` and `POLA`.
+    """Pairs of examples, similar if their labels agree, as `ITML`, `MMC`, `SDML` and `POLA` draw them.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tu
 
 
 def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int = 10) -> IndexArray:
-    """Each example with its nearest neighbors of its class and the nearest of other classes: those of `SCML`.
+    """Triplets of each example, a near member of its class and a near one of another, as `SCML` makes them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int 
     y : (n,) array
         Class labels of any kind; at least two classes.
     n_neighbors, n_impostors : int, default 3 and 10
-        Of each example; fewer where there are fewer.
+        Neighbors of each example in its class and in other classes; fewer if there are fewer.
 
     Returns
     -------
@@ -73,14 +73,14 @@ def triplets(X: ArrayLike, y: ArrayLike, n_neighbors: int = 3, n_impostors: int 
 
 
 def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) -> IndexArray:
-    """A pair of one class beside a pair of two, drawn at random: those of `LSML`.
+    """Quadruplets, a pair from one class and a pair from two classes, as `LSML` draws them.
 
     Parameters
     ----------
     y : (n,) array
         Class labels of any kind; at least two classes.
     n_quadruplets : int, default 1000
-        At most so many.
+        Number of quadruplets, at most.
     random_state : int, default 0
 
     Returns
@@ -105,7 +105,7 @@ def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) 
 
 
 def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int = 0) -> NDArray[np.int64]:
-    """Chunklets, examples that are known to belong together, drawn within classes: those of `RCA`.
+    """Chunklets, examples known to belong together, drawn within classes as `RCA` draws them.
 
     Parameters
     ----------

@@ -21,13 +21,12 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from sklearn.metrics import roc_auc_score
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.check.files import digits
 from sdpmetric.classification import knn_predict
 from sdpmetric.cli.compilation import Compiled
 from sdpmetric.cli.inputs import Stated, check_limits, check_output, input_errors, state
 from sdpmetric.cli.options import LimitOptions, Lines, ProblemOptions, SolverOptions, note
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import Certificate, DualityCertificate, relative_gap
+from sdpmetric.core.certificate import Certificate, DualityCertificate, digits, relative_gap
 from sdpmetric.core.comparison import Comparison
 from sdpmetric.core.comparison import compare as compare_solutions
 from sdpmetric.core.files import replacing, write_npz

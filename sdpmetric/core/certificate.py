@@ -6,12 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import ClassVar, Self, cast
 
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.check.files import digits
 from sdpmetric.core import html
 from sdpmetric.core.files import check_values
 from sdpmetric.core.status import Status
@@ -43,6 +43,21 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 def resolved(objective: float, lower_bound: float, resolution: float) -> bool:
     """Whether a gap is open and at most the resolution, which is positive only for optima proven to be at most 0."""
     return 0.0 < absolute_gap(objective, lower_bound) <= resolution < math.inf
+
+
+def digits(low: float, high: float) -> tuple[str, str]:
+    """Two bounds rounded outwards to eight digits, or to as many as keep the gap from more than doubling."""
+    for count in range(8, 18):
+        first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
+        if low == high or float(second) - float(first) <= 2.0 * (high - low):
+            break
+    return first, second
+
+
+def _rounded(value: float, count: int, rounding: str) -> str:
+    if count > 15 or not math.isfinite(value):
+        return f"{value!r}"
+    return f"{float(Context(prec=count, rounding=rounding).create_decimal(repr(value))):.{count}g}"
 
 
 def closed(objective: float, lower_bound: float, tol: float, resolution: float = 0.0) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sdpmetric.check.files import digits
 from sdpmetric.core import html
-from sdpmetric.core.certificate import absolute_gap
+from sdpmetric.core.certificate import absolute_gap, digits
 from sdpmetric.core.solution import Solution
 from sdpmetric.linalg.rigorous import RIGORS
 

@@ -11,8 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.check.files import digits
-from sdpmetric.core.certificate import reservation
+from sdpmetric.core.certificate import digits, reservation
 from sdpmetric.core.proof import Proof
 from sdpmetric.core.run import Budget
 from sdpmetric.engine.interface import deadline, remaining

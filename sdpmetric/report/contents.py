@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.check.files import digits
 from sdpmetric.core import validation
 from sdpmetric.core.certificate import (
     Certificate,
@@ -20,6 +19,7 @@ from sdpmetric.core.certificate import (
     RegretCertificate,
     RelaxationCertificate,
     StationarityCertificate,
+    digits,
 )
 from sdpmetric.core.explanation import explain
 from sdpmetric.core.problem import Constrained, Problem

@@ -16,7 +16,8 @@ import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.check import arithmetic
 from sdpmetric.check.__main__ import main
-from sdpmetric.check.files import digest
+from sdpmetric.check.files import digest, digits
+from sdpmetric.core.certificate import digits as certificate_digits
 
 X, Y = data()
 PAIRS = np.array([[i, (i + 5) % len(X)] for i in range(len(X))])
@@ -240,3 +241,13 @@ def test_terms_of_others_and_two_sets_of_labels_are_refused(monkeypatch):
     both = terms.TripletHinge(labels=Y) + terms.TripletHinge(labels=Y[::-1].copy()) + terms.Trace()
     with pytest.raises(ValueError, match="one label of each example"):
         sm.solve(sm.MetricProblem(X, both), tol=1e-2).save_proof("nowhere.npz")
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-9, 0.1, 234.334513, 1e20, 1e300])
+def test_the_checker_prints_the_digits_of_certificates(size):
+    """Two functions, since the checker and the package share no code."""
+    for gap in (0.0, 1e-16, 1e-12, 1e-6, 0.5):
+        low, high = size * (1.0 - gap), size
+        assert digits(low, high) == certificate_digits(low, high)
+        first, second = map(float, digits(low, high))
+        assert first <= low <= high <= second

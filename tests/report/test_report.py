@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import sdpmetric as sm
 from sdpmetric import datasets
-from sdpmetric.check.files import digits
 from sdpmetric.cli import app
+from sdpmetric.core.certificate import digits
 from sdpmetric.core.run import MOST, NUMBERS, Recorder
 from sdpmetric.plotting import EmbeddingDisplay
 from sdpmetric.report import contents as report
