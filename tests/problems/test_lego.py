@@ -17,8 +17,8 @@ from sdpmetric._loops.logdet import comparison_strength
 # -- the step ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 4])
-@pytest.mark.parametrize("rate", [1e-4, 0.03, 50.0])
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("rate", [1e-4, 50.0])
 @pytest.mark.parametrize(("side", "share"), [(0, 0.3), (0, 2.5), (0, 0.0), (1, 0.3), (-1, 2.5)])
 def test_step_is_the_minimum_of_divergence_and_loss(d, rate, side, share):
     rng = np.random.default_rng([d, int(share * 10), side + 1])
@@ -56,8 +56,8 @@ def test_step_is_the_minimum_of_divergence_and_loss(d, rate, side, share):
     assert min(value(1.001 * A), value(0.999 * A)) > value(A)
 
 
-@pytest.mark.parametrize("d", [1, 2, 4])
-@pytest.mark.parametrize("rate", [1e-3, 0.3, 30.0])
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("rate", [1e-3, 30.0])
 @pytest.mark.parametrize("margin", [0.0, 3.7])
 def test_comparison_step_is_the_minimum(d, rate, margin):
     rng = np.random.default_rng([d, int(margin)])
@@ -186,16 +186,6 @@ def test_extreme_units(size):
         stream.update([size, size], [0.0, size], 4.0, -1)
     assert np.isfinite(stream.components).all()
     assert stream.metric[0, 0] > 0
-
-
-def test_what_overflows_is_refused_and_leaves_the_stream_as_it_was():
-    stream = sm.LEGOStream(2, 0.3)
-    with pytest.raises(ValueError, match="too large to learn from"):
-        stream.update([1e200, 0.0], [0.0, 0.0], 1.0)
-    with pytest.raises(ValueError, match=r"pair \[0, 2\] is too large"):
-        stream.partial_fit([[0.0, 0.0], [1.0, 0.0], [1e200, 0.0]], [[0, 1], [0, 2]], 0.5)
-    assert np.isfinite(stream.components).all()
-    assert stream.n_items == 1
 
 
 def state(stream):

@@ -5,11 +5,6 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from instances import rounding
-from seeds import blocks
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
@@ -17,123 +12,10 @@ import sdpmetric as sm
 from sdpmetric import classification, datasets
 from sdpmetric.solvers.lmnn.working_set import Shard, WorkingSet
 
-PROMISES = {"conic": 1e-6, "factored": 1e-3, "subgradient": 1e-2}
-
-
-def random_problem(seed: int) -> sm.MultiMetricLMNNProblem:
-    """Small, unequal classes, regions by class, by clusters or at random; one or three dimensions; both losses."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(5, 11, size=int(rng.integers(2, 4)))
-    y = np.repeat(np.arange(len(sizes)), sizes)[rng.permutation(sizes.sum())]
-    d = int(rng.choice([1, 2, 3]))
-    X = (rng.normal(size=(len(y), d)) + rng.uniform(0, 1.5) * y[:, None]) * 10 ** rng.uniform(-1, 1)
-    if rng.random() < 0.2:
-        X[rng.integers(0, len(y), 3)] = X[0]
-    k, kind = int(rng.integers(1, 3)), int(rng.integers(0, 3))
-    regions = (y, KMeans(2, random_state=0).fit_predict(X), np.arange(len(y)) % 2)[kind]
-    if np.bincount(regions).min() <= k:  # an outlier has become a cluster of its own
-        regions = y
-    return sm.MultiMetricLMNNProblem.from_labels(
-        X,
-        y,
-        n_neighbors=k,
-        push_weight=float(rng.uniform(0.1, 0.9)),
-        regions=regions,
-        ridge=float(rng.choice([0.0, 0.05])) + (0.01 if kind == 1 else 0.0),
-        loss=str(rng.choice(["hinge", "hinge", "squared_hinge"])),
-    )
-
 
 def wine(mu: float = 0.3, **options) -> sm.MultiMetricLMNNProblem:
     X, y = load_wine(return_X_y=True)
     return sm.MultiMetricLMNNProblem.from_labels(StandardScaler().fit_transform(X), y, 3, mu, **options)
-
-
-def loop_objective(problem: sm.MultiMetricLMNNProblem, metrics: np.ndarray) -> float:
-    """Eq. 16, triplet by triplet."""
-    X, mu, r = np.asarray(problem.X, float), problem.push_weight, problem.regions
-    labels, total = problem.source.labels, problem.ridge * sum(np.trace(M) for M in metrics)
-    for i, row in enumerate(problem.source.targets):
-        for j in row[row >= 0]:
-            near = (X[i] - X[j]) @ metrics[r[j]] @ (X[i] - X[j])
-            total += (1 - mu) * near
-            for l in np.flatnonzero(labels != labels[i]):
-                u = max(0.0, 1 + near - (X[i] - X[l]) @ metrics[r[l]] @ (X[i] - X[l]))
-                total += mu * (u * u if problem.squared else u)
-    return total
-
-
-def random_components(problem: sm.MultiMetricLMNNProblem, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    d = problem.X.shape[1]
-    return rng.normal(size=(problem.n_regions, int(rng.integers(1, d + 1)), d)) * 10 ** rng.uniform(-1, 1)
-
-
-@given(st.integers(0, 10_000))
-def test_objective_is_that_of_the_loops_and_no_certificate_passes_another_point(seed: int) -> None:
-    problem = random_problem(seed)
-    L, other = random_components(problem, seed), random_components(problem, seed + 1)
-    expected = loop_objective(problem, np.swapaxes(L, 1, 2) @ L)
-    certificate = problem.certify(L)
-    assert problem.objective(L) == pytest.approx(expected, rel=1e-9)
-    assert certificate.objective == pytest.approx(expected, rel=1e-9)
-    assert problem.objective(metric=np.swapaxes(L, 1, 2) @ L) == pytest.approx(expected, rel=1e-6)
-    assert certificate.lower_bound <= problem.objective(other) + rounding(problem.objective(other))
-    rng = np.random.default_rng(seed)
-    triplets = sm.Triplets.from_array(rng.integers(0, len(problem.X), size=(40, 3)))
-    arbitrary = sm.Dual(triplets, rng.normal(size=40))
-    assert problem.certify(L, dual=arbitrary).lower_bound <= problem.objective(other) * (1 + 1e-9) + 1e-9
-
-
-def test_the_loops_notice_the_region_of_the_wrong_end() -> None:
-    problem = random_problem(2)
-    L = random_components(problem, 2)
-    swapped = sm.MultiMetricLMNNProblem(problem.tied, (problem.n_regions - 1 - problem.regions), problem.region_names)
-    assert swapped.objective(L) != pytest.approx(loop_objective(problem, np.swapaxes(L, 1, 2) @ L), rel=1e-3)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_tied_metrics_cost_what_one_metric_costs(seed: int) -> None:
-    problem = random_problem(seed)
-    L = random_components(problem, seed)[0]
-    tied = np.stack([L] * problem.n_regions)
-    ridge = (problem.n_regions - 1) * problem.ridge * np.sum(L**2)
-    assert problem.objective(tied) == pytest.approx(problem.tied.objective(L) + ridge, rel=1e-12)
-
-
-@pytest.mark.parametrize("solver", ["factored", "conic", "subgradient"])
-def test_one_region_is_the_single_metric_problem(solver: str) -> None:
-    X, y = load_iris(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
-    one = sm.MultiMetricLMNNProblem.from_labels(X, y, 3, 0.3, regions=np.zeros(len(X)))
-    single, several = sm.solve(one.tied, tol=1e-6), sm.solve(one, solver=solver, tol=1e-3)
-    assert several.certificate.proves_optimal(1e-3)
-    assert single.lower_bound <= several.objective + rounding(several.objective)
-    assert several.lower_bound <= single.objective + rounding(single.objective)
-    assert several.metrics.shape == (1, 4, 4)
-
-
-def check_sandwich(problem: sm.MultiMetricLMNNProblem) -> None:
-    solutions = {name: sm.solve(problem, solver=name, tol=tol) for name, tol in PROMISES.items()}
-    for name, tol in PROMISES.items():
-        assert solutions[name].certificate.proves_optimal(tol), f"{name}: {solutions[name]}"
-        again = problem.certify(solutions[name].components, dual=solutions[name].dual)
-        assert abs(again.objective - solutions[name].objective) <= rounding(again.objective)
-    for below in solutions.values():
-        for above in solutions.values():
-            assert below.lower_bound <= above.objective + rounding(above.objective), sm.compare(below, above)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_sandwich(seed: int) -> None:
-    check_sandwich(random_problem(seed))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", blocks(3, 1000), ids=str)
-def test_sandwich_at_length(seeds: range) -> None:
-    for seed in seeds:
-        check_sandwich(random_problem(seed))
 
 
 def test_more_metrics_cost_less_and_every_solver_proves_its_part() -> None:
@@ -146,16 +28,6 @@ def test_more_metrics_cost_less_and_every_solver_proves_its_part() -> None:
     assert factored.metrics.shape == (3, 13, 13)
     with pytest.raises(ValueError, match="3 metrics"):
         _ = factored.metric
-
-
-def test_budget_ends_with_a_certified_point(tmp_path) -> None:
-    problem = wine()
-    cut = sm.solve(problem, tol=1e-6, max_iter=60)
-    assert cut.status is sm.Status.USER_LIMIT
-    assert 0 < cut.lower_bound < cut.objective < np.inf
-    cut.save(tmp_path / "cut.npz")
-    again = sm.Solution.load(tmp_path / "cut.npz", problem)
-    assert np.array_equal(again.components, cut.components)
 
 
 def test_concentric_circles_need_a_metric_for_each() -> None:
@@ -227,15 +99,6 @@ def test_clusters_as_regions() -> None:
         )
         assert problem.n_regions == 2
         assert sm.solve(problem).certificate.proves_optimal(1e-3)
-
-
-@pytest.mark.parametrize("solver", ["factored", "subgradient", "conic"])
-@pytest.mark.parametrize("limit", [{"max_iter": 1}, {"max_time": 0.01}])
-def test_the_smallest_budget_ends_with_a_point(solver: str, limit: dict) -> None:
-    solution = sm.solve(wine(), solver=solver, tol=1e-15, **limit)
-    assert solution.status is sm.Status.USER_LIMIT
-    assert solution.metrics.shape == (3, 13, 13)
-    assert sm.certify(solution.problem, metric=solution.metrics).objective < np.inf
 
 
 @pytest.mark.parametrize("regions", [np.where(np.arange(12) < 4, 0.5, 1.0), np.full(12, np.nan), np.full(12, 2)])

